@@ -16,7 +16,15 @@ from functools import cache
 from pathlib import Path
 
 from bench.bus_hivemind import HiveMind
-from bench.bus_load import busy_trips, fan_out, idle, longest_trip_ms, p99_ms, reconnect_s, round_trips
+from bench.bus_load import (
+    busy_trips,
+    fan_out,
+    idle,
+    longest_trip_ms,
+    p99_ms,
+    reconnect_s,
+    round_trips,
+)
 from bench.bus_plots import lines, ratios
 from bench.bus_processes import Server, Unavailable, messagebus, nats_server, ours
 from bench.harness import REPOSITORY, Budget, Comparison, Outcome
@@ -49,22 +57,32 @@ def comparisons() -> list[Comparison]:
         try:
             found += measured()
         except Unavailable as missing:
-            print(f"bench: nothing is measured against {name}: {missing}", file=sys.stderr)
+            print(
+                f"bench: nothing is measured against {name}: {missing}", file=sys.stderr
+            )
     return found + _allowances()
 
 
 def draw(outcomes: Sequence[Outcome]) -> list[Path]:
     """The figures as pictures."""
     RESULTS.mkdir(exist_ok=True)
-    fanned = [outcome for outcome in outcomes if outcome.comparison.name.startswith("hub fan-out")]
-    pictures = {"bus-ratios.svg": ratios("The bus against its peers and its budgets", outcomes)}
+    fanned = [
+        outcome
+        for outcome in outcomes
+        if outcome.comparison.name.startswith("hub fan-out")
+    ]
+    pictures = {
+        "bus-ratios.svg": ratios("The bus against its peers and its budgets", outcomes)
+    }
     if fanned:
         receivers = [count for count, _messages in FAN_OUT]
         series = {
             "bridgehead": [max(outcome.ours) for outcome in fanned],
             "ovos-messagebus": [max(outcome.theirs) for outcome in fanned],
         }
-        pictures["bus-fan-out.svg"] = lines("Hub fan-out, 300 B: messages/s by receivers", receivers, series)
+        pictures["bus-fan-out.svg"] = lines(
+            "Hub fan-out, 300 B: messages/s by receivers", receivers, series
+        )
     for name, picture in pictures.items():
         (RESULTS / name).write_text(picture, encoding="utf-8")
     return [RESULTS / name for name in pictures]
@@ -112,7 +130,10 @@ def _against_echo() -> list[Comparison]:
             Budget(at_least=0.5),
             best=max,
         )
-        for name, kind in (("bridge round trip", "bridge"), ("bridge round trip, profile auto", "bridge_auto"))
+        for name, kind in (
+            ("bridge round trip", "bridge"),
+            ("bridge round trip, profile auto", "bridge_auto"),
+        )
     ]
 
 
@@ -139,7 +160,9 @@ def _against_hivemind() -> list[Comparison]:
 
 def _hubs_on_nats() -> list[Comparison]:
     nats = _until_the_end(nats_server())
-    hubs = [_until_the_end(ours("bridge_on_nats", nats.facts["port"])) for _ in range(HUBS)]
+    hubs = [
+        _until_the_end(ours("bridge_on_nats", nats.facts["port"])) for _ in range(HUBS)
+    ]
 
     def capacity(count: int) -> Callable[[], float]:
         """What so many hubs could do with a core each: their trips in a second of processor time, all together."""
@@ -148,7 +171,9 @@ def _hubs_on_nats() -> list[Comparison]:
             loaded = (*hubs[:count], nats)
             before = sum(server.cpu_seconds for server in loaded)
             trips = busy_trips([hub.facts for hub in hubs[:count]])
-            return count * trips / (sum(server.cpu_seconds for server in loaded) - before)
+            return (
+                count * trips / (sum(server.cpu_seconds for server in loaded) - before)
+            )
 
         return measure
 

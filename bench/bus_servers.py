@@ -20,7 +20,14 @@ from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.interfaces import BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
-from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Site, Upgrade
+from bridgehead.bus.sockets.base import (
+    Answer,
+    Conversation,
+    Peer,
+    Request,
+    Site,
+    Upgrade,
+)
 from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen
 from bridgehead.bus.wire.message import Message
@@ -56,7 +63,9 @@ async def _hub() -> Facts:
     return {"url": f"ws://{(await listen(Hub(), '127.0.0.1', 0)).address}/core"}
 
 
-async def _bridge(participants: int = PARTICIPANTS, limits: dict[str, int] = UNLIMITED, **table: Any) -> Facts:
+async def _bridge(
+    participants: int = PARTICIPANTS, limits: dict[str, int] = UNLIMITED, **table: Any
+) -> Facts:
     """A whole bus with somebody on its hub who answers every utterance at once."""
     settings = {
         "listen": "127.0.0.1:0",
@@ -92,7 +101,9 @@ async def _bridge_auto() -> Facts:
 
 async def _bridge_on_nats(port: int) -> Facts:
     """One hub of several that share a fabric; its bridge id keeps it apart from the others."""
-    return await _bridge(nats=f"nats://127.0.0.1:{port}", bridge_id=f"bench-{os.getpid()}")
+    return await _bridge(
+        nats=f"nats://127.0.0.1:{port}", bridge_id=f"bench-{os.getpid()}"
+    )
 
 
 async def _answering_hub(port: int) -> Facts:
@@ -125,9 +136,14 @@ def _enrol_all(folder: StateFolder, count: int, limits: dict[str, int]) -> list[
     """Records and credentials of many participants, written in one go."""
     names = [f"sat{os.getpid()}-{number}" for number in range(count)]
     limited = "".join(f"{key} = {value}\n" for key, value in limits.items())
-    folder.records_file.write_text("".join(f"[{name}.limits]\n{limited}" for name in names))
+    folder.records_file.write_text(
+        "".join(f"[{name}.limits]\n{limited}" for name in names)
+    )
     tokens = [make_token(name, os.urandom(32)) for name in names]
-    kept = {name: {"token_sha256": token_hash(token)} for name, token in zip(names, tokens, strict=True)}
+    kept = {
+        name: {"token_sha256": token_hash(token)}
+        for name, token in zip(names, tokens, strict=True)
+    }
     folder.credentials_file.write_text(json.dumps(kept))
     return tokens
 

@@ -66,7 +66,9 @@ class Tally:
 class Node:
     """One process that can be killed and started again."""
 
-    def __init__(self, name: str, port: int, command: list[str], environ: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, port: int, command: list[str], environ: dict[str, str]
+    ) -> None:
         self.name = name
         self._port = port
         self._command = command
@@ -75,13 +77,19 @@ class Node:
 
     async def start(self) -> None:
         quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(self._command, env=self._environ, stdout=quiet, stderr=quiet)
+        self._process = subprocess.Popen(
+            self._command, env=self._environ, stdout=quiet, stderr=quiet
+        )
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", self._port)
             except OSError:
-                if self._process.poll() is not None:  # its servers may have had no leader yet
-                    self._process = subprocess.Popen(self._command, env=self._environ, stdout=quiet, stderr=quiet)
+                if (
+                    self._process.poll() is not None
+                ):  # its servers may have had no leader yet
+                    self._process = subprocess.Popen(
+                        self._command, env=self._environ, stdout=quiet, stderr=quiet
+                    )
                 await asyncio.sleep(0.1)
             else:
                 writer.close()
@@ -110,8 +118,21 @@ def servers(folder: Path) -> list[Node]:
             f"n{number}",
             clients[number],
             [
-                *(program, "-a", "127.0.0.1", "-p", str(clients[number]), "-n", f"n{number}"),
-                *("--cluster_name", "c", "--cluster", f"nats://127.0.0.1:{routes[number]}"),
+                *(
+                    program,
+                    "-a",
+                    "127.0.0.1",
+                    "-p",
+                    str(clients[number]),
+                    "-n",
+                    f"n{number}",
+                ),
+                *(
+                    "--cluster_name",
+                    "c",
+                    "--cluster",
+                    f"nats://127.0.0.1:{routes[number]}",
+                ),
                 *("--routes", others, "-js", "-sd", str(folder / f"n{number}")),
             ],
             dict(os.environ),
@@ -127,7 +148,9 @@ def bridges(folder: Path, nats: list[Node]) -> tuple[list[Node], list[JoinFile]]
     first, joins = StateFolder(folder / "b0"), []
     first.prepare()
     for number in range(SATELLITES):
-        request = Enrolment(f"sat{number}", {}, urls[number % NODES], alternatives=tuple(urls))
+        request = Enrolment(
+            f"sat{number}", {}, urls[number % NODES], alternatives=tuple(urls)
+        )
         joins.append(enrol(first, request, SystemClock()))
     nodes = []
     for number, port in enumerate(ports):
@@ -136,10 +159,23 @@ def bridges(folder: Path, nats: list[Node]) -> tuple[list[Node], list[JoinFile]]
         if number:
             for name in SHARED:
                 shutil.copy(first.path / name, state / name)
-        near = [f"nats://127.0.0.1:{nats[(number + step) % NODES]._port}" for step in range(NODES)]
-        environ = {**os.environ, "HOME": str(folder), "BRIDGEHEAD_BUS_NATS": ",".join(near)}
+        near = [
+            f"nats://127.0.0.1:{nats[(number + step) % NODES]._port}"
+            for step in range(NODES)
+        ]
+        environ = {
+            **os.environ,
+            "HOME": str(folder),
+            "BRIDGEHEAD_BUS_NATS": ",".join(near),
+        }
         environ |= {"BRIDGEHEAD_HOME": str(folder / f"home{number}")}
-        command = [str(SCRIPTS / "bridgehead"), "bus", "serve", "--assistant", "scripted"]
+        command = [
+            str(SCRIPTS / "bridgehead"),
+            "bus",
+            "serve",
+            "--assistant",
+            "scripted",
+        ]
         command += ["--state", str(state), "--listen", f"127.0.0.1:{port}"]
         command += ["--hub-listen", f"127.0.0.1:{hubs[number]}"]
         nodes.append(Node(f"b{number}", port, command, environ))
@@ -187,7 +223,9 @@ async def main(turns: int) -> Tally:
             for node in nodes:
                 await node.start()
             killing = asyncio.create_task(kill_one_after_the_other(nats + nodes, tally))
-            await asyncio.gather(*(talk(join, turns // SATELLITES, tally) for join in joins))
+            await asyncio.gather(
+                *(talk(join, turns // SATELLITES, tally) for join in joins)
+            )
             killing.cancel()
         finally:
             for node in nats + nodes:

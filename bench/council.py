@@ -37,7 +37,12 @@ from bridgehead.council.runtimes.exchange import CallOutcome
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.scope.scope import ScopeRequest
 
-SEATS: Final = {"first-model": "J", "second-model": "K", "third-model": "L", "fourth-model": "M"}
+SEATS: Final = {
+    "first-model": "J",
+    "second-model": "K",
+    "third-model": "L",
+    "fourth-model": "M",
+}
 AGENTS: Final = 8
 DOMAINS: Final = AGENTS - 2
 """The Challenger and the Integration Checker are the other two."""
@@ -66,10 +71,24 @@ def comparisons() -> list[Comparison]:
             rounds=1,
         ),
         Comparison(
-            "5,000 outputs deduplicated, CPU", "s", dedupe_cpu, lambda: DEDUPE_SECONDS, "one second", within, rounds=5
+            "5,000 outputs deduplicated, CPU",
+            "s",
+            dedupe_cpu,
+            lambda: DEDUPE_SECONDS,
+            "one second",
+            within,
+            rounds=5,
         ),
-        _share("  pairs joined that belong together", lambda: labelled_agreement().precision, at_least=0.90),
-        _share("  pairs that belong together joined", lambda: labelled_agreement().recall, at_least=0.85),
+        _share(
+            "  pairs joined that belong together",
+            lambda: labelled_agreement().precision,
+            at_least=0.90,
+        ),
+        _share(
+            "  pairs that belong together joined",
+            lambda: labelled_agreement().recall,
+            at_least=0.85,
+        ),
         Comparison(
             f"memory after {COUNCILS} more councils",
             "MiB",
@@ -102,12 +121,16 @@ def static_shares() -> Iterator[Comparison]:
         def recall(language: str = language) -> float:
             return scores()[language].recall
 
-        yield _share(f"static seat, {language}: findings that are right", precision, at_least=0.8)
+        yield _share(
+            f"static seat, {language}: findings that are right", precision, at_least=0.8
+        )
         yield _share(f"static seat, {language}: weaknesses found", recall, at_least=0.6)
 
 
 def _share(name: str, measure: Callable[[], float], *, at_least: float) -> Comparison:
-    return Comparison(name, "", measure, lambda: 1.0, "labels", Budget(at_least=at_least), rounds=1)
+    return Comparison(
+        name, "", measure, lambda: 1.0, "labels", Budget(at_least=at_least), rounds=1
+    )
 
 
 # -- duplicates
@@ -187,20 +210,30 @@ class Hall:
         root = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
         panel = KnownSeat.panel = Panel(make_project(1))
         for name, prefix in SEATS.items():
-            facts = {"model_family": f"simulated/{name}", "id_prefix": prefix, "connections": (KnownSeat,)}
+            facts = {
+                "model_family": f"simulated/{name}",
+                "id_prefix": prefix,
+                "connections": (KnownSeat,),
+            }
             runtime(name)(type(f"Runtime{prefix}", (Runtime,), facts))
         for path, text in panel.project.files.items():
             (root / "project" / path).parent.mkdir(parents=True, exist_ok=True)
             (root / "project" / path).write_text(text, encoding="utf-8")
         home = root / "home"
         home.mkdir()
-        environ = {"PATH": os.environ["PATH"], "HOME": str(home), "BRIDGEHEAD_HOME": str(home / "bridgehead")}
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "BRIDGEHEAD_HOME": str(home / "bridgehead"),
+        }
         return cls(Councils(Assembly(root / "project", environ)), panel)
 
     def hold(self, domains_looked_at: int = DOMAINS) -> None:
         """One council from request to written report."""
         self.panel.made.clear()
-        domains = tuple(domain.id for domain in load_registry().domains[:domains_looked_at])
+        domains = tuple(
+            domain.id for domain in load_registry().domains[:domains_looked_at]
+        )
         request = CouncilRequest(
             scope=ScopeRequest(paths=("src",)),
             domains=domains,
@@ -208,7 +241,9 @@ class Hall:
         )
         finished = self.councils.call(request, Audience())
         report = finished.report
-        if not isinstance(report, CouncilReport) or len(report.bridges_available) != len(SEATS):
+        if not isinstance(report, CouncilReport) or len(
+            report.bridges_available
+        ) != len(SEATS):
             raise SystemExit(f"bench: the council did not come about: {report}")
 
     def seconds(self) -> float:

@@ -47,8 +47,13 @@ class Operator:
             domain=self.domain,
             severity=self.severity,
             tellings=tuple(
-                Telling(title.format(**words), f"{description} {circumstance}".format(**words))
-                for title, description, circumstance in zip(self.titles, self.descriptions, CIRCUMSTANCES, strict=True)
+                Telling(
+                    title.format(**words),
+                    f"{description} {circumstance}".format(**words),
+                )
+                for title, description, circumstance in zip(
+                    self.titles, self.descriptions, CIRCUMSTANCES, strict=True
+                )
             ),
             is_defect=is_defect,
         )
@@ -217,13 +222,69 @@ OPERATORS: Final = (
     ),
 )
 
-_VERBS: Final = "load store merge list count export import review submit cancel archive rename".split()
-_NOUNS: Final = (
-    "invoice shipment customer basket voucher ticket account contract parcel refund supplier warehouse "
-    "payment price discount address message calendar booking device sensor report profile session"
-).split()
-_WAYS: Final = "nightly manually remotely twice lazily partly again quickly early".split()
-_ARGUMENTS: Final = "key size date owner token offset label amount region version".split()
+_VERBS: Final = [
+    "load",
+    "store",
+    "merge",
+    "list",
+    "count",
+    "export",
+    "import",
+    "review",
+    "submit",
+    "cancel",
+    "archive",
+    "rename",
+]
+_NOUNS: Final = [
+    "invoice",
+    "shipment",
+    "customer",
+    "basket",
+    "voucher",
+    "ticket",
+    "account",
+    "contract",
+    "parcel",
+    "refund",
+    "supplier",
+    "warehouse",
+    "payment",
+    "price",
+    "discount",
+    "address",
+    "message",
+    "calendar",
+    "booking",
+    "device",
+    "sensor",
+    "report",
+    "profile",
+    "session",
+]
+_WAYS: Final = [
+    "nightly",
+    "manually",
+    "remotely",
+    "twice",
+    "lazily",
+    "partly",
+    "again",
+    "quickly",
+    "early",
+]
+_ARGUMENTS: Final = [
+    "key",
+    "size",
+    "date",
+    "owner",
+    "token",
+    "offset",
+    "label",
+    "amount",
+    "region",
+    "version",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +299,16 @@ class Project:
         return tuple(site for site in self.sites if site.is_defect)
 
 
-def make_project(seed: int, *, defects: int = DEFECTS, lookalikes: int = LOOKALIKES) -> Project:
+def make_project(
+    seed: int, *, defects: int = DEFECTS, lookalikes: int = LOOKALIKES
+) -> Project:
     """The project of a seed; `defects=0` with as many more look-alikes is its clean twin."""
     dice = random.Random(f"project|{seed}")
     count = defects + lookalikes
     wrong = set(dice.sample(range(count), count)[:defects])
     sites = [
-        operator.site(place, is_defect=number in wrong) for number, (operator, place) in enumerate(_placed(dice, count))
+        operator.site(place, is_defect=number in wrong)
+        for number, (operator, place) in enumerate(_placed(dice, count))
     ]
     return Project(dict(_written(sites)), tuple(sites))
 
@@ -268,7 +332,9 @@ def _placed(dice: random.Random, count: int) -> Iterator[tuple[Operator, Place]]
         path = f"src/part_{number // SITES_PER_FILE}.py"
         is_alone = previous is not None and previous.path == path and not shares
         shares = is_alone and dice.random() < SECOND_SITE
-        others = [one for one in OPERATORS if one is not operator] if shares else OPERATORS
+        others = (
+            [one for one in OPERATORS if one is not operator] if shares else OPERATORS
+        )
         operator = dice.choice(others)
         if previous is not None and shares:
             place = replace(previous, line=previous.line + 2)
@@ -284,5 +350,7 @@ def _written(sites: Sequence[Site]) -> Iterator[tuple[str, str]]:
     """The files: each site's code on its line, nothing of interest between."""
     for path in dict.fromkeys(site.path for site in sites):
         mine = {site.line: site.code for site in sites if site.path == path}
-        lines = [mine.get(number, f"step({number})") for number in range(1, max(mine) + 3)]
+        lines = [
+            mine.get(number, f"step({number})") for number in range(1, max(mine) + 3)
+        ]
         yield path, "\n".join(lines) + "\n"

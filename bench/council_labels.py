@@ -25,17 +25,103 @@ WITHOUT_PLACE: Final = 0.05
 LINES_OFF: Final = 2
 """By how much reporters disagree about the line."""
 
-_VERBS: Final = "load store merge list count export read submit cancel archive".split()
-_STATES: Final = (
-    "active archived blocked cached closed draft due early empty expired external failed final first foreign "
-    "frozen hidden internal invalid late local locked merged missing monthly nested newest older open overdue "
-    "paid partial pending planned private public queued recent remote resolved shared"
-).split()
-_THINGS: Final = (
-    "account address basket batch booking calendar catalog channel contract coupon customer delivery device "
-    "discount folder image import invoice label license mailbox message order parcel payment picture price "
-    "profile project refund report sensor session shipment supplier ticket token upload voucher warehouse"
-).split()
+_VERBS: Final = [
+    "load",
+    "store",
+    "merge",
+    "list",
+    "count",
+    "export",
+    "read",
+    "submit",
+    "cancel",
+    "archive",
+]
+_STATES: Final = [
+    "active",
+    "archived",
+    "blocked",
+    "cached",
+    "closed",
+    "draft",
+    "due",
+    "early",
+    "empty",
+    "expired",
+    "external",
+    "failed",
+    "final",
+    "first",
+    "foreign",
+    "frozen",
+    "hidden",
+    "internal",
+    "invalid",
+    "late",
+    "local",
+    "locked",
+    "merged",
+    "missing",
+    "monthly",
+    "nested",
+    "newest",
+    "older",
+    "open",
+    "overdue",
+    "paid",
+    "partial",
+    "pending",
+    "planned",
+    "private",
+    "public",
+    "queued",
+    "recent",
+    "remote",
+    "resolved",
+    "shared",
+]
+_THINGS: Final = [
+    "account",
+    "address",
+    "basket",
+    "batch",
+    "booking",
+    "calendar",
+    "catalog",
+    "channel",
+    "contract",
+    "coupon",
+    "customer",
+    "delivery",
+    "device",
+    "discount",
+    "folder",
+    "image",
+    "import",
+    "invoice",
+    "label",
+    "license",
+    "mailbox",
+    "message",
+    "order",
+    "parcel",
+    "payment",
+    "picture",
+    "price",
+    "profile",
+    "project",
+    "refund",
+    "report",
+    "sensor",
+    "session",
+    "shipment",
+    "supplier",
+    "ticket",
+    "token",
+    "upload",
+    "voucher",
+    "warehouse",
+]
 _SYNONYMS: Final = {
     word: [word, *others.split("/")]
     for word, others in {
@@ -109,8 +195,13 @@ def labelled_outputs(count: int = OUTPUTS, *, seed: int = 1) -> Labelled:
         raise ValueError(f"there are names for {len(reports)} outputs only")
     reports = reports[:count]
     dice.shuffle(reports)
-    outputs = tuple(_output(dice, number, site) for number, (_, site) in enumerate(reports, start=1))
-    return Labelled(outputs, {output.id: label for output, (label, _) in zip(outputs, reports, strict=True)})
+    outputs = tuple(
+        _output(dice, number, site) for number, (_, site) in enumerate(reports, start=1)
+    )
+    return Labelled(
+        outputs,
+        {output.id: label for output, (label, _) in zip(outputs, reports, strict=True)},
+    )
 
 
 def join(outputs: Iterable[Output]) -> list[Cluster]:
@@ -123,7 +214,11 @@ def agreement(clusters: Sequence[Cluster], label: Mapping[str, int]) -> Agreemen
     return Agreement(
         joined=sum(_pairs(len(one.ids)) for one in clusters),
         belonging=sum(map(_pairs, Counter(label.values()).values())),
-        both=sum(_pairs(n) for one in clusters for n in Counter(label[name] for name in one.ids).values()),
+        both=sum(
+            _pairs(n)
+            for one in clusters
+            for n in Counter(label[name] for name in one.ids).values()
+        ),
     )
 
 

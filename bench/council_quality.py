@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from bench.council_corpus import DOMAINS, clean_twin, make_project
 from bench.council_scores import Score, score, total, verdict_only
-from bench.council_simulation import MODELS, Condition, agreed, hold_council, plain_union, sample
+from bench.council_simulation import (
+    MODELS,
+    Condition,
+    agreed,
+    hold_council,
+    plain_union,
+    sample,
+)
 from bench.harness import REPOSITORY, Report, aligned
 from bench.plots import Line, line_chart
 
@@ -39,9 +46,17 @@ COUNCILS: Final[Mapping[str, Mapping[str, Any]]] = {
     UNGUARDED: {"sycophancy": 0.8, "withdrawal_guard": False},
     "council, c_t = c_f = 0.3": {"doubts_true": 0.30, "doubts_false": 0.30},
 }
-GUARDED: Final = tuple(name for name in COUNCILS if name != UNGUARDED and "c_t" not in name)
+GUARDED: Final = tuple(
+    name for name in COUNCILS if name != UNGUARDED and "c_t" not in name
+)
 ALONE: Final = "one reviewer"
-BASELINES: Final = (ALONE, "4 samples, union", "4 samples, majority", "equal calls, union", "equal calls, majority")
+BASELINES: Final = (
+    ALONE,
+    "4 samples, union",
+    "4 samples, majority",
+    "equal calls, union",
+    "equal calls, majority",
+)
 DRAWN: Final = (COUNCIL, GIVING_IN, UNGUARDED, "council, c_t = c_f = 0.3", UNION, ALONE)
 
 Scores = dict[str, Score]
@@ -65,14 +80,26 @@ def report(rounds: int | None = None) -> Report:
     checks = list(accept(by_correlation))
     PLOT.parent.mkdir(exist_ok=True)
     PLOT.write_text(_plot(by_correlation), encoding="utf-8")
-    lines = [_table(by_correlation), "", *map(str, checks), "", f"drawn: {PLOT.relative_to(REPOSITORY)}"]
-    document = {str(rho): {name: str(one.f1) for name, one in scores.items()} for rho, scores in by_correlation.items()}
+    lines = [
+        _table(by_correlation),
+        "",
+        *map(str, checks),
+        "",
+        f"drawn: {PLOT.relative_to(REPOSITORY)}",
+    ]
+    document = {
+        str(rho): {name: str(one.f1) for name, one in scores.items()}
+        for rho, scores in by_correlation.items()
+    }
     return Report("\n".join(lines), all(check.met for check in checks), document)
 
 
 def measure(seeds: int) -> dict[float, Scores]:
     """The scores of every strategy at every correlation, over the same projects."""
-    batches = [range(start, min(start + SEEDS_PER_TASK, seeds)) for start in range(0, seeds, SEEDS_PER_TASK)]
+    batches = [
+        range(start, min(start + SEEDS_PER_TASK, seeds))
+        for start in range(0, seeds, SEEDS_PER_TASK)
+    ]
     by_correlation: dict[float, Scores] = {}
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as pool:
         for rho in CORRELATIONS:
@@ -95,7 +122,10 @@ def review_project(correlation: float, seed: int) -> Iterator[tuple[str, Score]]
         calls = calls or held.calls
         yield name, score(project, held)
     few, many = len(MODELS), calls // len(DOMAINS)
-    looked, looked_often = sample(project, plain, seed, few), sample(project, plain, seed, many)
+    looked, looked_often = (
+        sample(project, plain, seed, few),
+        sample(project, plain, seed, many),
+    )
     for name, review in (
         (ALONE, sample(project, plain, seed, 1)),
         (UNION, plain_union(project, plain, seed)),
@@ -157,7 +187,17 @@ def _sum(parts: Iterable[Scores]) -> Scores:
 
 
 def _table(by_correlation: Mapping[float, Scores]) -> str:
-    head = ("rho", "strategy", "F1", "recall", "precision", "severity off", "repeated", "mixed", "verdict right")
+    head = (
+        "rho",
+        "strategy",
+        "F1",
+        "recall",
+        "precision",
+        "severity off",
+        "repeated",
+        "mixed",
+        "verdict right",
+    )
     rows: list[tuple[str, ...]] = [(*head, "lost by withdrawal", "calls", "characters")]
     for rho, scores in by_correlation.items():
         rows += [(f"{rho:g}", name, *_cells(one)) for name, one in scores.items()]
@@ -177,17 +217,31 @@ def _cells(one: Score) -> tuple[str, ...]:
         one.verdict_accuracy,
         one.lost_by_withdrawal,
     )
-    return (*map(str, rates), f"{one.calls / one.projects:.1f}", f"{one.characters / one.projects:.0f}")
+    return (
+        *map(str, rates),
+        f"{one.calls / one.projects:.1f}",
+        f"{one.characters / one.projects:.0f}",
+    )
 
 
 def _plot(by_correlation: Mapping[float, Scores]) -> str:
     lines = [
-        Line(name, [(rho, scores[name].f1.value, *scores[name].f1.interval) for rho, scores in by_correlation.items()])
+        Line(
+            name,
+            [
+                (rho, scores[name].f1.value, *scores[name].f1.interval)
+                for rho, scores in by_correlation.items()
+            ],
+        )
         for name in DRAWN
     ]
     best = [
         (rho, max((scores[name].f1 for name in BASELINES), key=lambda rate: rate.value))
         for rho, scores in by_correlation.items()
     ]
-    lines.append(Line("best baseline", [(rho, rate.value, *rate.interval) for rho, rate in best]))
-    return line_chart("F1 of a simulated council", "correlation of errors (rho)", "F1", lines)
+    lines.append(
+        Line("best baseline", [(rho, rate.value, *rate.interval) for rho, rate in best])
+    )
+    return line_chart(
+        "F1 of a simulated council", "correlation of errors (rho)", "F1", lines
+    )

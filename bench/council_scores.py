@@ -69,7 +69,12 @@ class Score:
     characters: int = 0
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(self)))
+        return type(self)(
+            *(
+                getattr(self, one.name) + getattr(other, one.name)
+                for one in fields(self)
+            )
+        )
 
     @property
     def recall(self) -> Rate:
@@ -112,11 +117,15 @@ def total(scores: Iterable[Score]) -> Score:
 
 def score(project: Project, review: Review) -> Score:
     """Compare a review with what is known about its project."""
-    by_title = {telling.title: site for site in project.sites for telling in site.tellings}
+    by_title = {
+        telling.title: site for site in project.sites for telling in site.tellings
+    }
     seen = [(finding, by_title[finding.title]) for finding in review.findings]
     places = {site for _, site in seen}
     defects = {site for site in places if site.is_defect}
-    gone = {by_title[title] for title in review.withdrawn if by_title[title].is_defect} - defects
+    gone = {
+        by_title[title] for title in review.withdrawn if by_title[title].is_defect
+    } - defects
     rated = _first_rating(seen)
     return Score(
         projects=1,
@@ -125,7 +134,10 @@ def score(project: Project, review: Review) -> Score:
         invented=len(places - defects),
         entries=len(seen),
         repeated=len(seen) - len(places),
-        mixed=sum(len({by_title[title] for title in finding.titles}) > 1 for finding, _ in seen),
+        mixed=sum(
+            len({by_title[title] for title in finding.titles}) > 1
+            for finding, _ in seen
+        ),
         misrated=sum(rated[site] is not site.severity for site in defects),
         judged=1,
         judged_right=_verdict(review) is deserved_verdict(project),
@@ -150,11 +162,17 @@ def _verdict(review: Review) -> Verdict | None:
 
 
 def _judge(severities: Iterable[Severity | None]) -> Verdict | None:
-    problems = [Counted((f"C{n:03d}",), one, gap=False) for n, one in enumerate(severities, 1) if one]
+    problems = [
+        Counted((f"C{n:03d}",), one, gap=False)
+        for n, one in enumerate(severities, 1)
+        if one
+    ]
     return decide_verdict(TaskType.REVIEW, Status.COMPLETED, problems)
 
 
-def _first_rating(seen: Iterable[tuple[Finding, Site]]) -> Mapping[Site, Severity | None]:
+def _first_rating(
+    seen: Iterable[tuple[Finding, Site]],
+) -> Mapping[Site, Severity | None]:
     """The severity a reader meets first: that of the place's gravest entry."""
     rated: dict[Site, Severity | None] = {}
     for finding, site in sorted(seen, key=lambda one: -severity_rank(one[0].severity)):

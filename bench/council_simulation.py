@@ -47,13 +47,20 @@ class Condition:
     sycophancy: float = 0.0
     withdrawal_guard: bool = True
 
-    def reviewer(self, project: Project, model: str, seed: int, *, sample: int = 0) -> SimulatedConnection:
+    def reviewer(
+        self, project: Project, model: str, seed: int, *, sample: int = 0
+    ) -> SimulatedConnection:
         """Samples of one model err together as much as models do, which favours the baselines."""
         skill = replace(
-            MODELS[model], doubts_true=self.doubts_true, doubts_false=self.doubts_false, sycophancy=self.sycophancy
+            MODELS[model],
+            doubts_true=self.doubts_true,
+            doubts_false=self.doubts_false,
+            sycophancy=self.sycophancy,
         )
         name = f"{model}#{sample}" if sample else model
-        return SimulatedConnection(project.sites, skill, name=name, seed=seed, correlation=self.correlation)
+        return SimulatedConnection(
+            project.sites, skill, name=name, seed=seed, correlation=self.correlation
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,12 @@ def hold_council(project: Project, condition: Condition, seed: int) -> Review:
 
 
 def _council_run(project: Project, condition: Condition, seed: int) -> CouncilRun:
-    task = BridgeInput(session_id=f"seed-{seed}", scope="src/", task_description="Review the project", domains=DOMAINS)
+    task = BridgeInput(
+        session_id=f"seed-{seed}",
+        scope="src/",
+        task_description="Review the project",
+        domains=DOMAINS,
+    )
     around = RunInputs(
         _registry(),
         b"the secret of a simulation",
@@ -123,7 +135,9 @@ class _Held:
         turn = run.start(AT)
         while not isinstance(run.report, CouncilReport):
             self._note(turn)
-            happened += [SeatReady(seat=_seat(seating.seat), at=AT) for seating in turn.seatings]
+            happened += [
+                SeatReady(seat=_seat(seating.seat), at=AT) for seating in turn.seatings
+            ]
             happened += [self._answer(call) for call in turn.calls]
             turn = run.feed(happened.popleft())
         self._note(turn)
@@ -131,10 +145,20 @@ class _Held:
 
     def findings(self, report: CouncilReport) -> Iterable[Finding]:
         """Everything that was not withdrawn: what is disputed stays before the reader's eyes (Q2, Q3)."""
-        kept = (*report.multi_source_confirmed, *report.single_source_findings, *report.integration_findings)
+        kept = (
+            *report.multi_source_confirmed,
+            *report.single_source_findings,
+            *report.integration_findings,
+        )
         for entry in (*kept, *report.disputed_findings):
-            sources = [(source.bridge, source.finding_id) for source in entry.source_findings]
-            ids = [(bridge, one) for bridge, first in sources for one in self._joined(bridge, first)]
+            sources = [
+                (source.bridge, source.finding_id) for source in entry.source_findings
+            ]
+            ids = [
+                (bridge, one)
+                for bridge, first in sources
+                for one in self._joined(bridge, first)
+            ]
             yield Finding(
                 title=entry.title,
                 severity=entry.severity,
@@ -165,7 +189,9 @@ class _Held:
         if event.event == "output":
             self._titles[event.seat, fields["id"]] = fields["title"]
         elif event.event == "merge":
-            self._merged.setdefault((event.seat, fields["kept"]), []).append(fields["discarded"])
+            self._merged.setdefault((event.seat, fields["kept"]), []).append(
+                fields["discarded"]
+            )
 
 
 # -- the baselines
@@ -173,18 +199,24 @@ class _Held:
 
 def plain_union(project: Project, condition: Condition, seed: int) -> Review:
     """One look by each model of the council, joined; nobody is challenged."""
-    return _joined_reviews([condition.reviewer(project, model, seed) for model in MODELS])
+    return _joined_reviews(
+        [condition.reviewer(project, model, seed) for model in MODELS]
+    )
 
 
 def sample(project: Project, condition: Condition, seed: int, samples: int) -> Review:
     """Several looks by the best model, joined by the council's matcher."""
     numbers = range(1, samples + 1)
-    return _joined_reviews([condition.reviewer(project, BEST_MODEL, seed, sample=n) for n in numbers])
+    return _joined_reviews(
+        [condition.reviewer(project, BEST_MODEL, seed, sample=n) for n in numbers]
+    )
 
 
 def agreed(review: Review, by: int) -> Review:
     """Only what that many looks report."""
-    return replace(review, findings=tuple(one for one in review.findings if one.reporters >= by))
+    return replace(
+        review, findings=tuple(one for one in review.findings if one.reporters >= by)
+    )
 
 
 def _joined_reviews(reviewers: Sequence[SimulatedConnection]) -> Review:
@@ -211,7 +243,9 @@ def _joined_reviews(reviewers: Sequence[SimulatedConnection]) -> Review:
 
 def _seat(runtime: str) -> Seat:
     """A seat that is simulated, so what else is said of it does not matter."""
-    prefix = {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(runtime, "N")
+    prefix = {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(
+        runtime, "N"
+    )
     return Seat(
         name=runtime,
         model_family=f"scripted/{runtime}",

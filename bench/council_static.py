@@ -22,7 +22,11 @@ from bridgehead.contract.words import Severity
 from bridgehead.council.findings.weaknesses import weaknesses
 from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.static.seat import Examined, available_analysers, examine
+from bridgehead.council.runtimes.static.seat import (
+    Examined,
+    available_analysers,
+    examine,
+)
 from bridgehead.council.scope.scope import Scope
 
 FOLDER: Final = Path(__file__).parent / "static_labels"
@@ -69,11 +73,15 @@ class Score:
 
     @property
     def precision(self) -> float:
-        return self.right / (self.right + self.wrong) if self.right + self.wrong else 1.0
+        return (
+            self.right / (self.right + self.wrong) if self.right + self.wrong else 1.0
+        )
 
     @property
     def recall(self) -> float:
-        return self.found / (self.found + self.missed) if self.found + self.missed else 1.0
+        return (
+            self.found / (self.found + self.missed) if self.found + self.missed else 1.0
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +116,9 @@ def static_cpu() -> tuple[float, float]:
     texts = {}
     for number in range(STATIC_FILES):
         path, text = labelled[number % len(labelled)]
-        texts[f"part_{number}/{path}"] = f"{text}\n# {number}\n" if path.endswith((".py", ".rb", ".sh")) else text
+        texts[f"part_{number}/{path}"] = (
+            f"{text}\n# {number}\n" if path.endswith((".py", ".rb", ".sh")) else text
+        )
     with TemporaryDirectory(prefix="bridgehead-bench-") as folder:
         return _cpu_seconds(texts, Path(folder)), _cpu_seconds(texts, Path(folder))
 
@@ -146,9 +156,15 @@ def scores() -> dict[str, Score]:
 
 def score(remarks: Sequence[Remark], labels: Sequence[Label]) -> Score:
     bad = [label for label in labels if label.is_bad]
-    right = [remark for remark in remarks if any(_is_about(remark, label) for label in bad)]
-    found = [label for label in bad if any(_is_about(remark, label) for remark in remarks)]
-    return Score(len(right), len(remarks) - len(right), len(found), len(bad) - len(found))
+    right = [
+        remark for remark in remarks if any(_is_about(remark, label) for label in bad)
+    ]
+    found = [
+        label for label in bad if any(_is_about(remark, label) for remark in remarks)
+    ]
+    return Score(
+        len(right), len(remarks) - len(right), len(found), len(bad) - len(found)
+    )
 
 
 def mistakes() -> Iterator[str]:
@@ -174,7 +190,13 @@ def _examine(texts: dict[str, str], cache: Path | None = None) -> Examined:
     machine = Machine(dict(os.environ))
     analysers = available_analysers(SeatSetup("static"), machine)
     scope = Scope((".",), texts)
-    return examine(scope, analysers, machine.environment, timeout_seconds=_TIMEOUT_SECONDS, cache=cache)
+    return examine(
+        scope,
+        analysers,
+        machine.environment,
+        timeout_seconds=_TIMEOUT_SECONDS,
+        cache=cache,
+    )
 
 
 def _places(output: Output) -> Iterable[Remark]:
@@ -186,12 +208,16 @@ def _places(output: Output) -> Iterable[Remark]:
 def _is_about(remark: Remark, label: Label) -> bool:
     if remark.path != label.path or abs(remark.line - label.line) > LINES_OFF:
         return False
-    return label.weakness == 0 or bool(weaknesses(f"CWE-{label.weakness}") & weaknesses(remark.output.description))
+    return label.weakness == 0 or bool(
+        weaknesses(f"CWE-{label.weakness}") & weaknesses(remark.output.description)
+    )
 
 
 def main() -> None:
     for language, one in scores().items():
-        print(f"{language:12} precision {one.precision:.2f} recall {one.recall:.2f} of {one.found + one.missed}")
+        print(
+            f"{language:12} precision {one.precision:.2f} recall {one.recall:.2f} of {one.found + one.missed}"
+        )
     for line in mistakes():
         print(line)
 

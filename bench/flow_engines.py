@@ -42,15 +42,22 @@ class Engine(NamedTuple):
 
     def recording_rate(self, folder: Path) -> float:
         """Steps per second as the program itself measures them: starting the engine does not count."""
-        words = self._command("record", _empty(folder / self.program), str(RECORDED_STEPS))
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+        words = self._command(
+            "record", _empty(folder / self.program), str(RECORDED_STEPS)
+        )
+        done = subprocess.run(
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+        )
         return float(done.stdout)
 
     def is_installed(self) -> bool:
         """Whether its program can be loaded; that imports the engine."""
         if not INTERPRETER.exists():
             return False
-        tried = subprocess.run([str(INTERPRETER), str(PROGRAMS / self.program), "check"], capture_output=True)
+        tried = subprocess.run(
+            [str(INTERPRETER), str(PROGRAMS / self.program), "check"],
+            capture_output=True,
+        )
         return tried.returncode == 0
 
     def _cpu(self, verb: str, place: Path, *rest: str, expect: int = 0) -> float:
@@ -60,7 +67,10 @@ class Engine(NamedTuple):
         return [str(INTERPRETER), str(PROGRAMS / self.program), verb, str(place), *rest]
 
 
-ENGINES = (Engine("DBOS, SQLite", "with_dbos.py"), Engine("LangGraph, SQLite", "with_langgraph.py"))
+ENGINES = (
+    Engine("DBOS, SQLite", "with_dbos.py"),
+    Engine("LangGraph, SQLite", "with_langgraph.py"),
+)
 
 
 def engine_comparisons(folder: Path, ours: Ours) -> list[Comparison]:
@@ -70,20 +80,41 @@ def engine_comparisons(folder: Path, ours: Ours) -> list[Comparison]:
         if engine.is_installed():
             found += _against(engine, folder, ours)
         else:
-            sys.stderr.write(f"bench: {engine.name} is not installed in .venv/flow-engines; `make bench` tries to\n")
+            sys.stderr.write(
+                f"bench: {engine.name} is not installed in .venv/flow-engines; `make bench` tries to\n"
+            )
     return found
 
 
 def _against(engine: Engine, folder: Path, ours: Ours) -> list[Comparison]:
     return [
         Comparison(
-            *("flow pause, CPU", "ms", ours.pause_cpu, partial(engine.pause_cpu, folder), engine.name), rounds=ROUNDS
+            *(
+                "flow pause, CPU",
+                "ms",
+                ours.pause_cpu,
+                partial(engine.pause_cpu, folder),
+                engine.name,
+            ),
+            rounds=ROUNDS,
         ),
         Comparison(
-            *("flow resume, CPU", "ms", ours.resume_cpu, partial(engine.resume_cpu, folder), engine.name), rounds=ROUNDS
+            *(
+                "flow resume, CPU",
+                "ms",
+                ours.resume_cpu,
+                partial(engine.resume_cpu, folder),
+                engine.name,
+            ),
+            rounds=ROUNDS,
         ),
         Comparison(
-            *("steps recorded durably", "/s", ours.recording_rate, partial(engine.recording_rate, folder)),
+            *(
+                "steps recorded durably",
+                "/s",
+                ours.recording_rate,
+                partial(engine.recording_rate, folder),
+            ),
             engine.name,
             rounds=ROUNDS,
             best=max,

@@ -45,23 +45,50 @@ _COMMAND = (str(SCRIPTS / "bridgehead"), "flow")
 def comparisons() -> list[Comparison]:
     folder = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    ours = Ours(partial(pause_cpu, folder), partial(resume_cpu, folder), partial(recording_rate, folder))
-    return [*_start_up(folder, ours), *_journal(folder, ours), *engine_comparisons(folder, ours)]
+    ours = Ours(
+        partial(pause_cpu, folder),
+        partial(resume_cpu, folder),
+        partial(recording_rate, folder),
+    )
+    return [
+        *_start_up(folder, ours),
+        *_journal(folder, ours),
+        *engine_comparisons(folder, ours),
+    ]
 
 
 def _start_up(folder: Path, ours: Ours) -> list[Comparison]:
     """A program that is a flow, and the same flow run by the command, which also tells the record."""
     within = Budget(at_most=1.0)
     alone = partial(interpreter_allowance, folder, PAUSE_ALLOWANCE_MS)
-    telling = partial(interpreter_allowance, folder, PAUSE_ALLOWANCE_MS + RECORD_ALLOWANCE_MS)
+    telling = partial(
+        interpreter_allowance, folder, PAUSE_ALLOWANCE_MS + RECORD_ALLOWANCE_MS
+    )
     allowance = f"interpreter + {PAUSE_ALLOWANCE_MS:g} ms"
     allowance_with_record = f"{allowance}, {RECORD_ALLOWANCE_MS:g} ms for the record"
-    run, resume = partial(command_pause_cpu, folder), partial(command_resume_cpu, folder)
+    run, resume = (
+        partial(command_pause_cpu, folder),
+        partial(command_resume_cpu, folder),
+    )
     return [
         Comparison("flow pause, CPU", "ms", ours.pause_cpu, alone, allowance, within),
         Comparison("flow resume, CPU", "ms", ours.resume_cpu, alone, allowance, within),
-        Comparison("`bridgehead flow run`, CPU", "ms", run, telling, allowance_with_record, within),
-        Comparison("`bridgehead flow resume`, CPU", "ms", resume, telling, allowance_with_record, within),
+        Comparison(
+            "`bridgehead flow run`, CPU",
+            "ms",
+            run,
+            telling,
+            allowance_with_record,
+            within,
+        ),
+        Comparison(
+            "`bridgehead flow resume`, CPU",
+            "ms",
+            resume,
+            telling,
+            allowance_with_record,
+            within,
+        ),
     ]
 
 
@@ -110,13 +137,17 @@ def resume_cpu(folder: Path) -> float:
 def command_pause_cpu(folder: Path) -> float:
     """The same with `bridgehead flow run`."""
     root = _program(folder)
-    return cpu_milliseconds([*_COMMAND, "run", "one.py"], cwd=root, environ=_home(folder), expect=42)
+    return cpu_milliseconds(
+        [*_COMMAND, "run", "one.py"], cwd=root, environ=_home(folder), expect=42
+    )
 
 
 def command_resume_cpu(folder: Path) -> float:
     """The same with `bridgehead flow resume`."""
     root = _program(folder)
-    cpu_milliseconds([*_COMMAND, "run", "one.py"], cwd=root, environ=_home(folder), expect=42)
+    cpu_milliseconds(
+        [*_COMMAND, "run", "one.py"], cwd=root, environ=_home(folder), expect=42
+    )
     _answer(root)
     return cpu_milliseconds([*_COMMAND, "resume"], cwd=root, environ=_home(folder))
 
@@ -139,7 +170,18 @@ def raw_sqlite_rate(folder: Path) -> float:
             for statement in MIGRATIONS[0]:
                 database.execute(statement)
             for number in range(RECORDED_STEPS):
-                row = ("flow-1", f"step#{number}", "step", "0" * 64, "completed", str(number), None, AT, AT, None)
+                row = (
+                    "flow-1",
+                    f"step#{number}",
+                    "step",
+                    "0" * 64,
+                    "completed",
+                    str(number),
+                    None,
+                    AT,
+                    AT,
+                    None,
+                )
                 database.execute(PUT_RECORD, row)
 
     return RECORDED_STEPS / wall_seconds(insert)
@@ -152,7 +194,11 @@ def _replay_of(root: Path) -> Callable[[], float]:
     def measure() -> float:
         if not root.exists():
             # Made without waiting for the disk: what is measured is how it is read.
-            run_flow(flow, RunRequest(root=_empty(root)), RunInputs(open_journal=_hasty_journal))
+            run_flow(
+                flow,
+                RunRequest(root=_empty(root)),
+                RunInputs(open_journal=_hasty_journal),
+            )
         began = time.process_time()
         run_flow(flow, RunRequest(root=root, resume=True))
         return (time.process_time() - began) * 1000

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin")
+PEERS = Path(
+    os.environ.get("BRIDGEHEAD_PEERS")
+    or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin"
+)
 SCRIPTS = Path(sys.executable).parent
 
 Measure = Callable[[], float]
@@ -36,7 +39,11 @@ class Budget:
     def __str__(self) -> str:
         if self.ours_at_most is not None:
             return f"≤ {self.ours_at_most:g}"
-        return f"≤ {self.at_most:g}×" if self.at_most is not None else f"≥ {self.at_least:g}×"
+        return (
+            f"≤ {self.at_most:g}×"
+            if self.at_most is not None
+            else f"≥ {self.at_least:g}×"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,9 @@ class Outcome:
     @property
     def spread(self) -> tuple[float, float]:
         """The middle half of the ratios of single rounds."""
-        ratios = [ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)]
+        ratios = [
+            ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)
+        ]
         if len(ratios) < 2:
             return ratios[0], ratios[0]
         quarters = statistics.quantiles(ratios, n=4, method="inclusive")
@@ -76,7 +85,9 @@ class Outcome:
     @property
     def met(self) -> bool:
         budget = self.comparison.budget
-        return budget is None or budget.met_by(self.ratio, self.comparison.best(self.ours))
+        return budget is None or budget.met_by(
+            self.ratio, self.comparison.best(self.ours)
+        )
 
     def as_document(self) -> dict[str, Any]:
         return {
@@ -145,7 +156,9 @@ def table(outcomes: Sequence[Outcome]) -> str:
                 f"{outcome.ratio:.3g}×",
                 f"{low:.3g}–{high:.3g}",
                 str(comparison.budget) if comparison.budget else "",
-                "" if comparison.budget is None else ("met" if outcome.met else "MISSED"),
+                ""
+                if comparison.budget is None
+                else ("met" if outcome.met else "MISSED"),
             )
         )
     return aligned(rows)
@@ -155,19 +168,35 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Rows of equal length as columns of text."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
     )
 
 
 def cpu_milliseconds(
-    argv: Sequence[str], *, cwd: Path | None = None, environ: Mapping[str, str] | None = None, expect: int = 0
+    argv: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    expect: int = 0,
 ) -> float:
     """User and system time of one process and its children, in milliseconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(argv, cwd=cwd, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != expect:
-        sys.exit(f"{argv[0]} exited {done.returncode}, not {expect}: {done.stderr.decode(errors='replace')[-400:]}")
+        sys.exit(
+            f"{argv[0]} exited {done.returncode}, not {expect}: {done.stderr.decode(errors='replace')[-400:]}"
+        )
     used = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
     return used * 1000
 

@@ -27,7 +27,11 @@ def add(a: int, b: int) -> int:
     return a + b
 server.run("stdio")
 """
-HELLO: Final = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+HELLO: Final = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "bench", "version": "1"},
+}
 
 
 def comparisons() -> list[Comparison]:
@@ -67,7 +71,12 @@ def discovery(command: Sequence[str], home: Path) -> Discovery:
     used_before = _children_milliseconds()
     began = time.perf_counter()
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=home, env=environ
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=home,
+        env=environ,
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -84,7 +93,9 @@ def discovery(command: Sequence[str], home: Path) -> Discovery:
     return Discovery(wall, _children_milliseconds() - used_before)
 
 
-def _speaker(write: Callable[[bytes], int], flush: Callable[[], None]) -> Callable[[object], None]:
+def _speaker(
+    write: Callable[[bytes], int], flush: Callable[[], None]
+) -> Callable[[object], None]:
     def say(message: object) -> None:
         write(json.dumps(message).encode() + b"\n")
         flush()

@@ -10,7 +10,15 @@ from typing import Final
 WIDTH: Final = 860
 HEIGHT: Final = 460
 LEFT, RIGHT, TOP, BOTTOM = 60, 250, 50, 60
-COLOURS: Final = ("#0072b2", "#56b4e9", "#d55e00", "#cc79a7", "#009e73", "#999999", "#000000")
+COLOURS: Final = (
+    "#0072b2",
+    "#56b4e9",
+    "#d55e00",
+    "#cc79a7",
+    "#009e73",
+    "#999999",
+    "#000000",
+)
 """Told apart by colour-blind readers, too (Okabe and Ito)."""
 
 Point = tuple[float, float, float, float]
@@ -54,7 +62,9 @@ def line_chart(title: str, x_label: str, y_label: str, lines: Sequence[Line]) ->
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _axes(scale: _Scale, values: Sequence[float], x_label: str, y_label: str) -> Iterator[str]:
+def _axes(
+    scale: _Scale, values: Sequence[float], x_label: str, y_label: str
+) -> Iterator[str]:
     right, bottom = WIDTH - RIGHT, scale.y(0)
     for tenth in range(0, 11, 2):
         y = scale.y(tenth / 10)
@@ -69,7 +79,10 @@ def _axes(scale: _Scale, values: Sequence[float], x_label: str, y_label: str) ->
 def _drawn(scale: _Scale, line: Line, number: int) -> Iterator[str]:
     colour = COLOURS[number % len(COLOURS)]
     # Intervals of different lines at one place stand side by side.
-    places = [(scale.x(x) + number * 2, scale.y(y), scale.y(low), scale.y(high)) for x, y, low, high in line.points]
+    places = [
+        (scale.x(x) + number * 2, scale.y(y), scale.y(low), scale.y(high))
+        for x, y, low, high in line.points
+    ]
     path = " ".join(f"{x:g},{y:g}" for x, y, _, _ in places)
     yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
     for x, y, low, high in places:
@@ -80,5 +93,7 @@ def _drawn(scale: _Scale, line: Line, number: int) -> Iterator[str]:
     yield _text(WIDTH - RIGHT + 50, top, line.name)
 
 
-def _text(x: float, y: float, words: str, *, anchor: str = "start", size: int = 13) -> str:
+def _text(
+    x: float, y: float, words: str, *, anchor: str = "start", size: int = 13
+) -> str:
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" font-size="{size}">{escape(words)}</text>'

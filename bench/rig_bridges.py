@@ -28,7 +28,9 @@ def theirs() -> list[str]:
     """The reference's script itself, without npm's shim: nobody must profit from a slow launcher."""
     node, script = shutil.which("node"), PEERS / "rig-bridge"
     if node is None or not script.exists():
-        raise SystemExit("bench: node or the npm reference is missing; `make bench` installs it")
+        raise SystemExit(
+            "bench: node or the npm reference is missing; `make bench` installs it"
+        )
     return [node, str(script.resolve())]
 
 
@@ -43,7 +45,15 @@ def environ(home: Path) -> dict[str, str]:
     }
 
 
-def make_bridge(home: Path, name: str, *, threads: int, envelopes: int, lately: int = 0, rig_id: str = "bench") -> Path:
+def make_bridge(
+    home: Path,
+    name: str,
+    *,
+    threads: int,
+    envelopes: int,
+    lately: int = 0,
+    rig_id: str = "bench",
+) -> Path:
     """A clone of a bridge with one commit per envelope, in step with its remote; both tools know who it is.
 
     The last `lately` of them make up a thread of that name. For `RECIPIENT` every other turn is a question to it, and
@@ -53,12 +63,24 @@ def make_bridge(home: Path, name: str, *, threads: int, envelopes: int, lately: 
     _git(home, "init", "-q", "--bare", "-b", "main", str(remote))
     types = ("REQUEST", "RESPONSE") if rig_id == RECIPIENT else ("STATE",)
     stream = b"".join(_history(threads, envelopes, envelopes - lately, types))
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=remote, env=environ(home), input=stream, check=True)
+    subprocess.run(
+        ["git", "fast-import", "--quiet"],
+        cwd=remote,
+        env=environ(home),
+        input=stream,
+        check=True,
+    )
     # Hard links: the packs need not be there twice.
     _git(home, "clone", "-q", str(remote), str(path))
     for key, value in (("user.name", "Op One"), ("user.email", "op1@example.com")):
         _git(path, "config", key, value, home=home)
-    subprocess.run([*ours(), "init", "--rig-id", rig_id], cwd=path, env=environ(home), check=True, capture_output=True)
+    subprocess.run(
+        [*ours(), "init", "--rig-id", rig_id],
+        cwd=path,
+        env=environ(home),
+        check=True,
+        capture_output=True,
+    )
     _let_settle(path, home)
     return path
 
@@ -71,7 +93,12 @@ def forget(bridge: Path) -> None:
 def peak_megabytes(argv: list[str], bridge: Path, environment: dict[str, str]) -> float:
     """The most memory one command held at once, in MB: its own or a child's, whichever was larger."""
     process = subprocess.Popen(
-        argv, cwd=bridge, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        argv,
+        cwd=bridge,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     assert process.stdout is not None
     while process.stdout.read(1 << 20):
@@ -87,7 +114,12 @@ def peak_megabytes(argv: list[str], bridge: Path, environment: dict[str, str]) -
 def idle_megabytes(argv: list[str], bridge: Path, environment: dict[str, str]) -> float:
     """What a command that goes on holds after it has looked at everything a few times, in MB."""
     with subprocess.Popen(
-        argv, cwd=bridge, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        argv,
+        cwd=bridge,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -104,18 +136,34 @@ def _let_settle(path: Path, home: Path) -> None:
 
 
 def _git(where: Path, *arguments: str, home: Path | None = None) -> None:
-    subprocess.run(["git", *arguments], cwd=where, env=environ(home or where), check=True, capture_output=True)
+    subprocess.run(
+        ["git", *arguments],
+        cwd=where,
+        env=environ(home or where),
+        check=True,
+        capture_output=True,
+    )
 
 
-def _history(threads: int, envelopes: int, spread: int, types: Sequence[str]) -> Iterator[bytes]:
+def _history(
+    threads: int, envelopes: int, spread: int, types: Sequence[str]
+) -> Iterator[bytes]:
     """A fast-import stream: threads take turns, several turns a day."""
     for number in range(envelopes):
         thread = f"thread-{number % threads:03d}" if number < spread else "lately"
         place = number // threads if number < spread else number - spread
         kind = types[place % len(types)]
-        sender, recipient = (RECIPIENT, "mac-m5max") if kind == "RESPONSE" else ("mac-m5max", RECIPIENT)
+        sender, recipient = (
+            (RECIPIENT, "mac-m5max") if kind == "RESPONSE" else ("mac-m5max", RECIPIENT)
+        )
         draft = draft_send(
-            Author(sender), kind, thread, [recipient], "2026-05-15", tldr=f"step {number}", body=f"# {number}\n\ndone\n"
+            Author(sender),
+            kind,
+            thread,
+            [recipient],
+            "2026-05-15",
+            tldr=f"step {number}",
+            body=f"# {number}\n\ndone\n",
         )
         text = draft.text.encode()
         name = f"{thread}/{kind}-{place + 2}.md"

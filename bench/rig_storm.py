@@ -43,11 +43,16 @@ class Storm:
         """Return what is wrong in the end."""
         self._prepare()
         senders = [
-            threading.Thread(target=self._send_share, args=(clone, f"{clone.name}-p{number}"))
+            threading.Thread(
+                target=self._send_share, args=(clone, f"{clone.name}-p{number}")
+            )
             for clone in self.clones
             for number in range(PROCESSES)
         ]
-        troubles = [threading.Thread(target=self._kill), threading.Thread(target=self._take_remote_away)]
+        troubles = [
+            threading.Thread(target=self._kill),
+            threading.Thread(target=self._take_remote_away),
+        ]
         for thread in (*senders, *troubles):
             thread.start()
         for thread in senders:
@@ -63,8 +68,15 @@ class Storm:
             self._git(self._home, "clone", "-q", str(self._hub), str(clone))
             self._git(clone, "config", "user.name", "Op One")
             self._git(clone, "config", "user.email", "op1@example.com")
-            if shutil.which("setsid"):  # whoever kills a sender does not kill the server's half of its push
-                self._git(clone, "config", "remote.origin.receivepack", "setsid --wait git-receive-pack")
+            if shutil.which(
+                "setsid"
+            ):  # whoever kills a sender does not kill the server's half of its push
+                self._git(
+                    clone,
+                    "config",
+                    "remote.origin.receivepack",
+                    "setsid --wait git-receive-pack",
+                )
             if number == 0:
                 self._git(clone, "commit", "-q", "--allow-empty", "-m", "root")
                 self._git(clone, "push", "-q", "-u", "origin", "HEAD:main")
@@ -78,7 +90,17 @@ class Storm:
                 time.sleep(0.2)
 
     def _send(self, clone: Path, name: str, mark: str) -> bool:
-        command = [*ours(), "send", "STATE", "--thread", THREAD, "--to", "all-rigs", "--tldr", mark]
+        command = [
+            *ours(),
+            "send",
+            "STATE",
+            "--thread",
+            THREAD,
+            "--to",
+            "all-rigs",
+            "--tldr",
+            mark,
+        ]
         with self._lock:
             process = self._running[name] = subprocess.Popen(
                 command,
@@ -122,29 +144,59 @@ class Storm:
     def _faults(self) -> list[str]:
         for clone in self.clones:
             self._ours(
-                clone, "send", "STATE", "--thread", THREAD, "--to", "all-rigs", "--tldr", f"last of {clone.name}"
+                clone,
+                "send",
+                "STATE",
+                "--thread",
+                THREAD,
+                "--to",
+                "all-rigs",
+                "--tldr",
+                f"last of {clone.name}",
             )
         for clone in self.clones:
             self._ours(clone, "sync", "--auto")
         said = Counter(self._git(self._hub, "log", "--format=%s", "main").splitlines())
-        lost = [f"lost: {mark}" for mark in self.acknowledged if not said[f"STATE: {mark}"]]
+        lost = [
+            f"lost: {mark}" for mark in self.acknowledged if not said[f"STATE: {mark}"]
+        ]
         twice = [mark for mark in self.acknowledged if said[f"STATE: {mark}"] > 1]
-        doubled = [f"doubled: {mark}{' (killed once)' if mark in self.killed else ''}" for mark in twice]
-        changed = self._git(self._hub, "log", "--diff-filter=MDR", "--name-only", "--format=", "main").split()
-        dirty = [f"dirty: {c.name}" for c in self.clones if self._git(c, "status", "--porcelain").strip()]
+        doubled = [
+            f"doubled: {mark}{' (killed once)' if mark in self.killed else ''}"
+            for mark in twice
+        ]
+        changed = self._git(
+            self._hub, "log", "--diff-filter=MDR", "--name-only", "--format=", "main"
+        ).split()
+        dirty = [
+            f"dirty: {c.name}"
+            for c in self.clones
+            if self._git(c, "status", "--porcelain").strip()
+        ]
         self._ours(self.clones[0], "verify")
         return [*lost, *doubled, *(f"changed: {path}" for path in changed), *dirty]
 
     def _ours(self, clone: Path, *arguments: str) -> None:
         done = subprocess.run(
-            [*ours(), *arguments], cwd=clone, env=environ(self._home), capture_output=True, check=False
+            [*ours(), *arguments],
+            cwd=clone,
+            env=environ(self._home),
+            capture_output=True,
+            check=False,
         )
         if done.returncode != 0:
-            sys.exit(f"{clone.name}: rig-bridge {' '.join(arguments)}: {done.stderr.decode()}")
+            sys.exit(
+                f"{clone.name}: rig-bridge {' '.join(arguments)}: {done.stderr.decode()}"
+            )
 
     def _git(self, where: Path, *arguments: str) -> str:
         done = subprocess.run(
-            ["git", *arguments], cwd=where, env=environ(self._home), capture_output=True, check=True, text=True
+            ["git", *arguments],
+            cwd=where,
+            env=environ(self._home),
+            capture_output=True,
+            check=True,
+            text=True,
         )
         return done.stdout
 

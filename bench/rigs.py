@@ -15,7 +15,16 @@ from itertools import count
 from pathlib import Path
 
 from bench.harness import SCRIPTS, Budget, Comparison, Measure, cpu_milliseconds
-from bench.rig_bridges import RECIPIENT, environ, forget, idle_megabytes, make_bridge, ours, peak_megabytes, theirs
+from bench.rig_bridges import (
+    RECIPIENT,
+    environ,
+    forget,
+    idle_megabytes,
+    make_bridge,
+    ours,
+    peak_megabytes,
+    theirs,
+)
 
 PEER = "npm rig-bridge"
 SIZES = (100, 1_000, 10_000)
@@ -33,20 +42,44 @@ QUICK = Budget(ours_at_most=300)
 
 
 def comparisons() -> list[Comparison]:
-    return [*_start_up(Bench("small", threads=1, envelopes=20)), *_listings(), *_in_a_huge_bridge()]
+    return [
+        *_start_up(Bench("small", threads=1, envelopes=20)),
+        *_listings(),
+        *_in_a_huge_bridge(),
+    ]
 
 
 class Bench:
     """One bridge, and both programs measured in it."""
 
-    def __init__(self, name: str, *, threads: int, envelopes: int, lately: int = 0, rig_id: str = "bench") -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        envelopes: int,
+        lately: int = 0,
+        rig_id: str = "bench",
+    ) -> None:
         home = Path(tempfile.mkdtemp(prefix="bridgehead-bench-"))
         atexit.register(shutil.rmtree, home, ignore_errors=True)
-        self.bridge = make_bridge(home, name, threads=threads, envelopes=envelopes, lately=lately, rig_id=rig_id)
+        self.bridge = make_bridge(
+            home,
+            name,
+            threads=threads,
+            envelopes=envelopes,
+            lately=lately,
+            rig_id=rig_id,
+        )
         self._environ = environ(home)
 
     def cpu(self, program: list[str], *arguments: str, exit_code: int = 0) -> float:
-        return cpu_milliseconds([*program, *arguments], cwd=self.bridge, environ=self._environ, expect=exit_code)
+        return cpu_milliseconds(
+            [*program, *arguments],
+            cwd=self.bridge,
+            environ=self._environ,
+            expect=exit_code,
+        )
 
     def cold(self, program: list[str], *arguments: str) -> float:
         forget(self.bridge)
@@ -72,11 +105,20 @@ def _start_up(bench: Bench) -> list[Comparison]:
         "sync": ("sync",),
     }
     rows = [
-        _row(name, partial(bench.cpu, ours(), *words), partial(bench.cpu, theirs(), *words))
+        _row(
+            name,
+            partial(bench.cpu, ours(), *words),
+            partial(bench.cpu, theirs(), *words),
+        )
         for name, words in same.items()
     ]
     close = _closing(bench)
-    refused = ("relay", "ACK", "--thread", "thread-000")  # this rig is no relay: refused after all is loaded
+    refused = (
+        "relay",
+        "ACK",
+        "--thread",
+        "thread-000",
+    )  # this rig is no relay: refused after all is loaded
     rows += [
         _row("close", partial(close, ours()), partial(close, theirs())),
         _row(
@@ -87,7 +129,11 @@ def _start_up(bench: Bench) -> list[Comparison]:
     ]
     nearest = partial(bench.cpu, theirs(), "status")
     return rows + [
-        _row(f"{' '.join(words)}, peer: status", partial(bench.cpu, ours(), *words), nearest)
+        _row(
+            f"{' '.join(words)}, peer: status",
+            partial(bench.cpu, ours(), *words),
+            nearest,
+        )
         for words in (("verify",), ("inbox",), ("trust", "list"))
     ]
 
@@ -122,45 +168,115 @@ def _listing(bench: Bench, words: tuple[str, ...], size: int) -> list[Comparison
     name, rounds = f"rig {words[0]}, {size} envelopes", 2 if size == LARGEST else 3
     warm, cold, peer = (
         partial(measure, program, *words)
-        for measure, program in ((bench.cpu, ours()), (bench.cold, ours()), (bench.cpu, theirs()))
+        for measure, program in (
+            (bench.cpu, ours()),
+            (bench.cold, ours()),
+            (bench.cpu, theirs()),
+        )
     )
     rows = [
         Comparison(f"{name}, warm", "ms CPU", warm, peer, PEER, WARM.get(size), rounds),
-        Comparison(f"{name}, cold", "ms CPU", cold, peer, PEER, COLD[words[0]].get(size), rounds),
+        Comparison(
+            f"{name}, cold",
+            "ms CPU",
+            cold,
+            peer,
+            PEER,
+            COLD[words[0]].get(size),
+            rounds,
+        ),
     ]
     if size == LARGEST:
-        rows += [_memory(bench, words, f"{name}, {state}, peak", state) for state in ("warm", "cold")]
+        rows += [
+            _memory(bench, words, f"{name}, {state}, peak", state)
+            for state in ("warm", "cold")
+        ]
     return rows
 
 
 def _in_a_huge_bridge() -> list[Comparison]:
     """One small thread, one-shot commands and their memory where there are very many envelopes."""
-    bench = Bench("huge", threads=HUGE // 50, envelopes=HUGE, lately=50, rig_id=RECIPIENT)
+    bench = Bench(
+        "huge", threads=HUGE // 50, envelopes=HUGE, lately=50, rig_id=RECIPIENT
+    )
     name, status = f"{HUGE} envelopes", partial(bench.cpu, theirs(), "status")
     rows = []
-    for thread, words in (("lately", "begun lately"), ("thread-000", "spread over all of them")):
+    for thread, words in (
+        ("lately", "begun lately"),
+        ("thread-000", "spread over all of them"),
+    ):
         peer = partial(bench.cpu, theirs(), "thread", thread)
         cold = partial(bench.cold, ours(), "thread", thread)
         row = f"rig thread of 50 in {name}, {words}, cold"
         rows.append(Comparison(row, "ms CPU", cold, peer, PEER, Budget(at_most=0.6), 2))
     for command in (("status",), ("inbox",), ("verify", "thread-000")):
-        us, budget = partial(bench.cpu, ours(), *command), QUICK if command == ("inbox",) else None
+        us, budget = (
+            partial(bench.cpu, ours(), *command),
+            QUICK if command == ("inbox",) else None,
+        )
         row = f"rig {command[0]}, {name}, warm, peer: status"
         rows.append(Comparison(row, "ms CPU", us, status, PEER, budget, rounds=2))
-        rows.append(_memory(bench, command, f"rig {command[0]}, {name}, warm, peak, peer: status", "warm", ("status",)))
+        rows.append(
+            _memory(
+                bench,
+                command,
+                f"rig {command[0]}, {name}, warm, peak, peer: status",
+                "warm",
+                ("status",),
+            )
+        )
     pending = partial(bench.cpu, [str(SCRIPTS / "bridgehead"), "pending"])
-    rows.append(Comparison(f"pending, {name}, warm, peer: status", "ms CPU", pending, status, PEER, QUICK, rounds=2))
-    sending = ("send", "STATE", "--thread", "thread-000", "--to", "windows-5080", "--no-push")
-    rows.append(_memory(bench, sending, f"rig send, {name}, peak, peer: status", "warm", ("status",)))
-    rows.append(_memory(bench, ("inbox",), f"rig inbox, {name}, cold, peak, peer: status", "cold", ("status",)))
-    idle, peak = partial(bench.idle, ours(), "watch"), partial(bench.peak, theirs(), "status")
+    rows.append(
+        Comparison(
+            f"pending, {name}, warm, peer: status",
+            "ms CPU",
+            pending,
+            status,
+            PEER,
+            QUICK,
+            rounds=2,
+        )
+    )
+    sending = (
+        "send",
+        "STATE",
+        "--thread",
+        "thread-000",
+        "--to",
+        "windows-5080",
+        "--no-push",
+    )
+    rows.append(
+        _memory(
+            bench, sending, f"rig send, {name}, peak, peer: status", "warm", ("status",)
+        )
+    )
+    rows.append(
+        _memory(
+            bench,
+            ("inbox",),
+            f"rig inbox, {name}, cold, peak, peer: status",
+            "cold",
+            ("status",),
+        )
+    )
+    idle, peak = (
+        partial(bench.idle, ours(), "watch"),
+        partial(bench.peak, theirs(), "status"),
+    )
     watch = f"rig watch, {name}, idle, peer: status"
-    rows.append(Comparison(watch, "MB", idle, peak, PEER, Budget(at_most=1.0), rounds=1))
+    rows.append(
+        Comparison(watch, "MB", idle, peak, PEER, Budget(at_most=1.0), rounds=1)
+    )
     return rows
 
 
 def _memory(
-    bench: Bench, words: tuple[str, ...], name: str, state: str, peers: tuple[str, ...] | None = None
+    bench: Bench,
+    words: tuple[str, ...],
+    name: str,
+    state: str,
+    peers: tuple[str, ...] | None = None,
 ) -> Comparison:
     def us() -> float:
         if state == "cold":

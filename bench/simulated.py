@@ -87,13 +87,23 @@ class SimulatedConnection(InProcess):
     kind = "cli"
     runtime_name = "simulated"
 
-    def __init__(self, sites: Iterable[Site], skill: Skill, *, name: str, seed: int, correlation: float = 0.0) -> None:
+    def __init__(
+        self,
+        sites: Iterable[Site],
+        skill: Skill,
+        *,
+        name: str,
+        seed: int,
+        correlation: float = 0.0,
+    ) -> None:
         self._sites = tuple(sites)
         self._skill = skill
         self._name = name
         self._seed = seed
         self._correlation = correlation
-        self._by_title = {telling.title: site for site in self._sites for telling in site.tellings}
+        self._by_title = {
+            telling.title: site for site in self._sites for telling in site.tellings
+        }
         self.calls = 0
 
     @classmethod
@@ -129,7 +139,9 @@ class SimulatedConnection(InProcess):
 
     def findings(self, domain: str) -> list[dict[str, Any]]:
         """What it reports of a domain when it looks by itself."""
-        seen = [site for site in self._sites if site.domain == domain and self._sees(site)]
+        seen = [
+            site for site in self._sites if site.domain == domain and self._sees(site)
+        ]
         return [self._item(site) for site in seen]
 
     def _items(self, call: Call) -> list[dict[str, Any]]:
@@ -192,15 +204,27 @@ class SimulatedConnection(InProcess):
     def _responses(self, packet: Mapping[str, Any]) -> list[dict[str, Any]]:
         texts: dict[str, str] = {}
         for challenge in _entries(packet, "open_challenges"):
-            texts[str(challenge.get("target_finding_id"))] = str(challenge.get("challenge_text"))
-        return [self._response(finding, texts[finding.id]) for finding in self._known(packet) if finding.id in texts]
+            texts[str(challenge.get("target_finding_id"))] = str(
+                challenge.get("challenge_text")
+            )
+        return [
+            self._response(finding, texts[finding.id])
+            for finding in self._known(packet)
+            if finding.id in texts
+        ]
 
     def _response(self, finding: _Known, challenge: str) -> dict[str, Any]:
         site = finding.site
-        status, defense = "confirmed", f"The value reaches {site.evidence} from the entry point, unchanged."
+        status, defense = (
+            "confirmed",
+            f"The value reaches {site.evidence} from the entry point, unchanged.",
+        )
         if _SUBSTANCE in challenge:
             if not self._keeps(site):
-                status, defense = "withdrawn", f"Indeed, see {site.evidence}: it is handled there."
+                status, defense = (
+                    "withdrawn",
+                    f"Indeed, see {site.evidence}: it is handled there.",
+                )
         elif self._draw("gives in", site) < self._skill.sycophancy:
             status, defense = "withdrawn", "You are right, I was mistaken."
         return {"finding_id": finding.id, "status": status, "defense": defense}
@@ -253,25 +277,45 @@ class SimulatedConnection(InProcess):
         """Evenly between 0 and 1, always the same for the same question."""
         who = "everybody" if everybody else self._name
         question = f"{self._seed}|{who}|{purpose}|{site.path}:{site.line}".encode()
-        return int.from_bytes(hashlib.blake2b(question, digest_size=6).digest(), "big") / 2**48
+        return (
+            int.from_bytes(hashlib.blake2b(question, digest_size=6).digest(), "big")
+            / 2**48
+        )
 
 
 def _packet(prompt: str) -> Mapping[str, Any]:
     """The state of the debate as the prompt carries it: the JSON line with the findings."""
-    found = [value for value in objects_in(prompt) if any(name in value for name in _FINDING_LISTS)]
+    found = [
+        value
+        for value in objects_in(prompt)
+        if any(name in value for name in _FINDING_LISTS)
+    ]
     return found[-1] if found else {}
 
 
-def _challenges_so_far(packet: Mapping[str, Any], prompt: str) -> list[Mapping[str, Any]]:
+def _challenges_so_far(
+    packet: Mapping[str, Any], prompt: str
+) -> list[Mapping[str, Any]]:
     """Open ones from the packet, answered ones from the list the Challenger is shown beside it."""
-    lists = [json.loads(line) for line in prompt.splitlines() if line.startswith('[{"challenge_id"')]
-    answered = [entry for listed in lists for entry in listed if isinstance(entry, dict)]
-    known = {entry.get("challenge_id"): entry for entry in [*answered, *_entries(packet, "open_challenges")]}
+    lists = [
+        json.loads(line)
+        for line in prompt.splitlines()
+        if line.startswith('[{"challenge_id"')
+    ]
+    answered = [
+        entry for listed in lists for entry in listed if isinstance(entry, dict)
+    ]
+    known = {
+        entry.get("challenge_id"): entry
+        for entry in [*answered, *_entries(packet, "open_challenges")]
+    }
     return list(known.values())
 
 
 def _findings(packet: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    listed: Sequence[Any] = next((packet[name] for name in _FINDING_LISTS if name in packet), ())
+    listed: Sequence[Any] = next(
+        (packet[name] for name in _FINDING_LISTS if name in packet), ()
+    )
     entries: list[Mapping[str, Any]] = []
     for entry in listed:
         if isinstance(entry, dict):
@@ -283,4 +327,8 @@ def _findings(packet: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _entries(packet: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     listed = packet.get(name)
-    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    return (
+        [entry for entry in listed if isinstance(entry, dict)]
+        if isinstance(listed, list)
+        else []
+    )

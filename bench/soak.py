@@ -35,7 +35,13 @@ SAMPLE_S = 1.0
 HUB_LIVES_S = 7.0
 RECORDS_LAST_S = 2.0
 SETTLE_S = 10.0
-GARBAGE = (b"not json", b"[]", b'{"l2":"what"}', b'{"l2":"msg","m":{"type":"a b"}}', b"\xff\xfe")
+GARBAGE = (
+    b"not json",
+    b"[]",
+    b'{"l2":"what"}',
+    b'{"l2":"msg","m":{"type":"a b"}}',
+    b"\xff\xfe",
+)
 
 
 @dataclass
@@ -116,7 +122,9 @@ class Visitor:
         await asyncio.sleep(0.2)
 
 
-async def kill_and_restart(hub: list[Server], port: int, until: float, seen: Seen) -> None:
+async def kill_and_restart(
+    hub: list[Server], port: int, until: float, seen: Seen
+) -> None:
     """The hub vanishes in the middle of whatever it was doing, and comes back a moment later."""
     while time.monotonic() + HUB_LIVES_S < until:
         await asyncio.sleep(HUB_LIVES_S)
@@ -143,9 +151,14 @@ async def watch_memory(bridge: Server, until: float, seen: Seen) -> None:
         await asyncio.sleep(SAMPLE_S)
 
 
-async def churn(bridge: Server, hub: list[Server], port: int, seconds: float, seen: Seen) -> None:
+async def churn(
+    bridge: Server, hub: list[Server], port: int, seconds: float, seen: Seen
+) -> None:
     until = time.monotonic() + seconds
-    visitors = [Visitor(_join(bridge.facts, token), number, seen) for number, token in _tokens(bridge)]
+    visitors = [
+        Visitor(_join(bridge.facts, token), number, seen)
+        for number, token in _tokens(bridge)
+    ]
     await asyncio.gather(
         *(visitor.live(until) for visitor in visitors),
         kill_and_restart(hub, port, until, seen),
@@ -188,14 +201,20 @@ def soak(seconds: float) -> tuple[Seen, Verdict]:
         bridge.stop()
         hub[0].stop()
     warm_up = int(min(WARM_UP_S, seconds / 2) / SAMPLE_S)
-    return seen, judge(counted, sent=seen.sent, received=seen.received, memory=seen.memory[warm_up:])
+    return seen, judge(
+        counted, sent=seen.sent, received=seen.received, memory=seen.memory[warm_up:]
+    )
 
 
 def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS
     seen, verdict = soak(seconds)
-    print(f"{seen.visits} visits, {seen.outages} hub outages, {seen.sent} messages sent in {seconds:g} s")
-    print(f"memory: {statistics.median(seen.memory):.1f} MiB in the middle, {max(seen.memory):.1f} MiB at most")
+    print(
+        f"{seen.visits} visits, {seen.outages} hub outages, {seen.sent} messages sent in {seconds:g} s"
+    )
+    print(
+        f"memory: {statistics.median(seen.memory):.1f} MiB in the middle, {max(seen.memory):.1f} MiB at most"
+    )
     for line in verdict.lines:
         print(line)
     return 0 if verdict.passed else 1

@@ -34,7 +34,9 @@ def counted(metrics: str) -> Counted:
 
     def total(name: str, labels: str = "") -> int:
         pattern = rf"^{name}(?:\{{[^}}]*{labels}[^}}]*\}})? ([0-9.e+]+)$"
-        return sum(int(float(value)) for value in re.findall(pattern, metrics, re.MULTILINE))
+        return sum(
+            int(float(value)) for value in re.findall(pattern, metrics, re.MULTILINE)
+        )
 
     return Counted(
         total("bridgehead_bus_taken_total"),
@@ -45,12 +47,16 @@ def counted(metrics: str) -> Counted:
     )
 
 
-def judge(counted: Counted, *, sent: int, received: int, memory: Sequence[float]) -> Verdict:
+def judge(
+    counted: Counted, *, sent: int, received: int, memory: Sequence[float]
+) -> Verdict:
     """`sent` and `received` are what satellites counted, `memory` the samples after the warm-up, oldest first."""
     came, ended = counted.taken + counted.offered, counted.outcomes + counted.waiting
     balanced = came == ended and came > 0
     # What was under way when a connection broke is known to the sender alone, so these are bounds.
-    plausible = counted.taken <= sent and received <= counted.delivered_out and received > 0
+    plausible = (
+        counted.taken <= sent and received <= counted.delivered_out and received > 0
+    )
     flat, words = _flatness(memory)
     traffic = f"taken {counted.taken} of {sent} sent, {received} heard of {counted.delivered_out} delivered"
     lines = (
@@ -66,9 +72,15 @@ def _flatness(memory: Sequence[float]) -> tuple[bool, str]:
     if len(memory) < FEWEST_SAMPLES:
         return False, f"only {len(memory)} samples of memory, which prove nothing"
     third = len(memory) // 3
-    before, after = statistics.median(memory[:third]), statistics.median(memory[-third:])
+    before, after = (
+        statistics.median(memory[:third]),
+        statistics.median(memory[-third:]),
+    )
     flat = after <= max(before * ALLOWED_GROWTH, before + ALLOWED_MIB)
-    return flat, f"memory: {before:.1f} MiB after the warm-up, {after:.1f} MiB at the end"
+    return (
+        flat,
+        f"memory: {before:.1f} MiB after the warm-up, {after:.1f} MiB at the end",
+    )
 
 
 def _said(fine: bool) -> str:

@@ -75,7 +75,8 @@ def report(rounds: int | None) -> Report:
 def _report_text(pages: dict[str, float], received: Received) -> str:
     rows = [("page, 100,000 events, 1,000 councils", "ms CPU", "budget", "")]
     rows += [
-        (path, f"{took:.1f}", f"≤ {PAGE_MS:g}", "met" if took <= PAGE_MS else "MISSED") for path, took in pages.items()
+        (path, f"{took:.1f}", f"≤ {PAGE_MS:g}", "met" if took <= PAGE_MS else "MISSED")
+        for path, took in pages.items()
     ]
     middle, slowest = received.latency_ms
     live = (
@@ -88,9 +89,19 @@ def _report_text(pages: dict[str, float], received: Received) -> str:
 def _fill(store: Store, project: Path) -> str:
     """Write the record; returns the last council, which has a report."""
     others = EVENTS - COUNCILS * LINES_PER_COUNCIL
-    kinds = ("rig.sent", "rig.pulled", "flow.started", "flow.completed", "bus.outcome", "bus.joined")
+    kinds = (
+        "rig.sent",
+        "rig.pulled",
+        "flow.started",
+        "flow.completed",
+        "bus.outcome",
+        "bus.joined",
+    )
     events = [
-        _event(number, kinds[number % len(kinds)], project, {"thread": f"t-{number % 50}"}) for number in range(others)
+        _event(
+            number, kinds[number % len(kinds)], project, {"thread": f"t-{number % 50}"}
+        )
+        for number in range(others)
     ]
     for number in range(COUNCILS):
         events += _council_events(number, project)
@@ -101,10 +112,28 @@ def _fill(store: Store, project: Path) -> str:
     return _review_id(COUNCILS - 1)
 
 
-def _event(number: int, kind: str, project: Path, data: dict[str, Any], run_id: str | None = None) -> Event:
-    part = Part({"rig": "rigs", "flow": "flows"}.get(kind.partition(".")[0], kind.partition(".")[0]))
+def _event(
+    number: int,
+    kind: str,
+    project: Path,
+    data: dict[str, Any],
+    run_id: str | None = None,
+) -> Event:
+    part = Part(
+        {"rig": "rigs", "flow": "flows"}.get(
+            kind.partition(".")[0], kind.partition(".")[0]
+        )
+    )
     name = f"{run_id}-{number}" if run_id else f"e-{number}"
-    return Event(id=name, kind=kind, part=part, at=_at(number % 86_000), project=str(project), run_id=run_id, data=data)
+    return Event(
+        id=name,
+        kind=kind,
+        part=part,
+        at=_at(number % 86_000),
+        project=str(project),
+        run_id=run_id,
+        data=data,
+    )
 
 
 def _council_events(number: int, project: Path) -> Iterator[Event]:
@@ -113,18 +142,54 @@ def _council_events(number: int, project: Path) -> Iterator[Event]:
     for seat in _SEATS:
         lines: list[dict[str, Any]] = [{"event": "bridge_start"}]
         for finding in range(11):
-            facts = {"id": f"C{finding:03d}", "severity": _SEVERITIES[finding % 5], "title": f"finding {finding}"}
-            lines.append({"event": "output", "domain": "api", "agent": f"agent-{finding % 4}", "round": 1, **facts})
-        lines.append({"event": "challenge", "challenge_id": "CH001", "target_finding_id": "C001", "round": 2})
-        lines.append({"event": "agent_reply", "tokens_in": 100, "tokens_out": 10, "cost_usd": 0.01})
+            facts = {
+                "id": f"C{finding:03d}",
+                "severity": _SEVERITIES[finding % 5],
+                "title": f"finding {finding}",
+            }
+            lines.append(
+                {
+                    "event": "output",
+                    "domain": "api",
+                    "agent": f"agent-{finding % 4}",
+                    "round": 1,
+                    **facts,
+                }
+            )
+        lines.append(
+            {
+                "event": "challenge",
+                "challenge_id": "CH001",
+                "target_finding_id": "C001",
+                "round": 2,
+            }
+        )
+        lines.append(
+            {
+                "event": "agent_reply",
+                "tokens_in": 100,
+                "tokens_out": 10,
+                "cost_usd": 0.01,
+            }
+        )
         lines.append({"event": "bridge_complete", "status": "COMPLETED"})
         for line in lines:
             place += 1
-            yield _event(place, "council.event", project, {"bridge": seat, "ts": _at(place), **line}, review_id)
+            yield _event(
+                place,
+                "council.event",
+                project,
+                {"bridge": seat, "ts": _at(place), **line},
+                review_id,
+            )
 
 
 def _run(number: int, project: Path) -> Run:
-    review_id, started, ended = _review_id(number), _at(number * 60), _at(number * 60 + 50)
+    review_id, started, ended = (
+        _review_id(number),
+        _at(number * 60),
+        _at(number * 60 + 50),
+    )
     data: dict[str, Any] = {
         "bridges": list(_SEATS),
         "scope": "src/",
@@ -143,7 +208,9 @@ def _run(number: int, project: Path) -> Run:
 def _report_files(review_id: str, project: Path) -> dict[str, str]:
     """A report of two hundred findings, compared with the council before."""
     name = f".outputs/council/20261115-council-{review_id}"
-    previous = _review_id(COUNCILS - 2) if review_id == _review_id(COUNCILS - 1) else None
+    previous = (
+        _review_id(COUNCILS - 2) if review_id == _review_id(COUNCILS - 1) else None
+    )
     source = project / "src" / "orders.py"
     source.parent.mkdir(exist_ok=True)
     source.write_text("".join(f"line {number}\n" for number in range(400)))
@@ -153,12 +220,29 @@ def _report_files(review_id: str, project: Path) -> dict[str, str]:
 
 
 def _report(review_id: str, previous: str | None) -> dict[str, Any]:
-    empty = (
-        "multi_source_confirmed disputed_findings integration_findings downgraded_findings withdrawn_findings "
-        "dismissed_findings challenge_notes synthesis_notes warnings diversity_sources participants models_used "
-        "runtimes_used toolchains_used exchange_modes_used debate_layers context_overflow bridges_skipped "
-        "bridges_pending auto_skipped_halted_bridges domains_covered"
-    ).split()
+    empty = [
+        "multi_source_confirmed",
+        "disputed_findings",
+        "integration_findings",
+        "downgraded_findings",
+        "withdrawn_findings",
+        "dismissed_findings",
+        "challenge_notes",
+        "synthesis_notes",
+        "warnings",
+        "diversity_sources",
+        "participants",
+        "models_used",
+        "runtimes_used",
+        "toolchains_used",
+        "exchange_modes_used",
+        "debate_layers",
+        "context_overflow",
+        "bridges_skipped",
+        "bridges_pending",
+        "auto_skipped_halted_bridges",
+        "domains_covered",
+    ]
     return {
         **{name: [] for name in empty},
         "type": "deep-council", "review_id": review_id, "verdict": "FAIL", "timestamp": _at(0), "mode": "review",
@@ -193,15 +277,31 @@ def _at(seconds: int) -> str:
     return f"2026-11-15T{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.000Z"
 
 
-def _pages(assembly: Assembly, store: Store, last: str, rounds: int) -> dict[str, float]:
+def _pages(
+    assembly: Assembly, store: Store, last: str, rounds: int
+) -> dict[str, float]:
     """Processor time of the whole process for one answer, the longest of some rounds; the first finds no caches."""
     council = f"/councils/{last}"
-    paths = ["/", "/councils", council, f"{council}?severity=HIGH", "/events", f"/events?run={last}", "/health"]
-    paths += ["/events?part=bus&kind=bus.joined", "/events?part=rigs", "/events?part=record"]
+    paths = [
+        "/",
+        "/councils",
+        council,
+        f"{council}?severity=HIGH",
+        "/events",
+        f"/events?run={last}",
+        "/health",
+    ]
+    paths += [
+        "/events?part=bus&kind=bus.joined",
+        "/events?part=rigs",
+        "/events?part=record",
+    ]
     dashboard = Dashboard(assembly, store, token=TOKEN, port=80)
     with TestClient(dashboard.app, base_url="http://127.0.0.1") as client:
         _cpu_ms(client, "/static/live.js")
-        took = {path: max(_cpu_ms(client, path) for _ in range(rounds)) for path in paths}
+        took = {
+            path: max(_cpu_ms(client, path) for _ in range(rounds)) for path in paths
+        }
         dashboard.context.doctor_cache.wait()
     return took
 
@@ -224,14 +324,25 @@ async def _listen(assembly: Assembly, store: Store) -> Received:
         writing = threading.Thread(target=_write, args=(store, written))
         writing.start()
         async with asyncio.timeout(DEADLINE_SECONDS):
-            received = await asyncio.gather(*(_receive(reader, first + LIVE_EVENTS - 1) for reader, _ in readers))
+            received = await asyncio.gather(
+                *(_receive(reader, first + LIVE_EVENTS - 1) for reader, _ in readers)
+            )
         writing.join()
         for _, writer in readers:
             writer.close()
     expected = set(range(first, first + LIVE_EVENTS))
     lost = sum(len(expected - seen.keys()) for seen in received)
-    latencies = sorted((seen[seq] - written[seq]) * 1000 for seen in received for seq in expected & seen.keys())
-    return Received(READERS, LIVE_EVENTS, lost, (statistics.median(latencies), latencies[int(len(latencies) * 0.99)]))
+    latencies = sorted(
+        (seen[seq] - written[seq]) * 1000
+        for seen in received
+        for seq in expected & seen.keys()
+    )
+    return Received(
+        READERS,
+        LIVE_EVENTS,
+        lost,
+        (statistics.median(latencies), latencies[int(len(latencies) * 0.99)]),
+    )
 
 
 @contextmanager
@@ -251,7 +362,9 @@ def _serving(assembly: Assembly, store: Store) -> Iterator[int]:
 
 async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
-    writer.write(f"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+    writer.write(
+        f"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode()
+    )
     await reader.readuntil(b"event: hello\n")
     return reader, writer
 

@@ -34,7 +34,9 @@ def pages(rounds: int) -> dict[str, float]:
         home = Path(folder)
         with patch.dict(os.environ, environ(home)):
             clone = make_bridge(home, "bridge", threads=THREADS, envelopes=ENVELOPES)
-            flow_id = [_run_flows(home / f"project-{number}") for number in range(PROJECTS)][-1]
+            flow_id = [
+                _run_flows(home / f"project-{number}") for number in range(PROJECTS)
+            ][-1]
             return _pages(clone, flow_id, rounds)
 
 
@@ -55,9 +57,13 @@ def _pages(clone: Path, flow_id: str, rounds: int) -> dict[str, float]:
     with assembly.store() as store:
         dashboard = Dashboard(assembly, store, token=TOKEN, port=80)
         with TestClient(dashboard.app, base_url="http://127.0.0.1") as client:
-            _cpu_ms(client, "/threads")  # the first look at a clone makes its index, as the first rig command does
+            _cpu_ms(
+                client, "/threads"
+            )  # the first look at a clone makes its index, as the first rig command does
             return {
-                name: min(_looking_again(client, dashboard, path) for _ in range(rounds))
+                name: min(
+                    _looking_again(client, dashboard, path) for _ in range(rounds)
+                )
                 for name, path in paths.items()
             }
 
@@ -87,7 +93,8 @@ def _run_flows(project: Path) -> str:
     with RecordingAnnouncer(project, lambda warning: None) as announcer:
         around = RunInputs(announcer=announcer)
         runs = [
-            run_flow(Flow("bench", "1", _two_steps), RunRequest(root=project), around) for _ in range(FLOWS_PER_PROJECT)
+            run_flow(Flow("bench", "1", _two_steps), RunRequest(root=project), around)
+            for _ in range(FLOWS_PER_PROJECT)
         ]
     return runs[-1].flow_id
 

@@ -45,7 +45,11 @@ def pytest_configure() -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     if getattr(session.config.option, "loadgroup", False):
-        spread = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        spread = [
+            item
+            for item in session.items
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid
+        ]
         if spread:
             raise pytest.UsageError(
                 f"pytest {pytest.__version__} and pytest-xdist do not group tests: {spread[0].nodeid}"

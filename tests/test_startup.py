@@ -10,7 +10,18 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"asyncio", "msgspec", "rich", "yaml", "click", "httpx", "anyio", "json", "typing", "dataclasses"}
+HEAVY = {
+    "asyncio",
+    "msgspec",
+    "rich",
+    "yaml",
+    "click",
+    "httpx",
+    "anyio",
+    "json",
+    "typing",
+    "dataclasses",
+}
 
 
 def imported_by(arguments: list[str], home: Path) -> set[str]:
@@ -36,10 +47,16 @@ def test_version_imports_no_library_at_all(tmp_path: Path) -> None:
     assert bare & (HEAVY - {"typing"}) == set()
 
 
-@pytest.mark.parametrize("arguments", [["pending"], ["events"], ["config", "show"], ["--help"]])
-def test_quick_commands_never_import_what_only_servers_and_councils_need(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "arguments", [["pending"], ["events"], ["config", "show"], ["--help"]]
+)
+def test_quick_commands_never_import_what_only_servers_and_councils_need(
+    arguments: list[str], tmp_path: Path
+) -> None:
     assert (
-        imported_by(arguments, tmp_path) & {"asyncio", "rich", "yaml", "httpx", "anyio", "psycopg", "jinja2"} == set()
+        imported_by(arguments, tmp_path)
+        & {"asyncio", "rich", "yaml", "httpx", "anyio", "psycopg", "jinja2"}
+        == set()
     )
 
 
@@ -53,19 +70,43 @@ def test_doctor_starts_no_library_that_only_other_commands_need(
     (tmp_path / "tools" / "git").symlink_to(git)
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
     assert (
-        imported_by(["doctor", "--json"], tmp_path) & {"click", "dataclasses", "logging", "inspect", "asyncio"} == set()
+        imported_by(["doctor", "--json"], tmp_path)
+        & {"click", "dataclasses", "logging", "inspect", "asyncio"}
+        == set()
     )
 
 
-def test_the_inbox_is_read_and_answered_without_what_reads_command_lines(tmp_path: Path) -> None:
-    asking = ["flow", "run", "ask", "--agent", "tester", "--prompt", "Go on?", "--dir", str(tmp_path / "flow")]
+def test_the_inbox_is_read_and_answered_without_what_reads_command_lines(
+    tmp_path: Path,
+) -> None:
+    asking = [
+        "flow",
+        "run",
+        "ask",
+        "--agent",
+        "tester",
+        "--prompt",
+        "Go on?",
+        "--dir",
+        str(tmp_path / "flow"),
+    ]
     (tmp_path / "flow").mkdir()
     environ = {**os.environ, "BRIDGEHEAD_HOME": str(tmp_path), "HOME": str(tmp_path)}
     program = [sys.executable, "-c", "from bridgehead.cli import main; main()"]
     assert (
-        subprocess.run([*program, *asking], env=environ, cwd=tmp_path, capture_output=True, check=False).returncode
+        subprocess.run(
+            [*program, *asking],
+            env=environ,
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+        ).returncode
         == 42
     )
 
     for arguments in (["pending", "--json"], ["answer", "q-1", "yes"]):
-        assert imported_by(arguments, tmp_path) & {"click", "dataclasses", "logging", "inspect", "asyncio"} == set()
+        assert (
+            imported_by(arguments, tmp_path)
+            & {"click", "dataclasses", "logging", "inspect", "asyncio"}
+            == set()
+        )

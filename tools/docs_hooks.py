@@ -15,6 +15,9 @@ README = Path(__file__).resolve().parent.parent / "README.md"
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     above = r"(?:\.\./)+"
     if page.file.src_uri == "index.md":
-        markdown, above = README.read_text(encoding="utf-8").replace("](docs/", "]("), ""
+        markdown, above = (
+            README.read_text(encoding="utf-8").replace("](docs/", "]("),
+            "",
+        )
     markdown = re.sub(r"(?m)^```(\w+) .*$", r"```\1", markdown)
     return re.sub(rf"\[([^\]]+)\]\({above}[A-Z]+\.md\)", r"\1", markdown)

@@ -32,12 +32,21 @@ def mutants(path: Path) -> Iterator[dict[str, Any]]:
         if kind.arguments() or LEFT_OUT.search(name):
             continue
         tree = get_ast_from_path(path)
-        places = [place for node in ast_nodes(tree) for place in kind().mutation_positions(node)]
+        places = [
+            place
+            for node in ast_nodes(tree)
+            for place in kind().mutation_positions(node)
+        ]
         for number, (start, _) in enumerate(places):
             mutated = mutate_code(source, kind(), number)
             if mutated is not None and mutated not in seen and _is_python(mutated):
                 seen.add(mutated)
-                yield {"file": str(path), "line": start[0], "operator": name, "source": mutated}
+                yield {
+                    "file": str(path),
+                    "line": start[0],
+                    "operator": name,
+                    "source": mutated,
+                }
 
 
 def _is_python(source: str) -> bool:

@@ -12,7 +12,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 def main() -> None:
     for name, document in schemas().items():
-        (REPOSITORY / "src/bridgehead/contract/schemas" / name).write_text(as_text(document), encoding="utf-8")
+        (REPOSITORY / "src/bridgehead/contract/schemas" / name).write_text(
+            as_text(document), encoding="utf-8"
+        )
     for name, text in pages().items():
         (REPOSITORY / "docs/reference" / name).write_text(text, encoding="utf-8")
 

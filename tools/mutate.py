@@ -75,10 +75,17 @@ def read_list(path: Path = LIST) -> list[Mutant]:
     mutants = []
     for number, columns in _rows(path):
         if not len(COLUMNS) - 1 <= len(columns) <= len(COLUMNS):
-            raise ValueError(f"{path.name}:{number}: expected the columns {', '.join(COLUMNS)}")
+            raise ValueError(
+                f"{path.name}:{number}: expected the columns {', '.join(COLUMNS)}"
+            )
         file, text, replacement, broken, tests, *survives = columns
-        text, replacement = text.replace(LINE_END, "\n"), replacement.replace(LINE_END, "\n")
-        mutants.append(Mutant(file, text, replacement, broken, tuple(tests.split()), *survives))
+        text, replacement = (
+            text.replace(LINE_END, "\n"),
+            replacement.replace(LINE_END, "\n"),
+        )
+        mutants.append(
+            Mutant(file, text, replacement, broken, tuple(tests.split()), *survives)
+        )
     return mutants
 
 
@@ -88,17 +95,27 @@ def general_mutants(only: str) -> list[Mutant]:
     for _, (file, tests) in _rows(GENERAL):
         if re.search(only, file):
             source = REPOSITORY / "src" / "bridgehead" / file
-            command = [str(COSMIC_RAY), str(REPOSITORY / "tools" / "general_mutants.py"), str(source)]
-            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            command = [
+                str(COSMIC_RAY),
+                str(REPOSITORY / "tools" / "general_mutants.py"),
+                str(source),
+            ]
+            printed = subprocess.run(
+                command, capture_output=True, text=True, check=True
+            ).stdout
             text = source.read_text(encoding="utf-8")
             for made in map(json.loads, printed.splitlines()):
                 name = f"line {made['line']}, {made['operator'].removeprefix('core/')}"
-                mutants.append(Mutant(file, text, made["source"], name, tuple(tests.split())))
+                mutants.append(
+                    Mutant(file, text, made["source"], name, tuple(tests.split()))
+                )
     return mutants
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(
+        path.read_text(encoding="utf-8").splitlines(), start=1
+    ):
         if line and not line.startswith("#"):
             yield number, line.split("\t")
 
@@ -114,7 +131,9 @@ def problem(mutant: Mutant) -> str | None:
         return "it changes nothing"
     if not mutant.tests:
         return "it names no tests"
-    return next((f"there is no test {test}" for test in mutant.tests if not _exists(test)), None)
+    return next(
+        (f"there is no test {test}" for test in mutant.tests if not _exists(test)), None
+    )
 
 
 def source_of(mutant: Mutant, tree: Path) -> Path:
@@ -127,7 +146,14 @@ def _exists(test: str) -> bool:
     source = _read(REPOSITORY / "tests" / file)
     if source is None or not name:
         return source is not None
-    return re.search(rf"^ *(?:async )?def {re.escape(name.rpartition('::')[2])}\(", source, re.MULTILINE) is not None
+    return (
+        re.search(
+            rf"^ *(?:async )?def {re.escape(name.rpartition('::')[2])}\(",
+            source,
+            re.MULTILINE,
+        )
+        is not None
+    )
 
 
 @cache
@@ -154,15 +180,21 @@ class Tree:
         """Everything is borrowed from the environment we run in, but for the package itself."""
         own, ours = self.place / ".venv", Path(sys.prefix)
         venv.create(own, symlinks=True, with_pip=False)
-        packages = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-        (own / packages / "tree.pth").write_text(f"{self.place / 'src'}\n{ours / packages}\n")
+        packages = (
+            f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+        )
+        (own / packages / "tree.pth").write_text(
+            f"{self.place / 'src'}\n{ours / packages}\n"
+        )
         for script in (ours / "bin").iterdir():
             target = own / "bin" / script.name
             if target.exists() or script.is_symlink():
                 continue
             start = script.read_bytes()[:2]
             if start == b"#!" and script.stat().st_size < 10_000:
-                target.write_text(script.read_text().replace(f"#!{ours}", f"#!{own}", 1))
+                target.write_text(
+                    script.read_text().replace(f"#!{ours}", f"#!{own}", 1)
+                )
                 target.chmod(0o755)
             else:
                 target.symlink_to(script)
@@ -194,14 +226,22 @@ class Tree:
         # A thread ends the process even where no signal handler of Python runs, in the middle of uvloop.
         limit = ("--timeout", str(TEST_SECONDS), "--timeout-method", "thread")
         quiet = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", *limit)
-        self._server.stdin.write(json.dumps([*quiet, *(f"tests/{test}" for test in tests)]) + "\n")
+        self._server.stdin.write(
+            json.dumps([*quiet, *(f"tests/{test}" for test in tests)]) + "\n"
+        )
         self._server.stdin.flush()
         code = int(self._server.stdout.readline())
-        printed = self._printed.read_text(encoding="utf-8", errors="replace") if self._printed.exists() else ""
+        printed = (
+            self._printed.read_text(encoding="utf-8", errors="replace")
+            if self._printed.exists()
+            else ""
+        )
         return _TESTS_FAILED if code < 0 else code, "\n".join(printed.splitlines()[-5:])
 
     def _start_server(self) -> subprocess.Popen[str]:
-        variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        variables = {
+            name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+        }
         return subprocess.Popen(
             [str(self.python), "-m", "tools.test_server", str(self._printed)],
             cwd=self.place,
@@ -224,7 +264,9 @@ def _files_of_the_checkout() -> list[str]:
         text=True,
         check=True,
     ).stdout
-    return [name for name in listed.split("\0") if name and (REPOSITORY / name).exists()]
+    return [
+        name for name in listed.split("\0") if name and (REPOSITORY / name).exists()
+    ]
 
 
 class Trees:
@@ -263,10 +305,16 @@ def attempt(tree: Tree, mutant: Mutant) -> Tried:
         code, says = tree.test(mutant.tests)
     seconds = time.monotonic() - began
     if code not in (0, _TESTS_FAILED):
-        return Tried(mutant, Outcome.FAILED, seconds, f"pytest ended with {code}\n{says}")
+        return Tried(
+            mutant, Outcome.FAILED, seconds, f"pytest ended with {code}\n{says}"
+        )
     if code == _TESTS_FAILED:
-        return Tried(mutant, Outcome.STALE if mutant.survives else Outcome.KILLED, seconds)
-    return Tried(mutant, Outcome.EXPLAINED if mutant.survives else Outcome.SURVIVED, seconds)
+        return Tried(
+            mutant, Outcome.STALE if mutant.survives else Outcome.KILLED, seconds
+        )
+    return Tried(
+        mutant, Outcome.EXPLAINED if mutant.survives else Outcome.SURVIVED, seconds
+    )
 
 
 def check_tests(trees: Trees, mutants: Sequence[Mutant]) -> bool:
@@ -275,7 +323,9 @@ def check_tests(trees: Trees, mutants: Sequence[Mutant]) -> bool:
     print(f"{len(selectors)} groups of tests, unchanged", flush=True)
     sound = True
     began = time.monotonic()
-    for selector, (code, says) in trees.each(selectors, lambda tree, one: (one, tree.test([one]))):
+    for selector, (code, says) in trees.each(
+        selectors, lambda tree, one: (one, tree.test([one]))
+    ):
         print(f"  {time.monotonic() - began:5.0f} s  {selector}", flush=True)
         if code != 0:
             sound = False
@@ -288,13 +338,20 @@ def try_all(trees: Trees, mutants: Sequence[Mutant]) -> list[Tried]:
     for tried in trees.each(mutants, attempt):
         done.append(tried)
         place = f"[{len(done):3}/{len(mutants)}]"
-        print(f"{place} {tried.outcome:9} {tried.seconds:5.1f} s  {tried.mutant}", flush=True)
+        print(
+            f"{place} {tried.outcome:9} {tried.seconds:5.1f} s  {tried.mutant}",
+            flush=True,
+        )
     return done
 
 
 def report(done: Sequence[Tried]) -> bool:
     """Print the table and the sum; tell whether nothing is left to explain."""
-    bad = [tried for tried in done if tried.outcome not in (Outcome.KILLED, Outcome.EXPLAINED)]
+    bad = [
+        tried
+        for tried in done
+        if tried.outcome not in (Outcome.KILLED, Outcome.EXPLAINED)
+    ]
     explained = [tried for tried in done if tried.outcome is Outcome.EXPLAINED]
     for tried in (*explained, *bad):
         mutant = tried.mutant
@@ -302,29 +359,44 @@ def report(done: Sequence[Tried]) -> bool:
         before, after = mutant.text.splitlines(), mutant.replacement.splitlines()
         for line in list(difflib.unified_diff(before, after, n=0, lineterm=""))[3:]:
             print(f"  {line}")
-        print(f"  {tried.says or mutant.survives or 'tests: ' + ' '.join(mutant.tests)}")
+        print(
+            f"  {tried.says or mutant.survives or 'tests: ' + ' '.join(mutant.tests)}"
+        )
     killed = sum(tried.outcome is Outcome.KILLED for tried in done)
-    print(f"\n{len(done)} mutants: {killed} killed, {len(explained)} explained, {len(bad)} to be looked at")
+    print(
+        f"\n{len(done)} mutants: {killed} killed, {len(explained)} explained, {len(bad)} to be looked at"
+    )
     return not bad
 
 
 def print_scores(done: Sequence[Tried]) -> None:
     for file in dict.fromkeys(tried.mutant.file for tried in done):
         outcomes = [tried.outcome for tried in done if tried.mutant.file == file]
-        killed = len(outcomes) - outcomes.count(Outcome.SURVIVED)  # one that cannot even be imported is noticed, too
+        killed = len(outcomes) - outcomes.count(
+            Outcome.SURVIVED
+        )  # one that cannot even be imported is noticed, too
         print(f"{killed / len(outcomes):6.1%}  {killed}/{len(outcomes)}  {file}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.mutate", description=__doc__)
-    parser.add_argument("--only", metavar="PATTERN", default="", help="a regular expression on file and what is broken")
-    parser.add_argument("--general", action="store_true", help="cosmic-ray's mutants instead of our own")
+    parser.add_argument(
+        "--only",
+        metavar="PATTERN",
+        default="",
+        help="a regular expression on file and what is broken",
+    )
+    parser.add_argument(
+        "--general", action="store_true", help="cosmic-ray's mutants instead of our own"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
     if given.general:
         mutants = general_mutants(given.only)
     else:
-        mutants = [mutant for mutant in read_list() if re.search(given.only, str(mutant))]
+        mutants = [
+            mutant for mutant in read_list() if re.search(given.only, str(mutant))
+        ]
     rotten = [f"{mutant}: {why}" for mutant in mutants if (why := problem(mutant))]
     if rotten or not mutants:
         print("\n".join(rotten) or f"no mutant matches {given.only!r}")

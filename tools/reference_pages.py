@@ -58,8 +58,12 @@ def command_helps() -> Iterator[tuple[str, str]]:
     yield from _walk(bridgehead, "bridgehead", None)
 
 
-def _walk(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    with click.Context(command, info_name=path.split()[-1], parent=parent, terminal_width=100) as context:
+def _walk(
+    command: click.Command, path: str, parent: click.Context | None
+) -> Iterator[tuple[str, str]]:
+    with click.Context(
+        command, info_name=path.split()[-1], parent=parent, terminal_width=100
+    ) as context:
         yield path, command.get_help(context)
         if isinstance(command, click.Group):
             for name in command.list_commands(context):
@@ -114,7 +118,9 @@ def events_page() -> str:
 
 
 def exit_codes_page() -> str:
-    rows = [f"| {code.value} | {meaning} |" for code, meaning in sorted(MEANING.items())]
+    rows = [
+        f"| {code.value} | {meaning} |" for code, meaning in sorted(MEANING.items())
+    ]
     return "\n".join(["# Exit codes", "", "| code | meaning |", "|---|---|", *rows, ""])
 
 
@@ -127,7 +133,14 @@ def schemas_page() -> str:
         "",
     ]
     for name, document in schemas().items():
-        parts += [f"## {name}", "", f"`{document['$id']}`", "", "| field | type | required |", "|---|---|---|"]
+        parts += [
+            f"## {name}",
+            "",
+            f"`{document['$id']}`",
+            "",
+            "| field | type | required |",
+            "|---|---|---|",
+        ]
         target = _target(document)
         required = set(target.get("required", ()))
         parts += [
@@ -192,17 +205,25 @@ def rigs_page() -> str:
     }
     fields = [
         f"| `{name}` | {'yes' if name in schema.REQUIRED else ''} | {rule} | {ENVELOPE_FIELDS[name]} |"
-        for name, rule in sorted(wanted.items(), key=lambda item: list(ENVELOPE_FIELDS).index(item[0]))
+        for name, rule in sorted(
+            wanted.items(), key=lambda item: list(ENVELOPE_FIELDS).index(item[0])
+        )
     ]
     keys = [
         f"| `{name}` | {_code(RigConfig._field_defaults.get(name))} | {CONFIG_KEYS[name]} |"
         for name in RigConfig._fields
     ]
-    read = {"PAGER", *_rig_variables()}  # that one is read by the pager of host/terminal.py
+    read = {
+        "PAGER",
+        *_rig_variables(),
+    }  # that one is read by the pager of host/terminal.py
     if missing := read.symmetric_difference(VARIABLES):
-        raise SystemExit(f"VARIABLES of tools/reference_pages.py and the code differ: {', '.join(sorted(missing))}")
+        raise SystemExit(
+            f"VARIABLES of tools/reference_pages.py and the code differ: {', '.join(sorted(missing))}"
+        )
     objects = [
-        f"| `{op}` | {', '.join(f'`{name}`' for name in names)} |" for op, names in sorted(_json_objects().items())
+        f"| `{op}` | {', '.join(f'`{name}`' for name in names)} |"
+        for op, names in sorted(_json_objects().items())
     ]
     return "\n".join(
         [
@@ -253,9 +274,21 @@ def _json_objects() -> dict[str, list[str]]:
         module = ast.parse(text)
         for place in module.body:
             for call in ast.walk(place):
-                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "stamped" and call.args:
-                    names = [name for one in call.keywords for name in _names_of(one, place, module)]
-                    for op in (word.value for word in ast.walk(call.args[0]) if isinstance(word, ast.Constant)):
+                if (
+                    isinstance(call, ast.Call)
+                    and getattr(call.func, "id", "") == "stamped"
+                    and call.args
+                ):
+                    names = [
+                        name
+                        for one in call.keywords
+                        for name in _names_of(one, place, module)
+                    ]
+                    for op in (
+                        word.value
+                        for word in ast.walk(call.args[0])
+                        if isinstance(word, ast.Constant)
+                    ):
                         known = objects.setdefault(str(op), [])
                         known += [name for name in names if name not in known]
     return objects
@@ -266,12 +299,23 @@ def _names_of(given: ast.keyword, place: ast.stmt, module: ast.Module) -> list[s
     if given.arg:
         return [given.arg]
     called = given.value.func if isinstance(given.value, ast.Call) else None
-    if isinstance(called, ast.Attribute) and called.attr == "_asdict" and isinstance(place, ast.ClassDef):
+    if (
+        isinstance(called, ast.Attribute)
+        and called.attr == "_asdict"
+        and isinstance(place, ast.ClassDef)
+    ):
         fields = [line.target for line in place.body if isinstance(line, ast.AnnAssign)]
         return [target.id for target in fields if isinstance(target, ast.Name)]
     for function in module.body:
-        if isinstance(function, ast.FunctionDef) and function.name == getattr(called, "id", None):
-            keys = [key for one in ast.walk(function) if isinstance(one, ast.Dict) for key in one.keys]
+        if isinstance(function, ast.FunctionDef) and function.name == getattr(
+            called, "id", None
+        ):
+            keys = [
+                key
+                for one in ast.walk(function)
+                if isinstance(one, ast.Dict)
+                for key in one.keys
+            ]
             return [str(key.value) for key in keys if isinstance(key, ast.Constant)]
     return []
 
@@ -289,7 +333,11 @@ def _kind(schema: dict[str, Any]) -> str:
         return " or ".join(_kind(option) for option in schema["anyOf"])
     kind = schema.get("type", "any")
     if kind == "array":
-        return f"list of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "list"
+        return (
+            f"list of {_kind(schema['items'])}"
+            if isinstance(schema.get("items"), dict)
+            else "list"
+        )
     return " or ".join(kind) if isinstance(kind, list) else str(kind)
 
 

@@ -24,7 +24,9 @@ from pathlib import Path
 
 PLACE = Path("/tmp/bridgehead-replay")
 FIXTURES = Path(__file__).parents[1] / "tests" / "replays"
-COMMAND = "import sys; sys.argv[0] = 'bridgehead'; from bridgehead.cli import main; main()"
+COMMAND = (
+    "import sys; sys.argv[0] = 'bridgehead'; from bridgehead.cli import main; main()"
+)
 FLOW = """\
 from bridgehead.flows import flow, main
 
@@ -54,7 +56,9 @@ class Version:
             check=False,
         )
         if done.returncode != code:
-            raise SystemExit(f"bridgehead {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+            raise SystemExit(
+                f"bridgehead {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+            )
         return done.stdout
 
 
@@ -92,14 +96,42 @@ def make(version: Version) -> None:
     for name in ("one", "two"):
         version.run(name, "rig", "init", "--rig-id", name)
     version.run("one", "rig", "new", "t1")
-    version.run("one", "rig", "send", "REQUEST", "--thread", "t1", "--to", "two", "--body-file", "../body.md")
+    version.run(
+        "one",
+        "rig",
+        "send",
+        "REQUEST",
+        "--thread",
+        "t1",
+        "--to",
+        "two",
+        "--body-file",
+        "../body.md",
+    )
     version.run("two", "rig", "sync", "--auto")
     version.run("two", "rig", "status")
-    version.run("one", "rig", "send", "STATE", "--thread", "t1", "--to", "two", "--body-file", "../body.md")
+    version.run(
+        "one",
+        "rig",
+        "send",
+        "STATE",
+        "--thread",
+        "t1",
+        "--to",
+        "two",
+        "--body-file",
+        "../body.md",
+    )
 
 
 def _git(folder: str, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=PLACE / folder, env=environment(), check=True, capture_output=True)
+    subprocess.run(
+        ["git", *arguments],
+        cwd=PLACE / folder,
+        env=environment(),
+        check=True,
+        capture_output=True,
+    )
 
 
 @contextmanager
@@ -128,8 +160,12 @@ def pack(target: Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    options = argparse.ArgumentParser(description="Keep what a version of bridgehead leaves for the next one.")
-    options.add_argument("--source", type=Path, required=True, help="the folder src of that version")
+    options = argparse.ArgumentParser(
+        description="Keep what a version of bridgehead leaves for the next one."
+    )
+    options.add_argument(
+        "--source", type=Path, required=True, help="the folder src of that version"
+    )
     options.add_argument("--name", required=True, help="its commit")
     chosen = options.parse_args(arguments)
     with the_place():

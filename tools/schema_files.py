@@ -39,7 +39,11 @@ class Presence(Enum):
     EITHER = "either"
 
 
-_WORDING: Final = {Presence.SET: "set", Presence.NULL: "null", Presence.EMPTY: "an empty list"}
+_WORDING: Final = {
+    Presence.SET: "set",
+    Presence.NULL: "null",
+    Presence.EMPTY: "an empty list",
+}
 _S, _N, _E, _X = Presence.SET, Presence.NULL, Presence.EMPTY, Presence.EITHER
 
 # council §12, one row per field whose value depends on the status: COMPLETED, SKIPPED, HALTED, ABORTED.
@@ -102,9 +106,15 @@ def schemas() -> dict[str, dict[str, Any]]:
     """Every published schema by file name."""
     documents: dict[str, dict[str, Any]] = {}
     for name, type_ in PUBLISHED.items():
-        head = {"$schema": DIALECT, "$id": f"urn:bridgehead:{name}:{VERSION}", "title": name}
+        head = {
+            "$schema": DIALECT,
+            "$id": f"urn:bridgehead:{name}:{VERSION}",
+            "title": name,
+        }
         documents[f"{name}.json"] = {**head, **msgspec.json.schema(type_)}
-    documents["bridge-report.json"]["allOf"] = [_status_rule(status) for status in Status]
+    documents["bridge-report.json"]["allOf"] = [
+        _status_rule(status) for status in Status
+    ]
     return documents
 
 
@@ -121,5 +131,12 @@ _CONSTRAINT: Final[dict[Presence, dict[str, Any]]] = {
 
 def _status_rule(status: Status) -> dict[str, Any]:
     fields = {field: presence(field, status) for field in PRESENCE}
-    constrained = {field: _CONSTRAINT[rule] for field, rule in fields.items() if rule in _CONSTRAINT}
-    return {"if": {"properties": {"status": {"const": status.value}}}, "then": {"properties": constrained}}
+    constrained = {
+        field: _CONSTRAINT[rule]
+        for field, rule in fields.items()
+        if rule in _CONSTRAINT
+    }
+    return {
+        "if": {"properties": {"status": {"const": status.value}}},
+        "then": {"properties": constrained},
+    }

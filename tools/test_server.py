@@ -13,8 +13,26 @@ import signal
 import sys
 
 LIBRARIES = (
-    *("pytest", "hypothesis.strategies", "msgspec", "anyio", "httpx", "yaml", "click", "rich.console", "tomlkit"),
-    *("jsonschema_rs", "starlette.testclient", "uvicorn", "h11", "jinja2", "markdown_it", "cryptography.x509"),
+    *(
+        "pytest",
+        "hypothesis.strategies",
+        "msgspec",
+        "anyio",
+        "httpx",
+        "yaml",
+        "click",
+        "rich.console",
+        "tomlkit",
+    ),
+    *(
+        "jsonschema_rs",
+        "starlette.testclient",
+        "uvicorn",
+        "h11",
+        "jinja2",
+        "markdown_it",
+        "cryptography.x509",
+    ),
     *("picows", "psycopg", "asyncio", "concurrent.futures", "unittest.mock"),
 )
 LONGEST_SECONDS = 900
@@ -23,7 +41,9 @@ _COULD_NOT_TEST = 3  # what pytest says of an internal error
 
 def main(output: str) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # `nohup` and `&` have children ignore them, and tests send them
+        signal.signal(
+            number, signal.SIG_DFL
+        )  # `nohup` and `&` have children ignore them, and tests send them
     for name in LIBRARIES:
         try:
             importlib.import_module(name)
@@ -52,7 +72,9 @@ def run(arguments: list[str], output: str) -> None:
         import pytest
 
         # Plugins are imported already, so their own assertions are not rewritten; ours are.
-        code = int(pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *arguments]))
+        code = int(
+            pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *arguments])
+        )
         sys.stdout.flush()
     finally:
         os._exit(code)

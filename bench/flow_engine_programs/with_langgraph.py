@@ -48,7 +48,9 @@ def counting(saver: SqliteSaver, count: int):
     graph = StateGraph(State)
     graph.add_node("step", lambda state: {"steps": state.get("steps", 0) + 1})
     graph.add_edge(START, "step")
-    graph.add_conditional_edges("step", lambda state: END if state["steps"] >= count else "step")
+    graph.add_conditional_edges(
+        "step", lambda state: END if state["steps"] >= count else "step"
+    )
     return graph.compile(checkpointer=saver)
 
 
@@ -68,7 +70,9 @@ def main(verb: str, folder: str = "", *rest: str) -> int:
         conversation(saver).invoke({}, THREAD, durability="sync")
         return 42
     if verb == "resume":
-        done = conversation(saver).invoke(Command(resume=rest[0]), THREAD, durability="sync")
+        done = conversation(saver).invoke(
+            Command(resume=rest[0]), THREAD, durability="sync"
+        )
         print(done["answer"] + str(done["number"]))
         return 0
     count = int(rest[0])

@@ -11,7 +11,9 @@ from bridgehead.bus.sockets.event_loop import run
 
 async def main() -> None:
     async with (
-        running_bus(agent=ScriptedAgent({"why is the sky blue": "It scatters blue light most."})) as big,
+        running_bus(
+            agent=ScriptedAgent({"why is the sky blue": "It scatters blue light most."})
+        ) as big,
         running_bus(upstream=invite(big, "small-house", role="peer")) as small,
     ):
         small_core(small, {"lamp on": "The lamp is on."})

@@ -24,7 +24,9 @@ async def speak(satellite: Satellite, persona: str) -> None:
     satellite.session = {"session_id": "default", "dialog_transformers": [persona]}
     spoken = await satellite.ask("is it raining")
     words = spoken.text
-    for name in satellite.session["dialog_transformers"]:  # as it came back from the hub
+    for name in satellite.session[
+        "dialog_transformers"
+    ]:  # as it came back from the hub
         words = TRANSFORMERS[name](words)
     print(f"{satellite.participant} says: {words}")
 

@@ -9,7 +9,12 @@ from bridgehead.bus.serve import BusServer
 from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Message
 
-SKILL = {"skill_id": "lamp.skill", "intent_name": "on", "lang": "en-US", "samples": ["lamp on"]}
+SKILL = {
+    "skill_id": "lamp.skill",
+    "intent_name": "on",
+    "lang": "en-US",
+    "samples": ["lamp on"],
+}
 
 
 def dispatching_core(server: BusServer) -> None:
@@ -39,8 +44,14 @@ async def main() -> None:
             await bedroom.send(Message("ovos.intent.register.template", dict(SKILL)))
             await bedroom.say("lamp on")
             dispatched = await wait_for(bedroom, "lamp.skill:on")
-            print(f"bedroom runs {dispatched.type} for {dispatched.data['utterance']!r}")
-            await bedroom.send(dispatched.forward("ovos.utterance.speak", {"utterance": "The lamp is on."}))
+            print(
+                f"bedroom runs {dispatched.type} for {dispatched.data['utterance']!r}"
+            )
+            await bedroom.send(
+                dispatched.forward(
+                    "ovos.utterance.speak", {"utterance": "The lamp is on."}
+                )
+            )
         # Leaving with a goodbye cleans up at once; without one, when the grace period is over.
 
 

@@ -24,9 +24,16 @@ async def running_bus(
     *, agent: Agent | None = None, upstream: JoinFile | None = None, **table: Any
 ) -> AsyncIterator[BusServer]:
     """A bus that is gone when the example is over."""
-    settings = BusSettings.parse({"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table})
+    settings = BusSettings.parse(
+        {"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table}
+    )
     with tempfile.TemporaryDirectory(prefix="bridgehead-example-") as folder:
-        server = BusServer(settings, StateFolder(Path(folder)), BusServices(agent=agent), upstream=upstream)
+        server = BusServer(
+            settings,
+            StateFolder(Path(folder)),
+            BusServices(agent=agent),
+            upstream=upstream,
+        )
         await server.start()
         await server.link.connected()
         if server.upstream is not None:
@@ -39,7 +46,9 @@ async def running_bus(
 
 def invite(server: BusServer, participant: str, **record: Any) -> JoinFile:
     """Enrol a participant; what `bridgehead bus participant add` does."""
-    join = enrol(server.folder, Enrolment(participant, record, server.join_url), SystemClock())
+    join = enrol(
+        server.folder, Enrolment(participant, record, server.join_url), SystemClock()
+    )
     server.gateway.reload()
     return join
 
@@ -66,7 +75,9 @@ def small_core(server: BusServer, answers: Mapping[str, str]) -> None:
             return
         said = message.data["utterances"][0]
         if said in answers:
-            hub.publish(message.reply("ovos.utterance.speak", {"utterance": answers[said]}))
+            hub.publish(
+                message.reply("ovos.utterance.speak", {"utterance": answers[said]})
+            )
         else:
             hub.publish(message.reply("ovos.intent.unmatched", {"utterances": [said]}))
         hub.publish(message.reply("ovos.utterance.handled", {}))

@@ -15,13 +15,26 @@ from bridgehead.bus.wire.message import Message
 async def main() -> None:
     async with running_bus(nat=False) as server:
         together = {"session": {"session_id": "family"}}
-        async with await join(server, "phone") as phone, await join(server, "tablet") as tablet:
+        async with (
+            await join(server, "phone") as phone,
+            await join(server, "tablet") as tablet,
+        ):
             await tablet.send(Message("ovos.listener.record.started", {}, together))
-            await phone.send(Message("ovos.utterance.handle", {"utterances": ["dinner is ready"]}, together))
+            await phone.send(
+                Message(
+                    "ovos.utterance.handle",
+                    {"utterances": ["dinner is ready"]},
+                    together,
+                )
+            )
             overheard = await wait_for(tablet, "ovos.utterance.handle")
             print(f"tablet heard the phone say: {overheard.data['utterances'][0]}")
             assert server.hub is not None
-            server.hub.publish(Message("ovos.utterance.speak", {"utterance": "Enjoy your meal."}, together))
+            server.hub.publish(
+                Message(
+                    "ovos.utterance.speak", {"utterance": "Enjoy your meal."}, together
+                )
+            )
             for satellite in (phone, tablet):
                 spoken = await wait_for(satellite, "ovos.utterance.speak")
                 print(f"{satellite.participant} heard: {spoken.data['utterance']}")

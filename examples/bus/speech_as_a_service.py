@@ -21,7 +21,11 @@ def speech_service(server: BusServer) -> None:
     def heard(message: Message) -> None:
         if message.type == "ovos.utterance.speak.b64":
             audio = base64.b64encode(message.data["utterance"].encode()).decode()
-            hub.publish(message.forward("ovos.audio.speech", {"audio": audio, "mime": "audio/x-text"}))
+            hub.publish(
+                message.forward(
+                    "ovos.audio.speech", {"audio": audio, "mime": "audio/x-text"}
+                )
+            )
 
     hub.listen(heard)
 
@@ -32,7 +36,9 @@ async def main() -> None:
         async with await join(server, "speaker", tts=False) as speaker:
             await speaker.say("hello")
             speech = await wait_for(speaker, "ovos.audio.speech")
-            print(f"speaker plays {speech.data['mime']}: {base64.b64decode(speech.data['audio']).decode()}")
+            print(
+                f"speaker plays {speech.data['mime']}: {base64.b64decode(speech.data['audio']).decode()}"
+            )
 
 
 if __name__ == "__main__":

@@ -96,7 +96,9 @@ class FileError(BridgeheadError):
 class LockTimeout(BridgeheadError):
     """Another process holds a lock for longer than we were ready to wait."""
 
-    def __init__(self, path: str, waited_seconds: float, holder: str | None = None) -> None:
+    def __init__(
+        self, path: str, waited_seconds: float, holder: str | None = None
+    ) -> None:
         held = f" (held by {holder})" if holder else ""
         super().__init__(
             f"{path} is locked by another process{held}; gave up after {waited_seconds:g} s",
@@ -119,10 +121,18 @@ def for_this_installation(hint: str) -> str:
     try:
         found = distribution("bridgehead")
         url = json.loads(found.read_text("direct_url.json") or "{}").get("url", "")
-        usual = "uv pip install" if (found.read_text("INSTALLER") or "").strip() == "uv" else "pip install"
+        usual = (
+            "uv pip install"
+            if (found.read_text("INSTALLER") or "").strip() == "uv"
+            else "pip install"
+        )
     except (PackageNotFoundError, ValueError):
         url, usual = "", "pip install"
-    tools = {"/uv/tools/": "uv tool install", "/uv/archive-": "uv tool install", "/pipx/": "pipx install --force"}
+    tools = {
+        "/uv/tools/": "uv tool install",
+        "/uv/archive-": "uv tool install",
+        "/pipx/": "pipx install --force",
+    }
     tool = next((words for mark, words in tools.items() if mark in sys.prefix), usual)
     source = url.removeprefix("file://") if url.startswith("file://") else "bridgehead"
     return hint.replace("pip install 'bridgehead[", f"{tool} '{source}[")

@@ -31,7 +31,9 @@ class Runner:
         self.temp = machine.home / "runner"
         self.temp.mkdir(exist_ok=True)
         defaults = {name: one["default"] for name, one in action()["inputs"].items()}
-        self.values = {f"inputs.{name}": value for name, value in {**defaults, **inputs}.items()}
+        self.values = {
+            f"inputs.{name}": value for name, value in {**defaults, **inputs}.items()
+        }
 
     def run(self, name: str) -> subprocess.CompletedProcess[str]:
         step = next(one for one in action()["runs"]["steps"] if one["name"] == name)
@@ -44,7 +46,16 @@ class Runner:
             **given,
         )
         return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]],
+            [
+                "bash",
+                "--noprofile",
+                "--norc",
+                "-e",
+                "-o",
+                "pipefail",
+                "-c",
+                step["run"],
+            ],
             cwd=self.machine.project,
             env=environment,
             capture_output=True,
@@ -63,11 +74,16 @@ class Runner:
         assert found, expression
         names = found[1].split(" || ")
         outputs = self.outputs if (self.temp / "output").exists() else {}
-        known = {**self.values, **{f"steps.review.outputs.{key}": value for key, value in outputs.items()}}
+        known = {
+            **self.values,
+            **{f"steps.review.outputs.{key}": value for key, value in outputs.items()},
+        }
         return next((known[name] for name in names if known.get(name)), "")
 
 
-def test_no_value_is_written_into_a_script_and_every_input_is_explained_and_used() -> None:
+def test_no_value_is_written_into_a_script_and_every_input_is_explained_and_used() -> (
+    None
+):
     text = ACTION.read_text(encoding="utf-8")
     loaded = action()
 
@@ -88,12 +104,24 @@ def changed(tmp_path: Path) -> Machine:
     store.write_text(store.read_text() + "\n\ndef run(text):\n    return eval(text)\n")
     identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
     for words in (("add", "-A"), ("commit", "-q", "-m", "change")):
-        subprocess.run(["git", *identity, *words], cwd=machine.project, env=machine.environ(), check=True)
+        subprocess.run(
+            ["git", *identity, *words],
+            cwd=machine.project,
+            env=machine.environ(),
+            check=True,
+        )
     return machine
 
 
 def test_a_change_is_reviewed_published_and_gated(changed: Machine) -> None:
-    runner = Runner(changed, base="HEAD~1", runtimes="static\n", intensity="quick", gate="concerns", task=HOSTILE)
+    runner = Runner(
+        changed,
+        base="HEAD~1",
+        runtimes="static\n",
+        intensity="quick",
+        gate="concerns",
+        task=HOSTILE,
+    )
 
     reviewed = runner.run("Review")
     gated = runner.run("Gate")
@@ -101,16 +129,26 @@ def test_a_change_is_reviewed_published_and_gated(changed: Machine) -> None:
     assert reviewed.returncode == 0, reviewed.stderr
     log = json.loads((changed.project / runner.outputs["sarif"]).read_text())
     found = log["runs"][0]["results"]
-    assert {one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in found} == {"orders/store.py"}
+    assert {
+        one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        for one in found
+    } == {"orders/store.py"}
     assert runner.outputs["verdict"] in ("CONCERNS", "FAIL")
     assert (changed.project / runner.outputs["report"]).exists()
-    assert runner.outputs["verdict"] in (runner.temp / "summary").read_text().splitlines()[1]
+    assert (
+        runner.outputs["verdict"]
+        in (runner.temp / "summary").read_text().splitlines()[1]
+    )
     assert gated.returncode == 3, gated.stderr
     assert not list(changed.project.rglob("pwned")), "a value became a command"
 
 
-@pytest.mark.parametrize("base", ["--upload-pack=touch pwned", "no-such-branch", "HEAD~1; touch pwned"])
-def test_a_base_that_is_none_ends_in_an_error_and_nothing_else(changed: Machine, base: str) -> None:
+@pytest.mark.parametrize(
+    "base", ["--upload-pack=touch pwned", "no-such-branch", "HEAD~1; touch pwned"]
+)
+def test_a_base_that_is_none_ends_in_an_error_and_nothing_else(
+    changed: Machine, base: str
+) -> None:
     done = Runner(changed, base=base, runtimes="static").run("Review")
 
     assert done.returncode != 0

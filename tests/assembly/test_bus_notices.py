@@ -12,7 +12,12 @@ import pytest
 from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.bus.access.enrolment import set_key
-from bridgehead.bus.client.participant import Incoming, ItemAnswered, MessageRefused, Satellite
+from bridgehead.bus.client.participant import (
+    Incoming,
+    ItemAnswered,
+    MessageRefused,
+    Satellite,
+)
 from bridgehead.bus.interfaces import ItemAnswer, Notice, typed_answer
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import BRIDGE_ONLY, NOTICE
@@ -25,7 +30,10 @@ from support.rig_bridges import make_bridge
 
 
 async def noticed(satellite: Satellite) -> Message:
-    while not (isinstance(event := await satellite.receive(), Incoming) and event.message.type == NOTICE):
+    while not (
+        isinstance(event := await satellite.receive(), Incoming)
+        and event.message.type == NOTICE
+    ):
         pass
     return event.message
 
@@ -36,9 +44,16 @@ async def answered(satellite: Satellite) -> ItemAnswered:
     return event
 
 
-def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobody_else(tmp_path: Path) -> None:
+def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobody_else(
+    tmp_path: Path,
+) -> None:
     assembly = assembled(tmp_path)
-    council = {"kind": "council", "id": "101502", "title": "review of src/", "status": "finished"}
+    council = {
+        "kind": "council",
+        "id": "101502",
+        "title": "review of src/",
+        "status": "finished",
+    }
 
     async def main() -> None:
         async with served_with_record(tmp_path, assembly) as server:
@@ -46,11 +61,16 @@ def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobo
             den = await server.satellite("den")
             one = await page(server, await enter(server))
             await told(one, "welcome")
-            append_event(assembly.project, "notice", council, run_id="101502", assembly=assembly)
+            append_event(
+                assembly.project, "notice", council, run_id="101502", assembly=assembly
+            )
 
             message = await noticed(kitchen)
             assert message.data == council
-            assert message.context == {"source": "bridgehead", "destination": kitchen.source}
+            assert message.context == {
+                "source": "bridgehead",
+                "destination": kitchen.source,
+            }
             assert await told(one, "notice") == council
             assert server.relay.counters.of("den") == {}
             for participant in (kitchen, den, one):
@@ -59,7 +79,9 @@ def test_a_council_that_finished_is_told_to_those_who_hold_the_grant_and_to_nobo
     run(main())
 
 
-def test_a_pending_item_is_answered_from_chat_once_and_everybody_sees_by_whom(tmp_path: Path) -> None:
+def test_a_pending_item_is_answered_from_chat_once_and_everybody_sees_by_whom(
+    tmp_path: Path,
+) -> None:
     assembly = assembled(tmp_path)
 
     async def main() -> None:
@@ -77,7 +99,9 @@ def test_a_pending_item_is_answered_from_chat_once_and_everybody_sees_by_whom(tm
             assert not (await answered(kitchen)).ok, "it may know, not answer"
             assert kept(assembly, item).state is PendingState.OPEN
 
-            await pages[0].send(json.dumps({"text": f"answer {item.id} maybe"}).encode())
+            await pages[0].send(
+                json.dumps({"text": f"answer {item.id} maybe"}).encode()
+            )
             refused = await told(pages[0], "answered")
             assert not refused["ok"] and "yes, no" in refused["message"]
             await pages[0].send(json.dumps({"text": f"answer {item.id} yes"}).encode())
@@ -87,14 +111,22 @@ def test_a_pending_item_is_answered_from_chat_once_and_everybody_sees_by_whom(tm
                 "message": f"{item.id} was answered: yes",
             }
             answer = kept(assembly, item).answer
-            assert answer is not None and (answer.text, answer.by) == ("yes", f"bus {names[0]}")
+            assert answer is not None and (answer.text, answer.by) == (
+                "yes",
+                f"bus {names[0]}",
+            )
 
-            await pages[1].send(json.dumps({"answer": {"id": item.id, "text": "no"}}).encode())
+            await pages[1].send(
+                json.dumps({"answer": {"id": item.id, "text": "no"}}).encode()
+            )
             second = await told(pages[1], "answered")
             assert not second["ok"] and names[0] in second["message"]
             while (message := await noticed(kitchen)).data["status"] != "answered":
                 pass
-            assert message.data["by"] == f"bus {names[0]}" and "yes" not in message.data.values()
+            assert (
+                message.data["by"] == f"bus {names[0]}"
+                and "yes" not in message.data.values()
+            )
             for participant in (kitchen, *pages):
                 await participant.close()
 
@@ -133,19 +165,25 @@ def test_a_page_that_opens_later_is_told_what_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("topic", sorted(BRIDGE_ONLY))
-def test_nobody_but_the_bridge_says_what_only_a_bridge_says(tmp_path: Path, topic: str) -> None:
+def test_nobody_but_the_bridge_says_what_only_a_bridge_says(
+    tmp_path: Path, topic: str
+) -> None:
     async def main() -> None:
         async with served_bus(tmp_path) as server:
             forger = await server.satellite("forger", role="peer", publish=["*"])
             await forger.send(Message(topic, {"id": "q-1", "topics": []}))
             refused = await forger.receive()
-            assert refused == MessageRefused("policy_denied", {"field": "type", "value": topic})
+            assert refused == MessageRefused(
+                "policy_denied", {"field": "type", "value": topic}
+            )
             await forger.close()
 
     run(main())
 
 
-def test_an_envelope_that_was_pulled_is_a_notice_and_one_that_lay_there_before_is_not(tmp_path: Path) -> None:
+def test_an_envelope_that_was_pulled_is_a_notice_and_one_that_lay_there_before_is_not(
+    tmp_path: Path,
+) -> None:
     bridge = make_bridge(tmp_path)
     sender, receiver = bridge.clone("a", "rig-a"), bridge.clone("b", "rig-b")
     assembly = Assembly(receiver.path, receiver.environ())
@@ -153,7 +191,9 @@ def test_an_envelope_that_was_pulled_is_a_notice_and_one_that_lay_there_before_i
 
     def pulled(thread: str) -> None:
         sender.rig("new", thread).ok()
-        sender.rig("send", "REQUEST", "--thread", thread, "--to", "rig-b", "--tldr", thread).ok()
+        sender.rig(
+            "send", "REQUEST", "--thread", thread, "--to", "rig-b", "--tldr", thread
+        ).ok()
         receiver.rig("sync", "--auto").ok()
 
     async def main() -> None:
@@ -178,7 +218,10 @@ def test_an_envelope_that_was_pulled_is_a_notice_and_one_that_lay_there_before_i
     ("line", "expected"),
     [
         ("answer q-12 yes", ItemAnswer("q-12", "yes")),
-        ("/answer q-12 use cuda 12\nand gcc 13 ", ItemAnswer("q-12", "use cuda 12\nand gcc 13")),
+        (
+            "/answer q-12 use cuda 12\nand gcc 13 ",
+            ItemAnswer("q-12", "use cuda 12\nand gcc 13"),
+        ),
         ("Answer r-0ab1 no", ItemAnswer("r-0ab1", "no")),
         ("answer q-12", None),
         ("answer me this", None),
@@ -187,5 +230,7 @@ def test_an_envelope_that_was_pulled_is_a_notice_and_one_that_lay_there_before_i
         (None, None),
     ],
 )
-def test_a_typed_line_is_an_answer_only_if_it_names_an_item(line: Any, expected: ItemAnswer | None) -> None:
+def test_a_typed_line_is_an_answer_only_if_it_names_an_item(
+    line: Any, expected: ItemAnswer | None
+) -> None:
     assert typed_answer(line) == expected

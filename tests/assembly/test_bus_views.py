@@ -11,46 +11,84 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.views import BusView, bus_view, message_content
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.gateway.status import MAX_CONTENT_BYTES, MAX_HEADS, WATCHED_S, Rates, Tail
-from bridgehead.bus.gateway.status_site import RunningBridge, read_running, running_url, write_running
+from bridgehead.bus.gateway.status import (
+    MAX_CONTENT_BYTES,
+    MAX_HEADS,
+    WATCHED_S,
+    Rates,
+    Tail,
+)
+from bridgehead.bus.gateway.status_site import (
+    RunningBridge,
+    read_running,
+    running_url,
+    write_running,
+)
 from bridgehead.bus.wire.message import Message
 from bus.support.running import run, until
 from bus.support.serving import http, served_bus
 
 
 def seen_from(tmp_path: Path) -> Assembly:
-    return Assembly(tmp_path, {"HOME": str(tmp_path), "BRIDGEHEAD_BUS_STATE": str(tmp_path / "bus")})
+    return Assembly(
+        tmp_path, {"HOME": str(tmp_path), "BRIDGEHEAD_BUS_STATE": str(tmp_path / "bus")}
+    )
 
 
-def test_a_running_bus_shows_participants_rates_outcomes_health_and_heads_without_payload(tmp_path: Path) -> None:
+def test_a_running_bus_shows_participants_rates_outcomes_health_and_heads_without_payload(
+    tmp_path: Path,
+) -> None:
     assembly = seen_from(tmp_path)
 
     async def scenario() -> None:
         async with served_bus(tmp_path / "bus", agent=ScriptedAgent()) as server:
             server.enrol("away")
-            await asyncio.to_thread(bus_view, assembly)  # the first look starts the tail
-            async with await server.satellite("kitchen", site_determination="downstairs") as kitchen:
+            await asyncio.to_thread(
+                bus_view, assembly
+            )  # the first look starts the tail
+            async with await server.satellite(
+                "kitchen", site_determination="downstairs"
+            ) as kitchen:
                 assert (await kitchen.ask("a secret word")).handled
-                view = await asyncio.to_thread(bus_view, assembly, participant="kitchen")
+                view = await asyncio.to_thread(
+                    bus_view, assembly, participant="kitchen"
+                )
 
                 assert view.running and view.status is not None
                 stands = {p.id: (p.state, p.site) for p in view.status.participants}
-                assert stands == {"kitchen": ("connected", "downstairs"), "away": ("absent", None)}
+                assert stands == {
+                    "kitchen": ("connected", "downstairs"),
+                    "away": ("absent", None),
+                }
                 assert view.status.participants[0].outcomes["in delivered"] == 1
-                assert [(link.link, link.state) for link in view.status.links] == [("hub", "connected")]
-                assert ("in", "delivered", 1) in [(o.direction, o.outcome, o.count) for o in view.status.outcomes]
+                assert [(link.link, link.state) for link in view.status.links] == [
+                    ("hub", "connected")
+                ]
+                assert ("in", "delivered", 1) in [
+                    (o.direction, o.outcome, o.count) for o in view.status.outcomes
+                ]
                 heads = view.status.tail
                 assert heads[0].topic == "ovos.utterance.handle"
                 assert heads[-1].destination == (view.status.participants[0].source,)
                 assert "secret" not in repr(view)
 
-                content = await asyncio.to_thread(message_content, assembly, heads[0].number)
-                assert content is not None and content.data["utterances"] == ["a secret word"]
-                assert await asyncio.to_thread(message_content, assembly, 10_000) is None
+                content = await asyncio.to_thread(
+                    message_content, assembly, heads[0].number
+                )
+                assert content is not None and content.data["utterances"] == [
+                    "a secret word"
+                ]
+                assert (
+                    await asyncio.to_thread(message_content, assembly, 10_000) is None
+                )
 
-                later = await asyncio.to_thread(bus_view, assembly, after=heads[-1].number)
+                later = await asyncio.to_thread(
+                    bus_view, assembly, after=heads[-1].number
+                )
                 assert later.status is not None and later.status.tail == ()
-                await until(lambda: any(rate.taken for rate in server.status_site.rates.recent))
+                await until(
+                    lambda: any(rate.taken for rate in server.status_site.rates.recent)
+                )
 
     run(scenario())
 
@@ -61,7 +99,10 @@ def test_the_door_opens_to_the_token_of_the_owner_only(tmp_path: Path) -> None:
             bridge = read_running(server.folder.path)
             assert bridge is not None
             assert running_url(server.folder.path) == server.join_url
-            assert stat.S_IMODE((server.folder.path / "running.json").stat().st_mode) == 0o600
+            assert (
+                stat.S_IMODE((server.folder.path / "running.json").stat().st_mode)
+                == 0o600
+            )
             address, token = f"127.0.0.1:{bridge.port}", f"Bearer {bridge.token}"
             for status, headers in (
                 (200, {"Authorization": token}),
@@ -72,20 +113,28 @@ def test_the_door_opens_to_the_token_of_the_owner_only(tmp_path: Path) -> None:
                 (403, {"Authorization": token, "Origin": "null"}),
                 (403, {"Authorization": token, "Host": "evil.example"}),
             ):
-                assert (await http(address, "GET", "/status", **headers))[0] == status, headers
-            assert (await http(address, "POST", "/status", Authorization=token))[0] == 405
+                assert (await http(address, "GET", "/status", **headers))[
+                    0
+                ] == status, headers
+            assert (await http(address, "POST", "/status", Authorization=token))[
+                0
+            ] == 405
         assert read_running(tmp_path / "bus") is None
 
     run(scenario())
 
 
 def test_the_address_of_a_bridge_that_died_is_not_handed_out(tmp_path: Path) -> None:
-    write_running(tmp_path, RunningBridge(1, "t", 2**22 + 1, "ws://127.0.0.1:1/bridge/v1"))
+    write_running(
+        tmp_path, RunningBridge(1, "t", 2**22 + 1, "ws://127.0.0.1:1/bridge/v1")
+    )
 
     assert running_url(tmp_path) is None
 
 
-@pytest.mark.parametrize("left_behind", [b'{"port":1,"token":"t","pid":1}', b"not json", None])
+@pytest.mark.parametrize(
+    "left_behind", [b'{"port":1,"token":"t","pid":1}', b"not json", None]
+)
 def test_without_a_running_bus_the_view_says_so_and_names_who_is_enrolled(
     tmp_path: Path, left_behind: bytes | None
 ) -> None:
@@ -101,12 +150,16 @@ def test_without_a_running_bus_the_view_says_so_and_names_who_is_enrolled(
     assert message_content(seen_from(tmp_path), 1) is None
 
 
-def test_watching_keeps_a_bounded_number_of_small_messages_and_forgets_when_nobody_looks() -> None:
+def test_watching_keeps_a_bounded_number_of_small_messages_and_forgets_when_nobody_looks() -> (
+    None
+):
     tail = Tail()
     tail.heads(0, now=0.0)
     for number in range(MAX_HEADS + 5):
         tail.note(Message("a", {"n": number}), "2026-01-01T00:00:00.000Z")
-    tail.note(Message("b", {"audio": "x" * MAX_CONTENT_BYTES}), "2026-01-01T00:00:00.000Z")
+    tail.note(
+        Message("b", {"audio": "x" * MAX_CONTENT_BYTES}), "2026-01-01T00:00:00.000Z"
+    )
 
     heads = tail.heads(0, now=1.0)
     assert len(heads) == MAX_HEADS and heads[-1].topic == "b"

@@ -15,22 +15,46 @@ from bridgehead.doctor.checkup import check_everything
 
 
 def asked(key: str, **changes: Any) -> Question:
-    fields = {"kind": PendingKind.FLOW_REQUEST, "part": Part.FLOWS, "origin": "flow", "title": "Which one?"}
+    fields = {
+        "kind": PendingKind.FLOW_REQUEST,
+        "part": Part.FLOWS,
+        "origin": "flow",
+        "title": "Which one?",
+    }
     return Question(key=key, **{**fields, **changes})
 
 
-def test_the_seats_of_a_council_are_one_thing_to_do_and_doctor_counts_as_the_page_does(tmp_path: Path) -> None:
-    assembly = Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path / "home"), "PATH": ""})
-    halted = {"kind": PendingKind.HALTED_RUNTIME, "part": Part.COUNCIL, "run_id": "k3v9qa"}
+def test_the_seats_of_a_council_are_one_thing_to_do_and_doctor_counts_as_the_page_does(
+    tmp_path: Path,
+) -> None:
+    assembly = Assembly(
+        tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path / "home"), "PATH": ""}
+    )
+    halted = {
+        "kind": PendingKind.HALTED_RUNTIME,
+        "part": Part.COUNCIL,
+        "run_id": "k3v9qa",
+    }
     with assembly.store() as store:
         store.open_pending(asked("alone"), "2026-11-15T10:00:00.000Z")
-        store.open_pending(asked("host", run_id="council-k3v9qa"), "2026-11-15T10:00:01.000Z")
+        store.open_pending(
+            asked("host", run_id="council-k3v9qa"), "2026-11-15T10:00:01.000Z"
+        )
         for second, seat in enumerate(("claude", "codex"), start=2):
-            store.open_pending(asked(seat, origin=seat, **halted), f"2026-11-15T10:00:0{second}.000Z")
-        store.open_pending(asked("flow", run_id="flow-1", title="Another?"), "2026-11-15T10:00:09.000Z")
-        items = pending_list(assembly, store, lambda _text: None).items(OPEN_ITEMS, limit=10)
+            store.open_pending(
+                asked(seat, origin=seat, **halted), f"2026-11-15T10:00:0{second}.000Z"
+            )
+        store.open_pending(
+            asked("flow", run_id="flow-1", title="Another?"), "2026-11-15T10:00:09.000Z"
+        )
+        items = pending_list(assembly, store, lambda _text: None).items(
+            OPEN_ITEMS, limit=10
+        )
 
-    assert [(council, [item.question.key for item in parts]) for council, parts in grouped(items)] == [
+    assert [
+        (council, [item.question.key for item in parts])
+        for council, parts in grouped(items)
+    ] == [
         (None, ["flow"]),
         ("k3v9qa", ["codex", "claude", "host"]),
         (None, ["alone"]),
@@ -46,7 +70,11 @@ def test_the_seats_of_a_council_are_one_thing_to_do_and_doctor_counts_as_the_pag
     [waiting] = [one for one in checkup.diagnoses if one.kind == "record.pending"]
     assert waiting.message.startswith("3 waiting")
     with assembly.store() as store:
-        [said] = [one.event.data for one in store.events() if one.event.kind == "doctor.checked"]
+        [said] = [
+            one.event.data
+            for one in store.events()
+            if one.event.kind == "doctor.checked"
+        ]
     assert said == checkup.counts
 
 
@@ -61,7 +89,19 @@ def test_a_flat_object_has_fields_and_anything_else_has_none() -> None:
         },
     }
     score, kind, urgent = answer_fields(schema)
-    assert (score.about, score.required, score.value("7"), score.value("seven")) == ("1 to 10", True, 7, "seven")
-    assert (kind.choices, urgent.choices, urgent.value("yes")) == (("bug", "style"), ("yes", "no"), True)
-    assert answer_fields({"type": "object", "properties": {"inner": {"type": "object"}}}) == []
+    assert (score.about, score.required, score.value("7"), score.value("seven")) == (
+        "1 to 10",
+        True,
+        7,
+        "seven",
+    )
+    assert (kind.choices, urgent.choices, urgent.value("yes")) == (
+        ("bug", "style"),
+        ("yes", "no"),
+        True,
+    )
+    assert (
+        answer_fields({"type": "object", "properties": {"inner": {"type": "object"}}})
+        == []
+    )
     assert answer_fields({"type": "array"}) == answer_fields(None) == []

@@ -20,11 +20,16 @@ def checked(event_id: str, at: str) -> Event:
 
 
 def at_home(home: Path, **settings: str) -> Assembly:
-    return Assembly(home, {"HOME": str(home), "BRIDGEHEAD_HOME": str(home / "bridgehead"), **settings})
+    return Assembly(
+        home,
+        {"HOME": str(home), "BRIDGEHEAD_HOME": str(home / "bridgehead"), **settings},
+    )
 
 
 @pytest.mark.parametrize(("days", "kept"), [("365", ["new"]), ("0", ["old", "new"])])
-def test_a_writer_prunes_before_it_writes(tmp_path: Path, days: str, kept: list[str]) -> None:
+def test_a_writer_prunes_before_it_writes(
+    tmp_path: Path, days: str, kept: list[str]
+) -> None:
     assembly = at_home(tmp_path, BRIDGEHEAD_STORE_KEEP_DAYS=days)
     with assembly.store() as store:
         store.append([checked("old", "2020-01-01T00:00:00.000Z")])
@@ -34,12 +39,18 @@ def test_a_writer_prunes_before_it_writes(tmp_path: Path, days: str, kept: list[
     writer.close()
 
     with assembly.store(read_only=True) as store:
-        assert [one.event.id for one in store.events() if one.event.kind == "doctor.checked"] == kept
+        assert [
+            one.event.id for one in store.events() if one.event.kind == "doctor.checked"
+        ] == kept
 
 
-def test_a_setting_that_is_no_number_of_days_deletes_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_setting_that_is_no_number_of_days_deletes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assembly = at_home(tmp_path, BRIDGEHEAD_STORE_KEEP_DAYS="-1")
-    with pytest.raises(ConfigError, match=r"store\.keep_days must be a number from 0 to 36500"):
+    with pytest.raises(
+        ConfigError, match=r"store\.keep_days must be a number from 0 to 36500"
+    ):
         kept_since(assembly.settings)
 
     writer = EventWriter(assembly, part="bus", logger=logging.getLogger("test"))

@@ -14,7 +14,16 @@ from support.rig_bridges import OURS, Bridge, Clone, with_signing_key
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "src" / "bridgehead" / "demo" / "orders"
 BRIDGEHEAD = str(OURS.with_name("bridgehead"))
-SEND = ("send", "RESULT", "--thread", "demo-01", "--to", "windows-5080", "--body-file", "-")
+SEND = (
+    "send",
+    "RESULT",
+    "--thread",
+    "demo-01",
+    "--to",
+    "windows-5080",
+    "--body-file",
+    "-",
+)
 
 
 @pytest.fixture
@@ -32,7 +41,15 @@ def reviewed(bridge: Bridge, mac: Clone) -> dict[str, str]:
     project.git("init", "-q")
     project.git("add", "-A")
     project.git("commit", "-q", "-m", "start")
-    done = project.run(BRIDGEHEAD, "council", "review", "--runtime", "static", "--json", PATH="/usr/bin:/bin")
+    done = project.run(
+        BRIDGEHEAD,
+        "council",
+        "review",
+        "--runtime",
+        "static",
+        "--json",
+        PATH="/usr/bin:/bin",
+    )
     report = done.json
     file = project.path / report["report_files"]["json"]
     return {
@@ -52,7 +69,10 @@ def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_kep
     bridge: Bridge, mac: Clone, reviewed: dict[str, str]
 ) -> None:
     windows = bridge.clone("b", "windows-5080")
-    elsewhere = {"BRIDGEHEAD_HOME": str(bridge.base / "other-home"), "BRIDGEHEAD_RIGS_REQUIRE_COUNCIL": "true"}
+    elsewhere = {
+        "BRIDGEHEAD_HOME": str(bridge.base / "other-home"),
+        "BRIDGEHEAD_RIGS_REQUIRE_COUNCIL": "true",
+    }
     file = reviewed.pop("file")
     sign_on(mac, trusted_by=windows, base=bridge.base)
 
@@ -66,13 +86,19 @@ def test_a_reviewed_result_is_taken_where_reviews_are_demanded_and_any_other_kep
 
     pulled = windows.rig("sync", "--auto", "--json", **elsewhere).ok().json
     assert pulled["pulled"] and pulled["new_envelopes"] == 0
-    assert pulled["quarantined"] == [{"path": "demo-01/RESULT-2.md", "kinds": ["council_absent"]}]
+    assert pulled["quarantined"] == [
+        {"path": "demo-01/RESULT-2.md", "kinds": ["council_absent"]}
+    ]
     assert windows.rig("thread", "demo-01", "--json").ok().json["envelope_count"] == 1
-    assert windows.rig("verify").ok() and mac.rig("verify", "--require-council").code == 1
+    assert (
+        windows.rig("verify").ok() and mac.rig("verify", "--require-council").code == 1
+    )
 
     Path(file).write_text("{}")
     broken = mac.rig("verify", "--require-council", "--json")
-    assert broken.code == 1 and broken.json["verification"]["failed"] == 2  # an edited report proves nothing
+    assert (
+        broken.code == 1 and broken.json["verification"]["failed"] == 2
+    )  # an edited report proves nothing
 
 
 def sign_on(clone: Clone, *, trusted_by: Clone, base: Path) -> None:
@@ -82,13 +108,23 @@ def sign_on(clone: Clone, *, trusted_by: Clone, base: Path) -> None:
     trusted_by.rig("trust", "add", "mac-m5max", str(key)).ok()
 
 
-def test_a_council_nobody_here_knows_is_taken_only_from_a_signer_who_is_trusted(bridge: Bridge, mac: Clone) -> None:
+def test_a_council_nobody_here_knows_is_taken_only_from_a_signer_who_is_trusted(
+    bridge: Bridge, mac: Clone
+) -> None:
     windows = bridge.clone("b", "windows-5080")
-    mark = {"council": "20261115-000000-invented", "verdict": "PASS", "report_sha256": "ab" * 32}
+    mark = {
+        "council": "20261115-000000-invented",
+        "verdict": "PASS",
+        "report_sha256": "ab" * 32,
+    }
     body = f"Built.\n\n```json bridgehead-council\n{json.dumps(mark)}\n```\n"
     mac.rig(*SEND, stdin=body).ok()
 
-    pulled = windows.rig("sync", "--auto", "--json", BRIDGEHEAD_RIGS_REQUIRE_COUNCIL="true").ok().json
+    pulled = (
+        windows.rig("sync", "--auto", "--json", BRIDGEHEAD_RIGS_REQUIRE_COUNCIL="true")
+        .ok()
+        .json
+    )
     found = mac.rig("verify", "--require-council", "--json")
 
     unconfirmed = [{"path": "demo-01/RESULT.md", "kinds": ["council_unconfirmed"]}]
@@ -96,17 +132,28 @@ def test_a_council_nobody_here_knows_is_taken_only_from_a_signer_who_is_trusted(
     assert found.code == 1 and found.json["verification"]["items"] == unconfirmed
 
 
-def test_a_verdict_that_the_record_does_not_know_is_a_mismatch(mac: Clone, reviewed: dict[str, str]) -> None:
-    better = {name: reviewed[name] for name in ("council", "report_sha256")} | {"verdict": "PASS"}
+def test_a_verdict_that_the_record_does_not_know_is_a_mismatch(
+    mac: Clone, reviewed: dict[str, str]
+) -> None:
+    better = {name: reviewed[name] for name in ("council", "report_sha256")} | {
+        "verdict": "PASS"
+    }
     assert reviewed["verdict"] != "PASS"
-    mac.rig(*SEND, stdin=f"Built.\n\n```json bridgehead-council\n{json.dumps(better)}\n```\n").ok()
+    mac.rig(
+        *SEND,
+        stdin=f"Built.\n\n```json bridgehead-council\n{json.dumps(better)}\n```\n",
+    ).ok()
 
     found = mac.rig("verify", "--require-council", "--json")
 
-    assert found.json["verification"]["items"] == [{"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}]
+    assert found.json["verification"]["items"] == [
+        {"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}
+    ]
 
 
-def test_a_report_edited_on_disk_passes_no_gate(bridge: Bridge, mac: Clone, reviewed: dict[str, str]) -> None:
+def test_a_report_edited_on_disk_passes_no_gate(
+    bridge: Bridge, mac: Clone, reviewed: dict[str, str]
+) -> None:
     project = Clone(bridge.base / "orders", mac.home)
     report = Path(reviewed["file"])
     report.write_text(report.read_text().replace(reviewed["verdict"], "PASS"))
@@ -121,7 +168,9 @@ def test_a_report_edited_on_disk_passes_no_gate(bridge: Bridge, mac: Clone, revi
     assert sent.code != 0 and "cannot be confirmed" in sent.err
 
 
-def test_a_mark_that_the_report_at_hand_contradicts_fails(mac: Clone, reviewed: dict[str, str]) -> None:
+def test_a_mark_that_the_report_at_hand_contradicts_fails(
+    mac: Clone, reviewed: dict[str, str]
+) -> None:
     mac.rig(*SEND, "--council", reviewed["council"], stdin="Built.\n").ok()
     report = Path(reviewed["file"])
     report.write_text(report.read_text() + "\n")
@@ -129,7 +178,9 @@ def test_a_mark_that_the_report_at_hand_contradicts_fails(mac: Clone, reviewed: 
     found = mac.rig("verify", "--require-council", "--json")
 
     assert found.code == 1
-    assert found.json["verification"]["items"] == [{"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}]
+    assert found.json["verification"]["items"] == [
+        {"path": "demo-01/RESULT.md", "kinds": ["council_mismatch"]}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,15 +190,33 @@ def test_a_mark_that_the_report_at_hand_contradicts_fails(mac: Clone, reviewed: 
         ("ACK", "Built.\n", "--council goes with RESULT only"),
     ],
 )
-def test_a_council_that_cannot_be_named_changes_nothing(mac: Clone, message_type: str, body: str, says: str) -> None:
-    arguments = ("send", message_type, "--thread", "demo-01", "--to", "windows-5080", "--body-file", "-")
+def test_a_council_that_cannot_be_named_changes_nothing(
+    mac: Clone, message_type: str, body: str, says: str
+) -> None:
+    arguments = (
+        "send",
+        message_type,
+        "--thread",
+        "demo-01",
+        "--to",
+        "windows-5080",
+        "--body-file",
+        "-",
+    )
     refused = mac.rig(*arguments, "--council", "nobody", stdin=body)
 
-    assert refused.code == 1 and says in refused.err and "hint:" in refused.err and refused.out == ""
+    assert (
+        refused.code == 1
+        and says in refused.err
+        and "hint:" in refused.err
+        and refused.out == ""
+    )
     assert mac.envelopes() == [] and mac.git("status", "--porcelain") == ""
 
 
-def test_a_bridge_cannot_switch_the_demand_off_by_a_file_it_carries(bridge: Bridge, mac: Clone) -> None:
+def test_a_bridge_cannot_switch_the_demand_off_by_a_file_it_carries(
+    bridge: Bridge, mac: Clone
+) -> None:
     settings = mac.home / "bridgehead" / "config"
     settings.mkdir(parents=True)
     (settings / "config.toml").write_text("[rigs]\nrequire_council = true\n")

@@ -20,7 +20,14 @@ def handover(ctx):
 if __name__ == "__main__":
     raise SystemExit(main(handover))
 """
-DRIVE = (str(OURS.with_name("bridgehead")), "flow", "drive", "--handler", "rig:windows-5080", "--")
+DRIVE = (
+    str(OURS.with_name("bridgehead")),
+    "flow",
+    "drive",
+    "--handler",
+    "rig:windows-5080",
+    "--",
+)
 PROGRAM = (sys.executable, "handover.py")
 
 
@@ -58,7 +65,16 @@ def respond(bridge: Bridge, text: str) -> None:
     [path] = [path for path in windows.envelopes() if path.startswith("flow-")]
     thread = path.partition("/")[0]
     asked = windows.git("log", "-1", "--format=%H", "--", path)
-    words = ("--thread", thread, "--to", "mac-m5max", "--ref", asked, "--body-file", "-")
+    words = (
+        "--thread",
+        thread,
+        "--to",
+        "mac-m5max",
+        "--ref",
+        asked,
+        "--body-file",
+        "-",
+    )
     windows.rig("send", "RESPONSE", *words, stdin=text).ok()
 
 
@@ -69,13 +85,17 @@ def test_a_killed_driver_collects_the_answer_that_came_meanwhile_and_asks_nothin
     respond(bridge, "All is well.\n")
     done = mac.run(*DRIVE, *PROGRAM)
     assert (done.code, done.out.strip()) == (0, "All is well."), done.err
-    assert [path.partition("/")[2] for path in mac.envelopes() if path.startswith("flow-")] == [
+    assert [
+        path.partition("/")[2] for path in mac.envelopes() if path.startswith("flow-")
+    ] == [
         "REQUEST.md",
         "RESPONSE.md",
     ]
 
 
-def test_an_answer_after_the_handlers_time_is_collected_by_the_next_attempt(bridge: Bridge, mac: Clone) -> None:
+def test_an_answer_after_the_handlers_time_is_collected_by_the_next_attempt(
+    bridge: Bridge, mac: Clone
+) -> None:
     (mac.path / "handover.py").write_text(FLOW.format(timeout=1))
     gave_up = mac.run(*DRIVE[:-1], "--max-iterations", "2", "--", *PROGRAM)
     assert gave_up.code == 1, gave_up.out

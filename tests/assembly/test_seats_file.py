@@ -5,11 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file, write_seats_file
+from bridgehead.assembly.council.files import (
+    SEATS_FILE,
+    read_seats_file,
+    write_seats_file,
+)
 from bridgehead.host.clock import SystemClock
 
 
-def test_an_untrusted_file_decides_nothing_and_is_not_trusted_by_being_written(tmp_path: Path) -> None:
+def test_an_untrusted_file_decides_nothing_and_is_not_trusted_by_being_written(
+    tmp_path: Path,
+) -> None:
     assembly = Assembly(tmp_path, {"BRIDGEHEAD_HOME": str(tmp_path / "home")})
     path, now = assembly.places.project / SEATS_FILE, SystemClock().now()
     path.write_text('{"bridges": {"codex": {"path": "/tmp/evil"}}}')

@@ -8,7 +8,15 @@ from bench.council import critical_path, latency_of
 from bench.council_corpus import DOMAINS, OPERATORS, Operator, clean_twin, make_project
 from bench.council_quality import BASELINES, COUNCIL, COUNCILS, GIVING_IN, UNION, accept
 from bench.council_scores import Rate, Score, deserved_verdict, score, total
-from bench.council_simulation import Condition, Finding, Review, agreed, hold_council, plain_union, sample
+from bench.council_simulation import (
+    Condition,
+    Finding,
+    Review,
+    agreed,
+    hold_council,
+    plain_union,
+    sample,
+)
 from bench.plots import Line, line_chart
 from bench.simulated import Site
 from bridgehead.contract.words import Severity, Verdict
@@ -20,7 +28,11 @@ def test_every_site_stands_where_it_says_and_its_twin_is_right() -> None:
 
     for site, clean in zip(project.sites, twin.sites, strict=True):
         assert project.files[site.path].splitlines()[site.line - 1] == site.code
-        assert (site.path, site.line, site.tellings) == (clean.path, clean.line, clean.tellings)
+        assert (site.path, site.line, site.tellings) == (
+            clean.path,
+            clean.line,
+            clean.tellings,
+        )
         assert (site.code == clean.code) is not site.is_defect
     assert twin.defects == ()
     assert {site.domain for site in project.sites} == set(DOMAINS)
@@ -28,7 +40,11 @@ def test_every_site_stands_where_it_says_and_its_twin_is_right() -> None:
 
 def test_no_two_places_of_a_project_share_a_title() -> None:
     for seed in range(20):
-        titles = [telling.title for site in make_project(seed).sites for telling in site.tellings]
+        titles = [
+            telling.title
+            for site in make_project(seed).sites
+            for telling in site.tellings
+        ]
         assert len(titles) == len(set(titles))
 
 
@@ -38,10 +54,16 @@ def test_a_mutation_changes_the_line(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hits", "trials", "low", "high"), [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (95, 100, 0.888, 0.978)]
+    ("hits", "trials", "low", "high"),
+    [(0, 10, 0.0, 0.278), (5, 10, 0.237, 0.763), (95, 100, 0.888, 0.978)],
 )
-def test_the_interval_of_a_rate_is_wilsons(hits: int, trials: int, low: float, high: float) -> None:
-    assert Rate(hits, trials).interval == (pytest.approx(low, abs=0.001), pytest.approx(high, abs=0.001))
+def test_the_interval_of_a_rate_is_wilsons(
+    hits: int, trials: int, low: float, high: float
+) -> None:
+    assert Rate(hits, trials).interval == (
+        pytest.approx(low, abs=0.001),
+        pytest.approx(high, abs=0.001),
+    )
 
 
 def test_a_review_is_scored_against_what_is_known_of_its_project() -> None:
@@ -66,7 +88,13 @@ def test_a_review_is_scored_against_what_is_known_of_its_project() -> None:
     )
     found = score(project, review)
 
-    assert (found.found, found.invented, found.entries, found.repeated, found.mixed) == (2, 1, 4, 1, 1)
+    assert (
+        found.found,
+        found.invented,
+        found.entries,
+        found.repeated,
+        found.mixed,
+    ) == (2, 1, 4, 1, 1)
     assert (found.misrated, found.lost, found.calls) == (1, 1, 3)
     assert found.recall.value == 2 / len(project.defects)
     assert total([found, found]).invented == 2
@@ -81,11 +109,18 @@ def test_a_project_deserves_the_verdict_of_its_worst_defect() -> None:
 
 def test_a_council_reports_what_its_models_see_less_what_is_withdrawn() -> None:
     project, condition = make_project(5), Condition(correlation=0.0)
-    council, union = hold_council(project, condition, 5), plain_union(project, condition, 5)
+    council, union = (
+        hold_council(project, condition, 5),
+        plain_union(project, condition, 5),
+    )
 
     def places(review: Review) -> set[tuple[str, int]]:
-        by_title = {telling.title: site for site in project.sites for telling in site.tellings}
-        sites = [by_title[title] for finding in review.findings for title in finding.titles]
+        by_title = {
+            telling.title: site for site in project.sites for telling in site.tellings
+        }
+        sites = [
+            by_title[title] for finding in review.findings for title in finding.titles
+        ]
         return {(site.path, site.line) for site in sites}
 
     assert places(council) <= places(union)
@@ -105,18 +140,31 @@ def test_a_majority_is_a_part_of_the_union() -> None:
 def scores(**found: int) -> dict[str, Score]:
     """All strategies alike, except those given."""
     names = [*COUNCILS, *BASELINES, UNION]
-    return {name: Score(projects=200, defects=2000, found=found.get(name, 1000), invented=1000) for name in names}
+    return {
+        name: Score(
+            projects=200, defects=2000, found=found.get(name, 1000), invented=1000
+        )
+        for name in names
+    }
 
 
 def test_a_council_no_better_than_a_baseline_is_not_accepted() -> None:
-    better = {**scores(), COUNCIL: Score(projects=200, defects=2000, found=1500, invented=500)}
+    better = {
+        **scores(),
+        COUNCIL: Score(projects=200, defects=2000, found=1500, invented=500),
+    }
 
     assert all(check.met for check in accept({0.3: better}))
     assert [check.met for check in accept({0.3: scores()})] == [False, True, True]
 
 
-def test_a_council_that_falls_behind_the_union_or_loses_true_findings_is_not_accepted() -> None:
-    good = {**scores(), COUNCIL: Score(projects=200, defects=2000, found=1500, invented=500)}
+def test_a_council_that_falls_behind_the_union_or_loses_true_findings_is_not_accepted() -> (
+    None
+):
+    good = {
+        **scores(),
+        COUNCIL: Score(projects=200, defects=2000, found=1500, invented=500),
+    }
     behind = Score(projects=200, defects=2000, found=900, invented=1000, lost=100)
 
     checks = list(accept({0.3: {**good, GIVING_IN: behind}}))
@@ -133,11 +181,15 @@ def test_the_critical_path_is_that_of_the_slowest_seat_and_stage_b() -> None:
     last = key("a", Step.STAGE_B, "x")
 
     waves = max(max(map(latency_of, first)), latency_of(second))
-    assert critical_path([*first, second, last]) == pytest.approx(waves + latency_of(last))
+    assert critical_path([*first, second, last]) == pytest.approx(
+        waves + latency_of(last)
+    )
 
 
 def test_a_chart_draws_every_line_with_its_intervals() -> None:
-    chart = line_chart("a < b", "x", "y", [Line("one", [(0, 0.5, 0.4, 0.6), (1, 0.7, 0.6, 0.8)])])
+    chart = line_chart(
+        "a < b", "x", "y", [Line("one", [(0, 0.5, 0.4, 0.6), (1, 0.7, 0.6, 0.8)])]
+    )
 
     assert chart.startswith("<svg") and "a &lt; b" in chart
     assert chart.count("<circle") == 2

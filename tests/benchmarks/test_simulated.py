@@ -31,7 +31,10 @@ def site(number: int, *, is_defect: bool, severity: Severity = Severity.HIGH) ->
         severity=severity,
         tellings=tuple(
             Telling(title, f"{title}: `compute_{number}(source_{number})`.")
-            for title in (f"compute_{number} takes unchecked input", f"source_{number} is never validated")
+            for title in (
+                f"compute_{number} takes unchecked input",
+                f"source_{number} is never validated",
+            )
         ),
         is_defect=is_defect,
     )
@@ -41,14 +44,22 @@ SITES = [site(number, is_defect=number % 2 == 0) for number in range(40)]
 
 
 def seen(reviewer: SimulatedConnection) -> set[int]:
-    key = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
-    outcome = reviewer.answer(Call(key, "look", 60, Answer.ITEMS, CapabilityProfile.INSPECT))
+    key = CallKey(
+        seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security"
+    )
+    outcome = reviewer.answer(
+        Call(key, "look", 60, Answer.ITEMS, CapabilityProfile.INSPECT)
+    )
     assert isinstance(outcome, RuntimeAnswer)
     return {number for number in range(40) if f"compute_{number}(" in outcome.text}
 
 
-def reviewer(skill: Skill, name: str = "a", *, seed: int = 1, correlation: float = 0.0) -> SimulatedConnection:
-    return SimulatedConnection(SITES, skill, name=name, seed=seed, correlation=correlation)
+def reviewer(
+    skill: Skill, name: str = "a", *, seed: int = 1, correlation: float = 0.0
+) -> SimulatedConnection:
+    return SimulatedConnection(
+        SITES, skill, name=name, seed=seed, correlation=correlation
+    )
 
 
 def test_a_seed_makes_the_same_reviewer_again() -> None:
@@ -58,14 +69,19 @@ def test_a_seed_makes_the_same_reviewer_again() -> None:
 
 def test_recall_and_false_positives_are_what_they_are_set_to() -> None:
     perfect = seen(reviewer(Skill(recall=1.0, false_positives=0.0)))
-    found = [len(seen(reviewer(Skill(recall=0.5, false_positives=0.0), seed=seed))) / 20 for seed in range(60)]
+    found = [
+        len(seen(reviewer(Skill(recall=0.5, false_positives=0.0), seed=seed))) / 20
+        for seed in range(60)
+    ]
 
     assert perfect == set(range(0, 40, 2))
     assert abs(mean(found) - 0.5) < 0.1
 
 
 def test_reviewers_with_one_cause_agree_and_independent_ones_do_not() -> None:
-    together = [seen(reviewer(Skill(recall=0.5), name, correlation=1.0)) for name in ("a", "b")]
+    together = [
+        seen(reviewer(Skill(recall=0.5), name, correlation=1.0)) for name in ("a", "b")
+    ]
     apart = [seen(reviewer(Skill(recall=0.5), name)) for name in ("a", "b")]
 
     assert together[0] == together[1]
@@ -74,7 +90,9 @@ def test_reviewers_with_one_cause_agree_and_independent_ones_do_not() -> None:
 
 def council(skill: Skill) -> CouncilReport:
     texts = {one.path: f"import x\n\n{one.code}\n" for one in SITES}
-    task = BridgeInput(session_id="a", scope="src/", task_description="look", domains=("security",))
+    task = BridgeInput(
+        session_id="a", scope="src/", task_description="look", domains=("security",)
+    )
     plan = CouncilPlan(task, ("claude", "codex"), dt.date(2026, 11, 15))
     run = CouncilRun(plan, RunInputs(load_registry(), b"s" * 32, tree=Tree.of(texts)))
     seats = ScriptedSeats({name: reviewer(skill, name) for name in ("claude", "codex")})
@@ -85,12 +103,25 @@ def council(skill: Skill) -> CouncilReport:
 
 
 def confirmed_titles(report: CouncilReport) -> set[int]:
-    titles = " ".join(entry.title for entry in (*report.multi_source_confirmed, *report.single_source_findings))
-    return {n for n in range(40) if f"compute_{n} " in titles or f"source_{n} " in titles}
+    titles = " ".join(
+        entry.title
+        for entry in (*report.multi_source_confirmed, *report.single_source_findings)
+    )
+    return {
+        n for n in range(40) if f"compute_{n} " in titles or f"source_{n} " in titles
+    }
 
 
-def test_a_discriminating_challenger_takes_false_findings_away_and_leaves_true_ones() -> None:
-    skill = Skill(recall=1.0, false_positives=1.0, doubts_true=0.0, doubts_false=1.0, keeps_false=0.0)
+def test_a_discriminating_challenger_takes_false_findings_away_and_leaves_true_ones() -> (
+    None
+):
+    skill = Skill(
+        recall=1.0,
+        false_positives=1.0,
+        doubts_true=0.0,
+        doubts_false=1.0,
+        keeps_false=0.0,
+    )
 
     assert confirmed_titles(council(skill)) == set(range(0, 40, 2))
 
@@ -100,5 +131,9 @@ def test_a_compliant_defender_cannot_withdraw_true_findings_without_a_reason() -
     report = council(skill)
 
     assert report.withdrawn_findings == ()
-    everything = (*report.multi_source_confirmed, *report.single_source_findings, *report.disputed_findings)
+    everything = (
+        *report.multi_source_confirmed,
+        *report.single_source_findings,
+        *report.disputed_findings,
+    )
     assert len(everything) >= 20

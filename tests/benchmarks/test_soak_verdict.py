@@ -28,10 +28,14 @@ def test_books_that_balance_and_flat_memory_pass() -> None:
         (COUNTED, 120, 40, FLAT[:4]),  # nobody looked
     ],
 )
-def test_anything_else_does_not(counted: Counted, sent: int, received: int, memory: list[float]) -> None:
+def test_anything_else_does_not(
+    counted: Counted, sent: int, received: int, memory: list[float]
+) -> None:
     verdict = judge(counted, sent=sent, received=received, memory=memory)
     assert not verdict.passed
-    assert sum(line.endswith("NO") for line in verdict.lines) == 1 + (counted.taken == 0)
+    assert sum(line.endswith("NO") for line in verdict.lines) == 1 + (
+        counted.taken == 0
+    )
 
 
 def test_the_books_are_read_from_what_the_bridge_serves() -> None:
@@ -43,7 +47,10 @@ def test_the_books_are_read_from_what_the_bridge_serves() -> None:
         Outcome("b", "out", "t", "dropped", "echo"),
     ):
         ledger.count(outcome)
-    gauges = [("bridgehead_bus_taken_total", "", 1), ("bridgehead_bus_offered_total", "", 12_345_678)]
+    gauges = [
+        ("bridgehead_bus_taken_total", "", 1),
+        ("bridgehead_bus_offered_total", "", 12_345_678),
+    ]
     gauges += [("bridgehead_bus_held", "", 1), ("bridgehead_bus_queued", "", 1)]
 
     assert counted(ledger.prometheus(gauges)) == Counted(1, 12_345_678, 4, 2, 2)

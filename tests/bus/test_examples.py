@@ -20,9 +20,15 @@ SHOWN = {
         "phone heard: Enjoy your meal.",
         "tablet heard: Enjoy your meal.",
     ],
-    "persona_per_satellite": ["attic says: Arr! It is raining.", "hall says: If I may, sir: It is raining."],
+    "persona_per_satellite": [
+        "attic says: Arr! It is raining.",
+        "hall says: If I may, sir: It is raining.",
+    ],
     "speech_as_a_service": ["speaker plays audio/x-text: Good morning."],
-    "satellite_skill": ["bedroom runs lamp.skill:on for 'lamp on'", "the hub forgets lamp.skill"],
+    "satellite_skill": [
+        "bedroom runs lamp.skill:on for 'lamp on'",
+        "the hub forgets lamp.skill",
+    ],
 }
 
 
@@ -37,7 +43,9 @@ def test_an_example_shows_its_topology(name: str, tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    assert (done.returncode, done.stdout.splitlines()) == (0, SHOWN[name]), done.stderr[-2000:]
+    assert (done.returncode, done.stdout.splitlines()) == (0, SHOWN[name]), done.stderr[
+        -2000:
+    ]
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 

@@ -37,7 +37,9 @@ def home(tmp_path: Path) -> Machine:
 
 
 @contextmanager
-def running(home: Machine, *words: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
+def running(
+    home: Machine, *words: str
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     process = home.start(*words, "--json")
     try:
         assert process.stdout is not None and process.stderr is not None
@@ -66,7 +68,10 @@ def beyond(addresses: list[tuple[str, int]]) -> list[int]:
 
 
 def test_a_bus_that_was_told_nothing_listens_on_loopback_only(home: Machine) -> None:
-    with running(home, "bus", "serve", "--listen", HERE, "--hub-listen", HERE) as (process, _):
+    with running(home, "bus", "serve", "--listen", HERE, "--hub-listen", HERE) as (
+        process,
+        _,
+    ):
         found = listening(process)
 
     assert len(found) >= 2 and beyond(found) == []
@@ -79,15 +84,22 @@ def test_the_hub_never_leaves_the_machine(home: Machine) -> None:
     assert "the hub cannot listen on 0.0.0.0:0" in done.err
 
 
-def test_beyond_loopback_there_is_one_door_and_nobody_passes_it_without_a_credential(home: Machine) -> None:
-    with running(home, "bus", "serve", "--listen", ANY, "--hub-listen", HERE) as (process, facts):
+def test_beyond_loopback_there_is_one_door_and_nobody_passes_it_without_a_credential(
+    home: Machine,
+) -> None:
+    with running(home, "bus", "serve", "--listen", ANY, "--hub-listen", HERE) as (
+        process,
+        facts,
+    ):
         (port,) = beyond(listening(process))
         assert facts["gateway"].startswith("wss://") and f":{port}/" in facts["gateway"]
 
         answers = asyncio.run(strangers(port))
 
     plain, answered = answers[0], answers[1:]
-    assert b"HTTP/1.1 101" not in plain and b"bridgehead" not in plain, "nothing is said without TLS"
+    assert b"HTTP/1.1 101" not in plain and b"bridgehead" not in plain, (
+        "nothing is said without TLS"
+    )
     assert answered, "it was asked"
     for path, status, ended in answered:
         # Whoever holds a key proves it inside the connection; whoever says anything else first is turned out.
@@ -107,11 +119,24 @@ async def strangers(port: int) -> list[Any]:
         "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: bridgehead.v1\r\n"
     )
-    for path in ("/bridge/v1", "/bridge/raw", "/chat", "/pair", "/hook/kitchen", "/core", "/metrics", "/"):
+    for path in (
+        "/bridge/v1",
+        "/bridge/raw",
+        "/chat",
+        "/pair",
+        "/hook/kitchen",
+        "/core",
+        "/metrics",
+        "/",
+    ):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{upgrade}\r\n".encode())
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{upgrade}\r\n".encode()
+        )
         head = await reader.readuntil(b"\r\n\r\n")
-        said = json.dumps({"type": "recognizer_loop:utterance", "data": {}, "context": {}}).encode()
+        said = json.dumps(
+            {"type": "recognizer_loop:utterance", "data": {}, "context": {}}
+        ).encode()
         writer.write(bytes([0x81, 0x80 | len(said)]) + bytes(4) + said)
         told.append((path, int(head.split()[1]), await ends(reader)))
         writer.close()
@@ -127,10 +152,24 @@ async def ends(reader: asyncio.StreamReader) -> bool:
     return True
 
 
-def test_a_bridge_at_a_foreign_hub_dials_it_and_opens_no_hub_of_its_own(home: Machine) -> None:
-    with running(home, "bus", "serve", "--listen", HERE, "--hub-listen", HERE) as (_, hub):
+def test_a_bridge_at_a_foreign_hub_dials_it_and_opens_no_hub_of_its_own(
+    home: Machine,
+) -> None:
+    with running(home, "bus", "serve", "--listen", HERE, "--hub-listen", HERE) as (
+        _,
+        hub,
+    ):
         state = str(home.home / "second")
-        words = ("bus", "bridge", "--hub", hub["hub"], "--listen", HERE, "--state", state)
+        words = (
+            "bus",
+            "bridge",
+            "--hub",
+            hub["hub"],
+            "--listen",
+            HERE,
+            "--state",
+            state,
+        )
         with running(home, *words) as (process, facts):
             found = listening(process)
             gateway = int(facts["gateway"].rpartition(":")[2].partition("/")[0])
@@ -138,7 +177,9 @@ def test_a_bridge_at_a_foreign_hub_dials_it_and_opens_no_hub_of_its_own(home: Ma
     assert facts["hub"] == hub["hub"]
     assert beyond(found) == []
     assert gateway in [port for _, port in found]
-    assert int(hub["hub"].rpartition(":")[2].partition("/")[0]) not in [port for _, port in found]
+    assert int(hub["hub"].rpartition(":")[2].partition("/")[0]) not in [
+        port for _, port in found
+    ]
 
 
 def test_links_and_tokens_end_by_the_clock_of_the_bus(tmp_path: Path) -> None:
@@ -156,12 +197,16 @@ def test_links_and_tokens_end_by_the_clock_of_the_bus(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["no text", "link"])
-def test_the_assistant_reads_the_seats_file_as_a_council_does(home: Machine, kind: str) -> None:
+def test_the_assistant_reads_the_seats_file_as_a_council_does(
+    home: Machine, kind: str
+) -> None:
     path = home.project / ".bridge-settings.json"
     if kind == "no text":
         path.write_bytes(b"\xff\xfe{}")
     else:
-        (home.home / "elsewhere.json").write_text('{"bridges": {"openai": {"base_url": "http://127.0.0.1:1/v1"}}}')
+        (home.home / "elsewhere.json").write_text(
+            '{"bridges": {"openai": {"base_url": "http://127.0.0.1:1/v1"}}}'
+        )
         path.symlink_to(home.home / "elsewhere.json")
 
     with pytest.raises(BridgeheadError) as refused:

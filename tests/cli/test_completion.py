@@ -36,16 +36,34 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     (made.project / ".bridge").mkdir(parents=True)
     for name in ("build-03", "cuda-build", ".git", "Not-a-thread", "source"):
         (made.project / name).mkdir()
-        (made.project / name / ("main.py" if name == "source" else "REQUEST.md")).touch()
+        (
+            made.project / name / ("main.py" if name == "source" else "REQUEST.md")
+        ).touch()
     question = Question(
-        key="k", kind=PendingKind.BUS_APPROVAL, part=Part.BUS, origin="bus", title="t", choices=("yes", "no")
+        key="k",
+        kind=PendingKind.BUS_APPROVAL,
+        part=Part.BUS,
+        origin="bus",
+        title="t",
+        choices=("yes", "no"),
     )
     with Assembly(made.project, made.environ()).store() as store:
         store.open_pending(question)
-        for part, run_id in ((Part.COUNCIL, "20261116-c0de"), (Part.FLOWS, "flow-1f2e")):
+        for part, run_id in (
+            (Part.COUNCIL, "20261116-c0de"),
+            (Part.FLOWS, "flow-1f2e"),
+        ):
             at = "2026-11-16T08:00:00.000Z"
             store.save_run(
-                Run(id=run_id, part=part, kind="x", title="x", state=RunState.RUNNING, started_at=at, updated_at=at)
+                Run(
+                    id=run_id,
+                    part=part,
+                    kind="x",
+                    title="x",
+                    state=RunState.RUNNING,
+                    started_at=at,
+                    updated_at=at,
+                )
             )
     assert made.run("bus", "participant", "add", "kitchen").code == 0
     return made
@@ -77,17 +95,27 @@ CASES = [
 def completed(machine: Machine, words: list[str]) -> str:
     asked = ["bash", "--norc", "-c", BASH, "bash", *words]
     done = subprocess.run(
-        asked, cwd=machine.project, env=with_us(machine), capture_output=True, text=True, check=True, timeout=300
+        asked,
+        cwd=machine.project,
+        env=with_us(machine),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert done.stderr == ""
     return done.stdout.strip()
 
 
 def test_bash_offers_the_values_there_are(machine: Machine) -> None:
-    assert [completed(machine, words) for words, _ in CASES] == [offered for _, offered in CASES]
+    assert [completed(machine, words) for words, _ in CASES] == [
+        offered for _, offered in CASES
+    ]
 
 
-def test_where_nothing_is_known_nothing_is_offered_and_nothing_is_made(tmp_path: Path) -> None:
+def test_where_nothing_is_known_nothing_is_offered_and_nothing_is_made(
+    tmp_path: Path,
+) -> None:
     bare = Machine(tmp_path / "home", tmp_path / "project")
     bare.home.mkdir()
     bare.project.mkdir()
@@ -116,7 +144,9 @@ def test_fish_offers_the_same(machine: Machine) -> None:
     )
 
     assert done.stderr == ""
-    assert done.stdout == "".join(f"{offered}\nend of {' '.join(words)}\n" for words, offered in CASES)
+    assert done.stdout == "".join(
+        f"{offered}\nend of {' '.join(words)}\n" for words, offered in CASES
+    )
 
 
 ZSH = """\
@@ -138,7 +168,11 @@ def test_zsh_offers_the_same(machine: Machine, tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     ends = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
     shell = subprocess.Popen(
-        ["zsh", "-f", "-i"], cwd=machine.project, env=with_us(machine), start_new_session=True, **ends
+        ["zsh", "-f", "-i"],
+        cwd=machine.project,
+        env=with_us(machine),
+        start_new_session=True,
+        **ends,
     )
     os.close(theirs)
 
@@ -163,15 +197,21 @@ def test_zsh_offers_the_same(machine: Machine, tmp_path: Path) -> None:
         shell.wait()
 
 
-@pytest.mark.parametrize("line", ["council review so", "flow run so", "council review --patch so"])
+@pytest.mark.parametrize(
+    "line", ["council review so", "flow run so", "council review --patch so"]
+)
 def test_paths_are_left_to_the_shell(machine: Machine, line: str) -> None:
     words = ["bridgehead", *line.split()]
     asked = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     assert machine.run(_BRIDGEHEAD_COMPLETE="bash_complete", **asked).out == "file,so\n"
 
 
-@pytest.mark.parametrize("words", [words for words, _ in CASES], ids=lambda words: " ".join(words[1:]))
-def test_a_completion_starts_no_program_and_opens_no_connection(machine: Machine, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [words for words, _ in CASES], ids=lambda words: " ".join(words[1:])
+)
+def test_a_completion_starts_no_program_and_opens_no_connection(
+    machine: Machine, words: list[str]
+) -> None:
     watched = (
         "import sys\n"
         "def hook(event, arguments):\n"
@@ -183,10 +223,17 @@ def test_a_completion_starts_no_program_and_opens_no_connection(machine: Machine
         "main()\n"
     )
     environ = machine.environ(
-        _BRIDGEHEAD_COMPLETE="bash_complete", COMP_WORDS=" ".join(words), COMP_CWORD=str(len(words) - 1)
+        _BRIDGEHEAD_COMPLETE="bash_complete",
+        COMP_WORDS=" ".join(words),
+        COMP_CWORD=str(len(words) - 1),
     )
     done = subprocess.run(
-        [sys.executable, "-c", watched], cwd=machine.project, env=environ, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", watched],
+        cwd=machine.project,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert "STARTED" not in done.stderr, done.stderr
     assert done.stdout.startswith("plain,")

@@ -50,15 +50,28 @@ def test_kept_text_reaches_a_stream_without_bytes(monkeypatch):
 def test_a_watch_gives_back_once_what_its_first_look_needed(monkeypatch, c_library):
     """The memory is freed by then; only the C library can hand it to the system."""
     happened = []
-    monkeypatch.setattr(watch, "watch", lambda rig, request: iter([{"event": "snapshot"}, {"event": "heartbeat"}]))
-    monkeypatch.setattr(RigConsole, "put_object", lambda console, document: happened.append(document["event"]))
-    library = SimpleNamespace(malloc_trim=lambda kept: happened.append(f"trimmed to {kept}"))
+    monkeypatch.setattr(
+        watch,
+        "watch",
+        lambda rig, request: iter([{"event": "snapshot"}, {"event": "heartbeat"}]),
+    )
+    monkeypatch.setattr(
+        RigConsole,
+        "put_object",
+        lambda console, document: happened.append(document["event"]),
+    )
+    library = SimpleNamespace(
+        malloc_trim=lambda kept: happened.append(f"trimmed to {kept}")
+    )
     libraries = {None: library if c_library == "that can" else SimpleNamespace()}
     monkeypatch.setattr(ctypes, "CDLL", libraries.__getitem__)
     monkeypatch.setattr(gc, "enable", lambda: None)
     arguments = parse_arguments([], COMMANDS["watch"].flags)
 
-    assert handlers.watch(RigConsole(arguments, SimpleNamespace, lambda text: None, {})) == 0
+    assert (
+        handlers.watch(RigConsole(arguments, SimpleNamespace, lambda text: None, {}))
+        == 0
+    )
 
     trimmed = ["trimmed to 0"] if c_library == "that can" else []
     assert happened == ["snapshot", *trimmed, "heartbeat"]
@@ -66,7 +79,11 @@ def test_a_watch_gives_back_once_what_its_first_look_needed(monkeypatch, c_libra
 
 @pytest.mark.parametrize(
     ("typed", "hint"),
-    [("--body", "did you mean --body-file?"), ("--tread", "did you mean --thread?"), ("--frob", None)],
+    [
+        ("--body", "did you mean --body-file?"),
+        ("--tread", "did you mean --thread?"),
+        ("--frob", None),
+    ],
 )
 def test_an_unknown_flag_is_refused_with_the_one_that_may_be_meant(typed, hint):
     with pytest.raises(ArgumentRefused, match=f"unknown flag {typed}") as refused:

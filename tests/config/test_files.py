@@ -74,7 +74,9 @@ def test_a_file_that_is_not_toml_is_named(places: Places, text: str) -> None:
         load_settings(places, environ={}, flags={})
 
 
-def test_a_settings_file_that_is_a_link_is_refused(places: Places, tmp_path: Path) -> None:
+def test_a_settings_file_that_is_a_link_is_refused(
+    places: Places, tmp_path: Path
+) -> None:
     target = tmp_path / "elsewhere.toml"
     target.write_text('[store]\nurl = "a.db"\n')
     places.project_file.symlink_to(target)
@@ -84,7 +86,9 @@ def test_a_settings_file_that_is_a_link_is_refused(places: Places, tmp_path: Pat
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "\xff"])
-def test_a_damaged_trust_file_trusts_nothing_and_says_so(places: Places, content: str) -> None:
+def test_a_damaged_trust_file_trusts_nothing_and_says_so(
+    places: Places, content: str
+) -> None:
     places.config.mkdir(parents=True)
     places.trust_file.write_text(content, encoding="latin-1")
 
@@ -92,7 +96,10 @@ def test_a_damaged_trust_file_trusts_nothing_and_says_so(places: Places, content
         TrustedFiles(places.trust_file).all()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other rules, and a library that knows them")
+@pytest.mark.skipif(
+    sys.platform != "linux",
+    reason="other systems have other rules, and a library that knows them",
+)
 def test_the_users_directories_are_those_of_the_xdg_specification(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,12 +109,21 @@ def test_the_users_directories_are_those_of_the_xdg_specification(
         Path("/home/ada/.config/bridgehead"),
         Path("/home/ada/.local/share/bridgehead"),
     )
-    moved = find_places(tmp_path, {"XDG_CONFIG_HOME": "/etc/ada", "XDG_DATA_HOME": "/srv/ada"})
-    assert (moved.config, moved.data) == (Path("/etc/ada/bridgehead"), Path("/srv/ada/bridgehead"))
+    moved = find_places(
+        tmp_path, {"XDG_CONFIG_HOME": "/etc/ada", "XDG_DATA_HOME": "/srv/ada"}
+    )
+    assert (moved.config, moved.data) == (
+        Path("/etc/ada/bridgehead"),
+        Path("/srv/ada/bridgehead"),
+    )
 
 
-@pytest.mark.parametrize("text", ["x = " + "[" * 3000, "x = " + "1" * 5000, "x = 1\n[x"])
-def test_a_file_made_to_break_the_reader_is_not_valid_toml(places: Places, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["x = " + "[" * 3000, "x = " + "1" * 5000, "x = 1\n[x"]
+)
+def test_a_file_made_to_break_the_reader_is_not_valid_toml(
+    places: Places, text: str
+) -> None:
     places.project_file.write_text(text)
 
     with pytest.raises(ConfigError, match="is not valid TOML"):

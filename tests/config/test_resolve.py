@@ -15,7 +15,9 @@ def file(path: str, document: dict[str, Any], *, trusted: bool = True) -> Settin
 
 
 def settled(**sources: Any) -> Settings:
-    return resolve(**{"flags": {}, "environ": {}, "project": None, "user": None, **sources})
+    return resolve(
+        **{"flags": {}, "environ": {}, "project": None, "user": None, **sources}
+    )
 
 
 URL = {"store": {"url": "x.db"}}
@@ -24,8 +26,14 @@ URL = {"store": {"url": "x.db"}}
 @pytest.mark.parametrize(
     ("sources", "origin"),
     [
-        ({"flags": {"store.url": "f"}, "environ": {"BRIDGEHEAD_STORE_URL": "e"}}, Origin.FLAG),
-        ({"environ": {"BRIDGEHEAD_STORE_URL": "e"}, "project": file("p", URL)}, Origin.ENVIRONMENT),
+        (
+            {"flags": {"store.url": "f"}, "environ": {"BRIDGEHEAD_STORE_URL": "e"}},
+            Origin.FLAG,
+        ),
+        (
+            {"environ": {"BRIDGEHEAD_STORE_URL": "e"}, "project": file("p", URL)},
+            Origin.ENVIRONMENT,
+        ),
         ({"project": file("p", URL), "user": file("u", URL)}, Origin.PROJECT),
         ({"user": file("u", URL)}, Origin.USER),
         ({}, Origin.DEFAULT),
@@ -42,10 +50,15 @@ def test_a_value_names_the_file_it_came_from() -> None:
 
 
 def test_an_untrusted_project_file_cannot_choose_programs_or_urls() -> None:
-    settings = settled(project=file("p", URL, trusted=False), user=file("u", {"store": {"url": "mine.db"}}))
+    settings = settled(
+        project=file("p", URL, trusted=False),
+        user=file("u", {"store": {"url": "mine.db"}}),
+    )
 
     assert settings.text("store.url") == "mine.db"
-    assert "not trusted" in settings.warnings[0] and "config trust" in settings.warnings[0]
+    assert (
+        "not trusted" in settings.warnings[0] and "config trust" in settings.warnings[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,30 +72,53 @@ def test_an_untrusted_project_file_cannot_choose_programs_or_urls() -> None:
         ({"council": {"pass_env": [1]}}, "council.pass_env must be a list of texts"),
     ],
 )
-def test_a_bad_value_is_a_warning_and_the_default_stands(document: dict[str, Any], complaint: str) -> None:
+def test_a_bad_value_is_a_warning_and_the_default_stands(
+    document: dict[str, Any], complaint: str
+) -> None:
     settings = settled(user=file("u", document))
 
     assert complaint in settings.warnings[0]
-    assert all(resolved.origin is Origin.DEFAULT for resolved in settings.values.values())
+    assert all(
+        resolved.origin is Origin.DEFAULT for resolved in settings.values.values()
+    )
 
 
 def test_a_list_in_the_environment_is_separated_by_commas() -> None:
-    assert settled(environ={"BRIDGEHEAD_COUNCIL_PASS_ENV": "A, B,,C"}).texts("council.pass_env") == ("A", "B", "C")
+    assert settled(environ={"BRIDGEHEAD_COUNCIL_PASS_ENV": "A, B,,C"}).texts(
+        "council.pass_env"
+    ) == ("A", "B", "C")
 
 
 def test_an_agent_is_described_by_the_command_that_starts_it() -> None:
-    user = SettingsFile("user", {"runtimes": {"goose": {"acp": "goose acp"}, "own": {"acp": "mine"}}}, True)
-    project = {"runtimes": {"own": {"acp": "theirs"}, "bad": {"acp": 3}, "more": {"acp": "x", "path": "y"}, "n": 1}}
-    trusted = resolve(flags={}, environ={}, project=SettingsFile("project", project, True), user=user)
+    user = SettingsFile(
+        "user",
+        {"runtimes": {"goose": {"acp": "goose acp"}, "own": {"acp": "mine"}}},
+        True,
+    )
+    project = {
+        "runtimes": {
+            "own": {"acp": "theirs"},
+            "bad": {"acp": 3},
+            "more": {"acp": "x", "path": "y"},
+            "n": 1,
+        }
+    }
+    trusted = resolve(
+        flags={}, environ={}, project=SettingsFile("project", project, True), user=user
+    )
     assert trusted.agents == {"goose": "goose acp", "own": "theirs"}
     assert [warning.split(";")[0] for warning in trusted.warnings] == [
         "project: runtimes.bad must be a text",
         'project: [runtimes.more] must contain only acp = "COMMAND"',
         'project: [runtimes.n] must contain only acp = "COMMAND"',
     ]
-    stranger = resolve(flags={}, environ={}, project=SettingsFile("project", project, False), user=user)
+    stranger = resolve(
+        flags={}, environ={}, project=SettingsFile("project", project, False), user=user
+    )
     assert stranger.agents == {"goose": "goose acp", "own": "mine"}
-    assert "runtimes.own ignored because the file is not trusted" in stranger.warnings[0]
+    assert (
+        "runtimes.own ignored because the file is not trusted" in stranger.warnings[0]
+    )
 
 
 def test_every_setting_is_declared_once_with_a_sentence() -> None:
@@ -96,7 +132,9 @@ def test_the_declared_bus_settings_are_those_the_bus_reads() -> None:
     from bridgehead.bus.bridge.settings import BridgeSettings
     from bridgehead.bus.settings import ServingSettings
 
-    declared = {setting.key: setting.default for setting in SETTINGS if setting.section == "bus"}
+    declared = {
+        setting.key: setting.default for setting in SETTINGS if setting.section == "bus"
+    }
     known = {**_defaults(ServingSettings), **_defaults(BridgeSettings)}
 
     assert declared == {key: known[key] for key in declared}

@@ -9,23 +9,55 @@ import msgspec
 import pytest
 
 from bridgehead.bus.actions import Close, Delivery, Effect, Joined, Refused, ToBus
-from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, AssistantEffect, Cancel, Emit
+from bridgehead.bus.assistant.assistant import (
+    Ask,
+    Assistant,
+    AssistantConfig,
+    AssistantEffect,
+    Cancel,
+    Emit,
+)
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.gateway.status import LinkStates
 from bridgehead.bus.hub.health import LinkHealth
 from bridgehead.bus.participants.participants import Participant
 from bridgehead.bus.participants.policy import SessionPolicy, place_session
-from bridgehead.bus.participants.record import RECORD_KEYS, ParticipantRecord, parse_record
-from bridgehead.bus.wire.message import Malformed, Message, encode, has_malformed_carrier, read_frame, session_rejected
-from bridgehead.bus.wire.session import merge_into_default, read_session, replace_snapshot
+from bridgehead.bus.participants.record import (
+    RECORD_KEYS,
+    ParticipantRecord,
+    parse_record,
+)
+from bridgehead.bus.wire.message import (
+    Malformed,
+    Message,
+    encode,
+    has_malformed_carrier,
+    read_frame,
+    session_rejected,
+)
+from bridgehead.bus.wire.session import (
+    merge_into_default,
+    read_session,
+    replace_snapshot,
+)
 from bridgehead.bus.wire.topics import to_legacy, to_spec
 from bridgehead.errors import UserError
 from bridgehead.host.clock import ManualClock
 from bus.support.bridging import all_outcomes
 from support.vector_files import cases, unread_files
 
-READ = {"assistant", "derivations", "health", "inbound", "legacy", "messages", "routing", "sequences", "sessions"}
+READ = {
+    "assistant",
+    "derivations",
+    "health",
+    "inbound",
+    "legacy",
+    "messages",
+    "routing",
+    "sequences",
+    "sessions",
+}
 BRIDGE_ID = "the-bridge"
 SECRET = b"vector secret, thirty-two bytes."
 
@@ -67,7 +99,9 @@ class Variables:
             for one, other in zip(expected, actual, strict=True):
                 self.match(one, other)
         else:
-            assert expected == actual and isinstance(expected, bool) == isinstance(actual, bool)
+            assert expected == actual and isinstance(expected, bool) == isinstance(
+                actual, bool
+            )
 
     def _bind(self, name: str, actual: Any) -> None:
         if name in self.bound:
@@ -83,15 +117,24 @@ class Variables:
 
 @pytest.mark.parametrize("case", cases("bus", "messages"))
 def test_messages(case: dict[str, Any]) -> None:
-    frame = bytes.fromhex(case["raw_hex"]) if "raw_hex" in case else case["raw"].encode()
+    frame = (
+        bytes.fromhex(case["raw_hex"]) if "raw_hex" in case else case["raw"].encode()
+    )
     read = read_frame(frame)
     actual: dict[str, Any]
     if isinstance(read, Malformed):
         actual = {"result": "malformed", "reason": read.reason}
     elif has_malformed_carrier(read.message):
-        actual = {"result": "malformed_carrier", "emit": [plain(session_rejected(read.message))]}
+        actual = {
+            "result": "malformed_carrier",
+            "emit": [plain(session_rejected(read.message))],
+        }
     else:
-        actual = {"result": "accept", "message": plain(read.message), "warnings": list(read.warnings)}
+        actual = {
+            "result": "accept",
+            "message": plain(read.message),
+            "warnings": list(read.warnings),
+        }
     assert {**actual, "connection": "kept"} == case["expect"]
 
 
@@ -118,10 +161,22 @@ def resolve(case: dict[str, Any]) -> dict[str, Any]:
 
 SESSION_KINDS = {
     "resolve": resolve,
-    "merge_default_store": lambda case: {"store": merge_into_default(case["store"], case["inbound_session"])},
-    "replace_snapshot": lambda case: {"session": replace_snapshot(case["working_session"], case["updated_session"])},
-    "policy_gate": lambda case: {"bus_session": SessionPolicy.parse(case["policy"]).apply(case["inbound_session"])},
-    "site_id": lambda case: {"bus_session": place_session(case["inbound_session"], case["bridge_determination"])},
+    "merge_default_store": lambda case: {
+        "store": merge_into_default(case["store"], case["inbound_session"])
+    },
+    "replace_snapshot": lambda case: {
+        "session": replace_snapshot(case["working_session"], case["updated_session"])
+    },
+    "policy_gate": lambda case: {
+        "bus_session": SessionPolicy.parse(case["policy"]).apply(
+            case["inbound_session"]
+        )
+    },
+    "site_id": lambda case: {
+        "bus_session": place_session(
+            case["inbound_session"], case["bridge_determination"]
+        )
+    },
 }
 
 
@@ -134,16 +189,25 @@ def test_sessions(case: dict[str, Any]) -> None:
 def test_legacy(case: dict[str, Any]) -> None:
     translate = to_legacy if case["direction"] == "spec_to_legacy" else to_spec
     translated = translate(message(case["message"]))
-    assert {"message": None if translated is None else plain(translated)} == case["expect"]
+    assert {"message": None if translated is None else plain(translated)} == case[
+        "expect"
+    ]
 
 
 # -- the bridge -------------------------------------------------------------------------------------------------
 
 
 def bridge_for(case: dict[str, Any]) -> Bridge:
-    table = {"hardened": False, "profile": "spec", "bridge_id": BRIDGE_ID, **case.get("bridge", {})}
+    table = {
+        "hardened": False,
+        "profile": "spec",
+        "bridge_id": BRIDGE_ID,
+        **case.get("bridge", {}),
+    }
     words = (f"{number:04x}" for number in itertools.count())
-    return Bridge(BridgeSettings.parse(table), secret=SECRET, random_word=lambda: next(words))
+    return Bridge(
+        BridgeSettings.parse(table), secret=SECRET, random_word=lambda: next(words)
+    )
 
 
 NOT_DESCRIBED = {"claimed_id"}
@@ -151,7 +215,9 @@ NOT_DESCRIBED = {"claimed_id"}
 
 
 def record_of(described: dict[str, Any], **more: Any) -> ParticipantRecord:
-    table = {key: described[key] for key in RECORD_KEYS - NOT_DESCRIBED if key in described}
+    table = {
+        key: described[key] for key in RECORD_KEYS - NOT_DESCRIBED if key in described
+    }
     if described.get("mode") == "manage":
         table.setdefault("publish", ["*"])
     return parse_record(described["id"], {**more, **table})
@@ -187,19 +253,33 @@ def test_inbound(case: dict[str, Any]) -> None:
         add_participant(bridge, other)
     sent = case["external_message"]
     frame = sent.encode() if isinstance(sent, str) else msgspec.json.encode(sent)
-    effects = bridge.received(case["participant"]["id"], frame, 0.0, hops=case.get("hops", 0))
+    effects = bridge.received(
+        case["participant"]["id"], frame, 0.0, hops=case.get("hops", 0)
+    )
 
     expected = case["expect"]
     Variables().match(expected["bus"], bus_messages(effects))
-    refusals = [{"code": effect.code, **effect.details} for effect in effects if isinstance(effect, Refused)]
-    assert refusals == ([expected["to_participant"]] if "to_participant" in expected else [])
-    assert not [effect for effect in effects if isinstance(effect, Close)], "the connection is kept"
+    refusals = [
+        {"code": effect.code, **effect.details}
+        for effect in effects
+        if isinstance(effect, Refused)
+    ]
+    assert refusals == (
+        [expected["to_participant"]] if "to_participant" in expected else []
+    )
+    assert not [effect for effect in effects if isinstance(effect, Close)], (
+        "the connection is kept"
+    )
     assert len(all_outcomes(effects)) == 1
 
 
-def routed(participants: list[str], bridge: Bridge, effects: list[Effect]) -> list[dict[str, Any]]:
+def routed(
+    participants: list[str], bridge: Bridge, effects: list[Effect]
+) -> list[dict[str, Any]]:
     """What was handed over now and what is held, in order of the participants."""
-    now = {effect.participant: effect for effect in effects if isinstance(effect, Delivery)}
+    now = {
+        effect.participant: effect for effect in effects if isinstance(effect, Delivery)
+    }
     deliver = []
     for participant_id in participants:
         participant = bridge.known.get(participant_id)
@@ -231,7 +311,9 @@ def test_routing(case: dict[str, Any]) -> None:
             bridge.disconnected(described["id"], 0.0, goodbye=True)
     effects = bridge.hub_sent(message(case["bus_message"]), 0.0)
     actual = {
-        "deliver": routed([described["id"] for described in case["participants"]], bridge, effects),
+        "deliver": routed(
+            [described["id"] for described in case["participants"]], bridge, effects
+        ),
         "emit_on_bus": bus_messages(effects),
     }
     Variables().match(case["expect"], actual)
@@ -247,25 +329,36 @@ class Sequence:
         self.variables = Variables()
 
     def run(self, step: dict[str, Any]) -> None:
-        effects = getattr(self, f"do_{step['do']}")(self.variables.fill({**step, "expect": None}))
+        effects = getattr(self, f"do_{step['do']}")(
+            self.variables.fill({**step, "expect": None})
+        )
         for key, expected in step.get("expect", {}).items():
-            self.variables.match(expected, getattr(self, f"saw_{key}")(effects, expected))
+            self.variables.match(
+                expected, getattr(self, f"saw_{key}")(effects, expected)
+            )
 
     def do_connect(self, step: dict[str, Any]) -> list[Effect]:
         described = {**step, "id": step["participant"]}
         if described["id"] not in self.records:
             self.records[described["id"]] = record_of(described, publish=["*"])
-        return self.bridge.connected(self.records[described["id"]], self.now, claim=step.get("claimed_id"))
+        return self.bridge.connected(
+            self.records[described["id"]], self.now, claim=step.get("claimed_id")
+        )
 
     def do_disconnect(self, step: dict[str, Any]) -> list[Effect]:
-        return self.bridge.disconnected(step["participant"], self.now, goodbye=step.get("goodbye", False))
+        return self.bridge.disconnected(
+            step["participant"], self.now, goodbye=step.get("goodbye", False)
+        )
 
     def do_advance(self, step: dict[str, Any]) -> list[Effect]:
         self.now += step["seconds"]
         return self.bridge.tick(self.now)
 
     def do_set_policy(self, step: dict[str, Any]) -> list[Effect]:
-        changed = msgspec.structs.replace(self.records[step["participant"]], policy=SessionPolicy.parse(step["policy"]))
+        changed = msgspec.structs.replace(
+            self.records[step["participant"]],
+            policy=SessionPolicy.parse(step["policy"]),
+        )
         self.records[step["participant"]] = changed
         self.bridge.record_changed(changed, self.now)
         return []
@@ -273,7 +366,9 @@ class Sequence:
     def do_inbound(self, step: dict[str, Any]) -> list[Effect]:
         sent = step["message"]
         frame = sent.encode() if isinstance(sent, str) else msgspec.json.encode(sent)
-        return self.bridge.received(step["participant"], frame, self.now, hops=step.get("hops", 0))
+        return self.bridge.received(
+            step["participant"], frame, self.now, hops=step.get("hops", 0)
+        )
 
     def do_bus(self, step: dict[str, Any]) -> list[Effect]:
         return self.bridge.hub_sent(message(step["message"]), self.now)
@@ -315,7 +410,9 @@ class Sequence:
                 "participant": one.participant,
                 "direction": one.direction,
                 "topic": one.topic,
-                "outcome": one.outcome if one.reason is None else f"{one.outcome}:{one.reason}",
+                "outcome": one.outcome
+                if one.reason is None
+                else f"{one.outcome}:{one.reason}",
             }
             for one in all_outcomes(effects)
         ]
@@ -334,20 +431,30 @@ def test_sequences(case: dict[str, Any]) -> None:
 def said(effects: list[AssistantEffect]) -> dict[str, Any]:
     # What else an `Ask` says (who spoke, whether pieces are wanted) is ours and in no vector.
     asked = [
-        {name: getattr(effect, name) for name in ("request", "session_id", "text", "lang")}
+        {
+            name: getattr(effect, name)
+            for name in ("request", "session_id", "text", "lang")
+        }
         for effect in effects
         if isinstance(effect, Ask)
     ]
     return {
-        "emit": [plain(effect.message) for effect in effects if isinstance(effect, Emit)],
-        "ask": [{key: value for key, value in ask.items() if value is not None} for ask in asked],
+        "emit": [
+            plain(effect.message) for effect in effects if isinstance(effect, Emit)
+        ],
+        "ask": [
+            {key: value for key, value in ask.items() if value is not None}
+            for ask in asked
+        ],
         "cancel": [effect.request for effect in effects if isinstance(effect, Cancel)],
     }
 
 
 @pytest.mark.parametrize("case", cases("bus", "assistant"))
 def test_assistant(case: dict[str, Any]) -> None:
-    assistant = Assistant(msgspec.convert(case["config"], AssistantConfig), case.get("store"))
+    assistant = Assistant(
+        msgspec.convert(case["config"], AssistantConfig), case.get("store")
+    )
     now = 0.0
     for step in case["steps"]:
         if step["do"] == "bus":
@@ -358,7 +465,9 @@ def test_assistant(case: dict[str, Any]) -> None:
         elif "error" in step:
             effects = assistant.failed(step["request"])
         else:
-            effects = assistant.answered(step["request"], step["text"], step.get("session"))
+            effects = assistant.answered(
+                step["request"], step["text"], step.get("session")
+            )
         expected = dict(step.get("expect", {}))
         if "store" in expected:
             assert assistant.store == expected.pop("store")
@@ -373,7 +482,9 @@ class Announced:
 
     def announce(self, kind: str, data: dict[str, Any]) -> None:
         assert kind == "bus.bridge.health"
-        self._events.append({key: data[key] for key in ("state", "previous", "ttl_s", "refresh")})
+        self._events.append(
+            {key: data[key] for key in ("state", "previous", "ttl_s", "refresh")}
+        )
 
     def taken(self) -> list[dict[str, Any]]:
         events, self._events = self._events, []
@@ -393,7 +504,9 @@ def test_health(case: dict[str, Any]) -> None:
         elif step["do"] == "kill":
             alive = False
         else:
-            method = {"dial": "dialled", "open": "opened", "reload": "reloaded"}.get(step["do"], step["do"])
+            method = {"dial": "dialled", "open": "opened", "reload": "reloaded"}.get(
+                step["do"], step["do"]
+            )
             event = getattr(health, method)(clock.monotonic())
         if event is not None:
             announce(event)
@@ -402,6 +515,8 @@ def test_health(case: dict[str, Any]) -> None:
         assert "read" not in expected or board.links[0].state == expected["read"]
 
 
-@pytest.mark.parametrize("name", unread_files("bus", READ) or [pytest.param(None, id="bus-all-files-read")])
+@pytest.mark.parametrize(
+    "name", unread_files("bus", READ) or [pytest.param(None, id="bus-all-files-read")]
+)
 def test_every_vector_file_is_run_here(name: str | None) -> None:
     assert name is None

@@ -12,9 +12,21 @@ import pytest
 
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.report import BridgeReport, Output
-from bridgehead.contract.timeouts import bridge_deadline, estimate_timeout, timeout_skip_reason, waves
+from bridgehead.contract.timeouts import (
+    bridge_deadline,
+    estimate_timeout,
+    timeout_skip_reason,
+    waves,
+)
 from bridgehead.contract.verdict import decide_verdict
-from bridgehead.contract.words import Intensity, OutputType, Severity, Status, TaskType, Verdict
+from bridgehead.contract.words import (
+    Intensity,
+    OutputType,
+    Severity,
+    Status,
+    TaskType,
+    Verdict,
+)
 from bridgehead.council.attendance import Attendance, SeatStatus
 from bridgehead.council.debate.ledger import FindingState, Ruling, placement
 from bridgehead.council.findings.dedupe import Candidate, cluster, text_score
@@ -25,7 +37,12 @@ from bridgehead.council.findings.history import FindingRecord, FoundAgain, Run, 
 from bridgehead.council.findings.problems import distinct_problems
 from bridgehead.council.findings.references import relate
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.prompts.packet_limit import NOTE, Reduced, packet_size, reduce_packet
+from bridgehead.council.prompts.packet_limit import (
+    NOTE,
+    Reduced,
+    packet_size,
+    reduce_packet,
+)
 from bridgehead.council.replies.items import Intake
 from bridgehead.council.replies.reply import Answered, read_items, read_reply
 from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
@@ -36,10 +53,18 @@ from bridgehead.council.request.plan import route_request
 from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.base import HostSeat, SeatSetup, Taken
-from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, NoteOutcome, apply_note
+from bridgehead.council.synthesis.cross_challenge_notes import (
+    ChallengeNote,
+    NoteOutcome,
+    apply_note,
+)
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import stage_a
-from bridgehead.council.synthesis.proposals import ProposalEvent, ProposalStep, live_through
+from bridgehead.council.synthesis.proposals import (
+    ProposalEvent,
+    ProposalStep,
+    live_through,
+)
 from bridgehead.council.synthesis.verdict import council_verdict
 from council.support.driving import AT, task
 from council.support.finding_entries import finding_entry
@@ -73,8 +98,19 @@ def asserted(actual: Case, expected: Case) -> None:
 
 def output(entry: Case) -> Output:
     """An output from the keys a vector gives; missing texts are empty."""
-    blank = {"status": None, "severity": None, "title": "", "description": "", "evidence": "", "action": None}
-    known = {key: value for key, value in entry.items() if value is not None or key not in ("requirement_id", "met")}
+    blank = {
+        "status": None,
+        "severity": None,
+        "title": "",
+        "description": "",
+        "evidence": "",
+        "action": None,
+    }
+    known = {
+        key: value
+        for key, value in entry.items()
+        if value is not None or key not in ("requirement_id", "met")
+    }
     return msgspec.convert({**blank, "domain": "", "agent": "", **known}, Output)
 
 
@@ -102,8 +138,12 @@ def test_verdicts(case: Case) -> None:
     given, expected = case["input"], case["expect"]
     problems = distinct_problems(output(entry) for entry in given["outputs"])
     actual = {
-        "verdict": decide_verdict(TaskType(given["task_type"]), Status(given["status"]), problems),
-        "counted": [{"ids": list(p.ids), "severity": p.severity, "gap": p.gap} for p in problems],
+        "verdict": decide_verdict(
+            TaskType(given["task_type"]), Status(given["status"]), problems
+        ),
+        "counted": [
+            {"ids": list(p.ids), "severity": p.severity, "gap": p.gap} for p in problems
+        ],
     }
     asserted(actual, expected)
 
@@ -115,7 +155,9 @@ def test_dedupe(case: Case) -> None:
     actual = {
         "clusters": [list(found.ids) for found in clusters],
         "kept": sorted((found.survivor.id for found in clusters), key=id_sort_key),
-        "discarded": sorted((i for found in clusters for i in found.ids[1:]), key=id_sort_key),
+        "discarded": sorted(
+            (i for found in clusters for i in found.ids[1:]), key=id_sort_key
+        ),
     }
     asserted(actual, case["expect"])
 
@@ -124,7 +166,9 @@ def test_dedupe(case: Case) -> None:
         one, other = by_id[score["a"]], by_id[score["b"]]
         text = round(float(text_score(one.wording, other.wording)), 4)
         assert text == score["text_score"], json.dumps(score)
-        assert relate(one.references, other.references) == score["location"], json.dumps(score)
+        assert relate(one.references, other.references) == score["location"], (
+            json.dumps(score)
+        )
 
 
 @pytest.mark.parametrize("case", cases("council", "context_size"))
@@ -187,10 +231,14 @@ def _reduction(reduced: Reduced) -> Case:
         "annotated": reduced.annotated,
         "shards": len(reduced.packets),
         "cut_findings": reduced.cut_findings,
-        "findings_total": sum(len(packet["previous_findings"]) for packet in reduced.packets),
+        "findings_total": sum(
+            len(packet["previous_findings"]) for packet in reduced.packets
+        ),
         "embedded_chars": packet_size(reduced.packets[0]),
         "shard_chars": [packet_size(packet) for packet in reduced.packets],
-        "shard_finding_counts": [len(packet["previous_findings"]) for packet in reduced.packets],
+        "shard_finding_counts": [
+            len(packet["previous_findings"]) for packet in reduced.packets
+        ],
         "context_overflow": overflow is not None,
         "omitted_challenges": overflow.omitted_challenges if overflow else 0,
         "synthesis_cut": overflow.synthesis_cut if overflow else 0,
@@ -207,7 +255,9 @@ def test_finding_states(case: Case) -> None:
     actual = {
         "status": status,
         "arrays": list(placement(status)),
-        "challenge_states": {key: challenge.value for key, challenge in state.challenges.items()},
+        "challenge_states": {
+            key: challenge.value for key, challenge in state.challenges.items()
+        },
     }
     asserted(actual, case["expect"])
 
@@ -235,9 +285,15 @@ def _happen(state: FindingState, event: Case) -> None:
 def test_halted(case: Case) -> None:
     given = case["input"]
     reports = given["reports"]
-    attendance = Attendance([report["bridge"] for report in reports], interactive=given["interactive"])
-    retries = {report["bridge"]: list(report.get("after_retry", [])) for report in reports}
-    answers = {bridge: list(typed) for bridge, typed in given.get("answers", {}).items()}
+    attendance = Attendance(
+        [report["bridge"] for report in reports], interactive=given["interactive"]
+    )
+    retries = {
+        report["bridge"]: list(report.get("after_retry", [])) for report in reports
+    }
+    answers = {
+        bridge: list(typed) for bridge, typed in given.get("answers", {}).items()
+    }
     for report in reports:
         attendance.reported(_seat_status(report["bridge"], report))
     while (question := attendance.question()) is not None:
@@ -246,7 +302,9 @@ def test_halted(case: Case) -> None:
             continue
         typed = answers.get(question.seat) or [None]
         if attendance.answered(question.seat, typed.pop(0)):
-            attendance.reported(_seat_status(question.seat, retries[question.seat].pop(0)))
+            attendance.reported(
+                _seat_status(question.seat, retries[question.seat].pop(0))
+            )
     asserted(_attendance(attendance), case["expect"])
 
 
@@ -268,7 +326,9 @@ def _attendance(attendance: Attendance) -> Case:
         "bridges_invoked": list(attendance.invoked),
         "bridges_attempted": list(attendance.invoked),
         "bridges_available": list(attendance.available),
-        "bridges_skipped": list(attendance.skipped_by_themselves if is_aborted else attendance.skipped),
+        "bridges_skipped": list(
+            attendance.skipped_by_themselves if is_aborted else attendance.skipped
+        ),
         "bridges_halted": list(attendance.halted),
         "skip_reasons": dict(attendance.skip_reasons),
         "auto_skipped_halted_bridges": list(attendance.auto_skipped),
@@ -280,7 +340,11 @@ def _attendance(attendance: Attendance) -> Case:
 def test_json_extraction(case: Case) -> None:
     answer = read_reply(case["input"]["reply"], read_items)
     intake = Intake(task())
-    entries = [entry for _, entry in answer.value.entries] if isinstance(answer, Answered) else []
+    entries = (
+        [entry for _, entry in answer.value.entries]
+        if isinstance(answer, Answered)
+        else []
+    )
     drafts = [intake.draft(entry) for entry in entries]
     actual = {
         "ok": isinstance(answer, Answered),
@@ -295,7 +359,11 @@ def test_json_extraction(case: Case) -> None:
 def test_proposals(case: Case) -> None:
     given = case["input"]
     events = [
-        ProposalEvent(ProposalStep(event["event"]), event.get("challenge_id"), tuple(event.get("children", ())))
+        ProposalEvent(
+            ProposalStep(event["event"]),
+            event.get("challenge_id"),
+            tuple(event.get("children", ())),
+        )
         for event in given["events"]
     ]
     life = live_through(events, chosen=given["chosen"])
@@ -348,19 +416,28 @@ def test_exit_codes(case: Case) -> None:
 @pytest.mark.parametrize("case", cases("council", "settings"))
 def test_settings(case: Case) -> None:
     given, expected = case["input"], dict(case["expect"])
-    settings = load_settings(given["file_text"], dt.datetime.fromisoformat(given["now"]), given["known_models"])
+    settings = load_settings(
+        given["file_text"],
+        dt.datetime.fromisoformat(given["now"]),
+        given["known_models"],
+    )
     if "warnings" in expected:
         expected["warnings"] = sorted(expected["warnings"])
     actual = {
         "stale": settings.stale,
         "enabled": {name: entry.enabled for name, entry in settings.runtimes.items()},
-        "models": {name: list(entry.models) for name, entry in settings.runtimes.items()},
+        "models": {
+            name: list(entry.models) for name, entry in settings.runtimes.items()
+        },
         "opencode_dispatch": _dispatch_mode(settings.runtimes["opencode"]),
         "reasoning_level": settings.reasoning_level,
         "ttl_hours": settings.ttl_hours,
         "warnings": sorted(settings.warnings),
         "model_validation_warnings": {
-            name: [{"model": warning.model, "reason": warning.reason} for warning in entry.model_warnings]
+            name: [
+                {"model": warning.model, "reason": warning.reason}
+                for warning in entry.model_warnings
+            ]
             for name, entry in settings.runtimes.items()
             if entry.model_warnings
         },
@@ -390,9 +467,13 @@ def test_cross_bridge(case: Case) -> None:
     for outcome in given.get("stage_b", []):
         findings = [_after_stage_b(finding, outcome) for finding in findings]
     completed = [seat for seat in reports if seat.report.status is Status.COMPLETED]
-    several = sum(seat.makes_a_council for seat in completed) > 1 and not given.get("fallback", False)
+    several = sum(seat.makes_a_council for seat in completed) > 1 and not given.get(
+        "fallback", False
+    )
     actual = {
-        "verdict": council_verdict(findings, task_type=task_type, mode=None, several_seats=several),
+        "verdict": council_verdict(
+            findings, task_type=task_type, mode=None, several_seats=several
+        ),
         "findings": _as_set([_told(finding) for finding in findings]),
         "static_confirmed": sorted(
             source.output.id
@@ -408,14 +489,20 @@ def test_cross_bridge(case: Case) -> None:
 
 def _seat_report(report: Case, task_type: TaskType) -> SeatReport:
     facts = SeatFacts(
-        name=report["bridge"], timeout_seconds=60, started_at=AT, finished_at=AT, connection=report["connection_used"]
+        name=report["bridge"],
+        timeout_seconds=60,
+        started_at=AT,
+        finished_at=AT,
+        connection=report["connection_used"],
     )
     blank: BridgeReport = skipped_report(task(task_type=task_type.value), facts, "none")
     made = msgspec.structs.replace(
         blank,
         status=Status(report["status"]),
         outputs=tuple(output(entry) for entry in report.get("outputs", [])),
-        withdrawn_outputs=tuple(output(entry) for entry in report.get("withdrawn_outputs", [])),
+        withdrawn_outputs=tuple(
+            output(entry) for entry in report.get("withdrawn_outputs", [])
+        ),
     )
     return SeatReport(made, report.get("verified", True))
 
@@ -453,10 +540,17 @@ def test_identity(case: Case) -> None:
 
 
 def _tree(texts: Case) -> Tree:
-    return Tree.of({path: "\n".join(text) + "\n" if isinstance(text, list) else text for path, text in texts.items()})
+    return Tree.of(
+        {
+            path: "\n".join(text) + "\n" if isinstance(text, list) else text
+            for path, text in texts.items()
+        }
+    )
 
 
-def _identified(item: Case, tree: Tree, renames: dict[str, str]) -> tuple[Anchor | None, Identity]:
+def _identified(
+    item: Case, tree: Tree, renames: dict[str, str]
+) -> tuple[Anchor | None, Identity]:
     anchor = check_evidence(item.get("evidence"), tree).anchor
     identity = identify(
         type=OutputType(item["type"]),
@@ -473,29 +567,39 @@ def _identified(item: Case, tree: Tree, renames: dict[str, str]) -> tuple[Anchor
 def _check_evidence(given: Case, expected: Case) -> None:
     check = check_evidence(given["evidence"], _tree(given["tree"]))
     anchor = check.anchor
-    told = None if anchor is None else {"path": anchor.path, "lines": list(anchor.lines)}
+    told = (
+        None if anchor is None else {"path": anchor.path, "lines": list(anchor.lines)}
+    )
     asserted({**check.to_json(), "anchor": told}, expected)
 
 
 def _fingerprint(given: Case, expected: Case) -> None:
     identities = {
-        name: _identified(variant["item"], _tree(variant["tree"]), variant.get("renames", {}))[1]
+        name: _identified(
+            variant["item"], _tree(variant["tree"]), variant.get("renames", {})
+        )[1]
         for name, variant in given["variants"].items()
     }
     groups: dict[str, list[str]] = {}
     for name, identity in identities.items():
         groups.setdefault(identity.fingerprint, []).append(name)
     actual = {
-        "fingerprints": {name: identity.fingerprint for name, identity in identities.items()},
+        "fingerprints": {
+            name: identity.fingerprint for name, identity in identities.items()
+        },
         "groups": sorted(sorted(names) for names in groups.values()),
-        "aliases": {name: list(one.aliases) for name, one in identities.items() if one.aliases},
+        "aliases": {
+            name: list(one.aliases) for name, one in identities.items() if one.aliases
+        },
     }
     asserted(actual, expected)
 
 
 def _compare(given: Case, expected: Case) -> None:
     tree, renames, run = _tree(given["tree"]), given.get("renames", {}), given["run"]
-    findings = {item["id"]: _found_again(item, tree, renames) for item in run["findings"]}
+    findings = {
+        item["id"]: _found_again(item, tree, renames) for item in run["findings"]
+    }
     comparison = compare(
         msgspec.convert(given["records"], list[FindingRecord]),
         Run(
@@ -517,7 +621,11 @@ def _compare(given: Case, expected: Case) -> None:
     previous = {
         key: {
             name: value
-            for name, value in (("state", one.state), ("how", one.how), ("why", one.why))
+            for name, value in (
+                ("state", one.state),
+                ("how", one.how),
+                ("why", one.why),
+            )
             if value is not None
         }
         for key, one in comparison.previous.items()
@@ -544,15 +652,23 @@ def _apply_dismissals(given: Case, expected: Case) -> None:
     for item in given["findings"]:
         anchor, identity = _identified(item, tree, renames)
         severity = Severity(item["severity"]) if item["severity"] else None
-        findings.append(Dismissable(item["id"], severity, item["title"], identity.all, anchor))
+        findings.append(
+            Dismissable(item["id"], severity, item["title"], identity.all, anchor)
+        )
     today = dt.date.fromisoformat(given["today"])
     result = apply_dismissals(given["entries"], findings, tree, renames, today)
     actual = {
         "entries": [
-            {"status": one.status, "why": one.why} if one.why else {"status": one.status} for one in result.entries
+            {"status": one.status, "why": one.why}
+            if one.why
+            else {"status": one.status}
+            for one in result.entries
         ],
         "dismissed": dict(result.dismissed),
-        "notes": {name: {"entry": note.entry, "why": note.why} for name, note in result.notes.items()},
+        "notes": {
+            name: {"entry": note.entry, "why": note.why}
+            for name, note in result.notes.items()
+        },
         "proposed": dict(result.proposed),
     }
     asserted(actual, expected)
@@ -584,11 +700,15 @@ def _sarif_finding(entry: Case, dismissed: Case, states: Case | None) -> SarifFi
         description=entry["description"],
         domains=tuple(entry["domains"]),
         fingerprint=entry["fingerprint"],
-        state=states[entry["id"]]["state"] if states and entry["id"] in states else None,
+        state=states[entry["id"]]["state"]
+        if states and entry["id"] in states
+        else None,
     )
     return SarifFinding(
         written,
-        location=Anchor(location["path"], tuple(location["lines"])) if location else None,
+        location=Anchor(location["path"], tuple(location["lines"]))
+        if location
+        else None,
         suppression=Suppression(reason) if reason is not None else None,
     )
 
@@ -613,7 +733,8 @@ def _sarif_result(result: Case) -> Case:
         "startLine": physical["region"]["startLine"],
         "endLine": physical["region"]["endLine"],
         "suppressions": [
-            {key: value for key, value in one.items() if key != "properties"} for one in result["suppressions"]
+            {key: value for key, value in one.items() if key != "properties"}
+            for one in result["suppressions"]
         ],
     }
     if "state" in result["properties"]:
@@ -630,6 +751,10 @@ IDENTITY = {
 }
 
 
-@pytest.mark.parametrize("name", unread_files("council", READ) or [pytest.param("", id="council-all-read")])
+@pytest.mark.parametrize(
+    "name", unread_files("council", READ) or [pytest.param("", id="council-all-read")]
+)
 def test_no_vector_file_is_left_unread(name: str) -> None:
-    assert name == "", f"{name} has no test"  # a file nobody reads yet is a visible skip
+    assert name == "", (
+        f"{name} has no test"
+    )  # a file nobody reads yet is a visible skip

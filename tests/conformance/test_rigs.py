@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 from bridgehead.rigs.envelope.body_hash import body_hash, normalise_body
-from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope, parse_frontmatter
+from bridgehead.rigs.envelope.envelope import (
+    Envelope,
+    parse_envelope,
+    parse_frontmatter,
+)
 from bridgehead.rigs.envelope.fields import status_class
 from bridgehead.rigs.envelope.frontmatter import write_envelope
 from bridgehead.rigs.trust.envelope_problems import check_envelope
@@ -25,15 +29,22 @@ def cases(name: str, file: str) -> list[Any]:
     if document is None:
         return [absent("rigs", file)]
     found = document["cases"]
-    labels = [str(case.get("name") or case.get("file") or number) for number, case in enumerate(found)]
-    return [pytest.param(case, id=f"rigs-{name}-{label}") for case, label in zip(found, labels, strict=True)]
+    labels = [
+        str(case.get("name") or case.get("file") or number)
+        for number, case in enumerate(found)
+    ]
+    return [
+        pytest.param(case, id=f"rigs-{name}-{label}")
+        for case, label in zip(found, labels, strict=True)
+    ]
 
 
 def envelope_cases() -> list[Any]:
     """The cases of the envelope files; one whose file is missing is a skip that says so."""
     return [
         given
-        if given.values[0] is None or is_there("rigs", name := f"envelopes/{given.values[0]['file']}")
+        if given.values[0] is None
+        or is_there("rigs", name := f"envelopes/{given.values[0]['file']}")
         else absent("rigs", name)
         for given in cases("envelopes", "envelopes/cases.json")
     ]
@@ -49,12 +60,20 @@ def as_doubles(value: Any) -> Any:
         return {key: as_doubles(item) for key, item in value.items()}
     if isinstance(value, list):
         return [as_doubles(item) for item in value]
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    return (
+        float(value)
+        if isinstance(value, int) and not isinstance(value, bool)
+        else value
+    )
 
 
 @pytest.mark.parametrize("case", cases("body_hash", "body_hash.json"))
 def test_bodies_are_normalised_and_hashed(case: dict[str, Any]) -> None:
-    body = case["body"] if "body" in case else base64.b64decode(case["bytes_b64"]).decode("utf-8", "replace")
+    body = (
+        case["body"]
+        if "body" in case
+        else base64.b64decode(case["bytes_b64"]).decode("utf-8", "replace")
+    )
     normal = normalise_body(body)
 
     assert body == case.get("decoded", body)
@@ -64,7 +83,9 @@ def test_bodies_are_normalised_and_hashed(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", cases("render", "render.json"))
-def test_frontmatter_is_written_as_the_reference_writes_it(case: dict[str, Any]) -> None:
+def test_frontmatter_is_written_as_the_reference_writes_it(
+    case: dict[str, Any],
+) -> None:
     written = write_envelope(case["frontmatter"], "x\n")
     reread = parse_envelope(written.encode())
 
@@ -76,7 +97,10 @@ def test_frontmatter_is_written_as_the_reference_writes_it(case: dict[str, Any])
 
 @pytest.mark.parametrize("case", cases("render", "render.json"))
 def test_what_the_reference_wrote_is_read(case: dict[str, Any]) -> None:
-    accepted = [case["frontmatter"], case.get("reference_reparse_differs", case["frontmatter"])]
+    accepted = [
+        case["frontmatter"],
+        case.get("reference_reparse_differs", case["frontmatter"]),
+    ]
     parsed = parse_envelope(case["text"].encode())
 
     assert isinstance(parsed, Envelope)
@@ -87,18 +111,30 @@ def test_what_the_reference_wrote_is_read(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", envelope_cases())
 def test_envelope_files_get_their_verdict(case: dict[str, Any]) -> None:
     raw = envelope_bytes(case)
-    assert hashlib.sha256(raw).hexdigest() == case["sha256"], "the checkout changed this file"
+    assert hashlib.sha256(raw).hexdigest() == case["sha256"], (
+        "the checkout changed this file"
+    )
     parsed = parse_envelope(raw)
     verdict = check_envelope(parsed)
 
     assert verdict.valid is case["valid"]
     assert list(verdict.error_kinds) == case.get("error_kinds", [])
-    assert {fault.path for fault in verdict.schema_faults} == set(case.get("schema_paths", []))
-    warned = {"body_hash_absent": verdict.body_hash_absent, "tldr_too_long": verdict.long_tldr}
+    assert {fault.path for fault in verdict.schema_faults} == set(
+        case.get("schema_paths", [])
+    )
+    warned = {
+        "body_hash_absent": verdict.body_hash_absent,
+        "tldr_too_long": verdict.long_tldr,
+    }
     assert [kind for kind, found in warned.items() if found] == case.get("warnings", [])
-    assert [bad_rig_id(bad) for bad in verdict.bad_rig_ids] == case.get("bad_rig_ids", [])
+    assert [bad_rig_id(bad) for bad in verdict.bad_rig_ids] == case.get(
+        "bad_rig_ids", []
+    )
     if "body_hash_expected" in case:
-        assert verdict.hash_mismatch == (case["body_hash_expected"], case["body_hash_actual"])
+        assert verdict.hash_mismatch == (
+            case["body_hash_expected"],
+            case["body_hash_actual"],
+        )
 
 
 def bad_rig_id(bad: Any) -> dict[str, str]:

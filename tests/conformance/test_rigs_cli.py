@@ -14,7 +14,10 @@ from support.rig_scenarios import Scenario, check
 from support.vector_files import REPOSITORY, absent, load
 
 DOCUMENT = load("rigs", "cli.json")
-PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin")
+PEERS = Path(
+    os.environ.get("BRIDGEHEAD_PEERS")
+    or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin"
+)
 OURS = [str(Path(sys.executable).parent / "rig-bridge")]
 REFERENCE = PEERS / "rig-bridge"
 
@@ -22,7 +25,9 @@ REFERENCE = PEERS / "rig-bridge"
 def scenarios(prefix: str) -> list[Any]:
     if DOCUMENT is None:
         return [absent("rigs", "cli.json")]
-    return [pytest.param(case, id=f"{prefix}-{case['id']}") for case in DOCUMENT["cases"]]
+    return [
+        pytest.param(case, id=f"{prefix}-{case['id']}") for case in DOCUMENT["cases"]
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -31,9 +36,13 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fixtures")
 
 
-@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+@pytest.mark.skipif(
+    shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed"
+)
 @pytest.mark.parametrize("case", scenarios("rigs-cli"))
-def test_our_command_does_what_the_scenario_expects(case: dict[str, Any], tmp_path: Path, templates: Path) -> None:
+def test_our_command_does_what_the_scenario_expects(
+    case: dict[str, Any], tmp_path: Path, templates: Path
+) -> None:
     assert DOCUMENT is not None
     check(Scenario(DOCUMENT, case, tmp_path, OURS, templates / "ours"), case["expect"])
 
@@ -43,10 +52,25 @@ SAMPLE = 12
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(not REFERENCE.exists() or shutil.which("node") is None, reason="the npm reference is not installed")
-@pytest.mark.parametrize("case", scenarios("rigs-reference")[:: max(1, len(scenarios("x")) // SAMPLE)])
-def test_the_reference_does_what_was_recorded_of_it(case: dict[str, Any], tmp_path: Path, templates: Path) -> None:
+@pytest.mark.skipif(
+    not REFERENCE.exists() or shutil.which("node") is None,
+    reason="the npm reference is not installed",
+)
+@pytest.mark.parametrize(
+    "case", scenarios("rigs-reference")[:: max(1, len(scenarios("x")) // SAMPLE)]
+)
+def test_the_reference_does_what_was_recorded_of_it(
+    case: dict[str, Any], tmp_path: Path, templates: Path
+) -> None:
     assert DOCUMENT is not None
-    recorded = {key: case["reference"][key] for key in ("exit", "stdout", "files") if key in case["reference"]}
+    recorded = {
+        key: case["reference"][key]
+        for key in ("exit", "stdout", "files")
+        if key in case["reference"]
+    }
     theirs = templates / "reference"
-    check(Scenario(DOCUMENT, case, tmp_path, [str(REFERENCE)], theirs), recorded, ours=False)
+    check(
+        Scenario(DOCUMENT, case, tmp_path, [str(REFERENCE)], theirs),
+        recorded,
+        ours=False,
+    )

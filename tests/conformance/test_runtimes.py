@@ -17,9 +17,19 @@ from bridgehead.contract.words import ErrorClass
 from bridgehead.council.runtimes.acp import read_acp
 from bridgehead.council.runtimes.claude import read_claude
 from bridgehead.council.runtimes.codex import read_codex
-from bridgehead.council.runtimes.exchange import CallOutcome, HttpReply, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    HttpReply,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+)
 from bridgehead.council.runtimes.gemini import read_gemini
-from bridgehead.council.runtimes.opencode import OpencodeServer, listed_models, read_opencode
+from bridgehead.council.runtimes.opencode import (
+    OpencodeServer,
+    listed_models,
+    read_opencode,
+)
 from bridgehead.host.command import CommandResult, Ended
 from support import vector_files
 
@@ -74,7 +84,11 @@ def recordings() -> Iterable[Any]:
             yield vector_files.absent("runtimes", entry["file"], values=2)
             continue
         name = entry["file"].rsplit(".", 1)[0]
-        document = vector_files.load("runtimes", entry["file"]) if entry["file"].endswith(".json") else None
+        document = (
+            vector_files.load("runtimes", entry["file"])
+            if entry["file"].endswith(".json")
+            else None
+        )
         yield pytest.param(name, document, id=f"runtimes-{name.replace('/', '-')}")
 
 
@@ -82,7 +96,12 @@ def is_prompt_run(name: str, document: Any) -> bool:
     case = name.partition("/")[2]
     # `codex models list` is the one of these commands that is taken for a prompt, and refused.
     other = case.startswith(OTHER_COMMANDS) and case != "models-list"
-    return isinstance(document, dict) and "scenario" in document and not other and name not in TEXT_FORMAT
+    return (
+        isinstance(document, dict)
+        and "scenario" in document
+        and not other
+        and name not in TEXT_FORMAT
+    )
 
 
 def as_result(recorded: dict[str, Any]) -> CommandResult:
@@ -106,7 +125,9 @@ def expected_classes(cli: str, case: str, scenario: str) -> set[ErrorClass] | No
         return {ErrorClass.QUOTA, ErrorClass.RATE_LIMIT}
     if scenario in BY_SCENARIO:
         return BY_SCENARIO[scenario]
-    named = [error_class for word, error_class in BY_NAME.items() if case.endswith(word)]
+    named = [
+        error_class for word, error_class in BY_NAME.items() if case.endswith(word)
+    ]
     return set(named) or None
 
 
@@ -132,7 +153,9 @@ def test_a_recorded_run_is_read_as_what_it_was(name: str, recorded: Any) -> None
     assert isinstance(outcome, RuntimeRefusal)
     classes = expected_classes(cli, case, recorded["scenario"])
     if recorded["exit_code"] >= 0 and recorded["scenario"] != "hang":
-        assert classes, f"section 11 of the runtimes specification does not name the case {case}"
+        assert classes, (
+            f"section 11 of the runtimes specification does not name the case {case}"
+        )
     if classes is not None:
         assert outcome.error_class in classes
 
@@ -141,9 +164,13 @@ def read_something_else(name: str, recorded: Any) -> None:
     """Recordings of other commands go through the reader that exists for them."""
     match name.partition("/")[::2]:
         case ("claude", case) if case.startswith("auth-"):
-            assert (recorded["exit_code"] == 0) is json.loads(recorded["stdout"])["loggedIn"]
+            assert (recorded["exit_code"] == 0) is json.loads(recorded["stdout"])[
+                "loggedIn"
+            ]
         case ("codex", case) if case.startswith("login-"):
-            assert (recorded["exit_code"] == 0) is ("Not logged in" not in recorded["stderr"])
+            assert (recorded["exit_code"] == 0) is (
+                "Not logged in" not in recorded["stderr"]
+            )
         case ("opencode", "serve-http"):
             read_exchanges(recorded)
         case ("opencode", case) if case.startswith("models"):
@@ -151,12 +178,18 @@ def read_something_else(name: str, recorded: Any) -> None:
         case (_, case) if case.startswith("acp-"):
             read_conversation(recorded, succeeds=case == "acp-ok")
         case _:
-            pytest.skip(f"{name}: another protocol or command, which the product does not use")
+            pytest.skip(
+                f"{name}: another protocol or command, which the product does not use"
+            )
 
 
 def read_conversation(events: list[dict[str, Any]], *, succeeds: bool) -> None:
     """Two questions in one ACP session; each ends with a result or an error."""
-    ends = [number for number, event in enumerate(events) if event["event"].startswith("prompt ")]
+    ends = [
+        number
+        for number, event in enumerate(events)
+        if event["event"].startswith("prompt ")
+    ]
     assert len(ends) == 2
     for begin, end in ((0, ends[0]), (ends[0] + 1, ends[1])):
         outcome = read_acp(events[begin : end + 1])
@@ -183,11 +216,16 @@ def read_exchanges(recorded: list[dict[str, Any]]) -> None:
     server = OpencodeServer("http://127.0.0.1:4096", "password", HttpReply(200, "{}"))
     ask = RuntimeRequest("x", Path("/snapshot"), 60, session="ses_1")
     prompts = [
-        one for one in recorded if one["request"]["method"] == "POST" and one["request"]["path"].endswith("/message")
+        one
+        for one in recorded
+        if one["request"]["method"] == "POST"
+        and one["request"]["path"].endswith("/message")
     ]
     assert prompts
     for exchange in prompts:
-        outcome = server.read(ask, HttpReply(exchange["status"], json.dumps(exchange["response"])))
+        outcome = server.read(
+            ask, HttpReply(exchange["status"], json.dumps(exchange["response"]))
+        )
         if exchange["status"] == 200:
             assert isinstance(outcome, RuntimeAnswer)
             assert outcome.text.strip()

@@ -7,7 +7,9 @@ import pytest
 from bridgehead.contract.pending import Answer, Question, refusal
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
 
-FREE = Question(key="k", kind=PendingKind.FLOW_REQUEST, part=Part.FLOWS, origin="flow", title="t")
+FREE = Question(
+    key="k", kind=PendingKind.FLOW_REQUEST, part=Part.FLOWS, origin="flow", title="t"
+)
 CHOICE = Question(
     key="k",
     kind=PendingKind.HALTED_RUNTIME,

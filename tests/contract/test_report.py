@@ -88,22 +88,35 @@ def published_schema() -> jsonschema.Draft202012Validator:
 
 
 @pytest.mark.parametrize("status", Status)
-def test_a_fitting_report_has_no_violations_and_satisfies_the_published_schema(status: Status) -> None:
+def test_a_fitting_report_has_no_violations_and_satisfies_the_published_schema(
+    status: Status,
+) -> None:
     good = report(status)
 
     assert violations(good) == []
     published_schema().validate(json.loads(msgspec.json.encode(good)))
 
 
-WRONG_VALUE = {Presence.SET: None, Presence.NULL: "something", Presence.EMPTY: ("something",)}
+WRONG_VALUE = {
+    Presence.SET: None,
+    Presence.NULL: "something",
+    Presence.EMPTY: ("something",),
+}
 CONSTRAINED = [
-    (status, field) for status in Status for field in PRESENCE if presence(field, status) is not Presence.EITHER
+    (status, field)
+    for status in Status
+    for field in PRESENCE
+    if presence(field, status) is not Presence.EITHER
 ]
 
 
 @pytest.mark.parametrize(("status", "field"), CONSTRAINED, ids=lambda value: str(value))
-def test_a_field_that_does_not_fit_the_status_is_found_by_code_and_schema(status: Status, field: str) -> None:
-    broken = msgspec.structs.replace(report(status), **{field: WRONG_VALUE[presence(field, status)]})
+def test_a_field_that_does_not_fit_the_status_is_found_by_code_and_schema(
+    status: Status, field: str
+) -> None:
+    broken = msgspec.structs.replace(
+        report(status), **{field: WRONG_VALUE[presence(field, status)]}
+    )
 
     assert [problem.split()[0] for problem in violations(broken)] == [field]
     with pytest.raises(jsonschema.ValidationError):
@@ -111,7 +124,9 @@ def test_a_field_that_does_not_fit_the_status_is_found_by_code_and_schema(status
 
 
 @pytest.mark.parametrize("status", Status)
-def test_every_field_of_the_contract_is_on_the_wire_even_when_null(status: Status) -> None:
+def test_every_field_of_the_contract_is_on_the_wire_even_when_null(
+    status: Status,
+) -> None:
     wire = json.loads(msgspec.json.encode(report(status)))
     per_bridge = {name for name, default in zip_defaults() if default is msgspec.UNSET}
 

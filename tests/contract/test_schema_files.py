@@ -12,13 +12,19 @@ from tools.schema_files import as_text, schemas
 
 @pytest.mark.parametrize("name", schemas())
 def test_the_committed_schema_is_current(name: str) -> None:
-    committed = files("bridgehead.contract").joinpath("schemas", name).read_text(encoding="utf-8")
+    committed = (
+        files("bridgehead.contract")
+        .joinpath("schemas", name)
+        .read_text(encoding="utf-8")
+    )
 
     assert committed == as_text(schemas()[name]), "run: make generate"
 
 
 def test_no_schema_file_is_left_over() -> None:
-    committed = {path.name for path in files("bridgehead.contract").joinpath("schemas").iterdir()}
+    committed = {
+        path.name for path in files("bridgehead.contract").joinpath("schemas").iterdir()
+    }
 
     assert committed == set(schemas())
 

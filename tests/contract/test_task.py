@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.contract.task import BridgeInput, normalise_domain, usual_context_policy, usual_mode
-from bridgehead.contract.words import CapabilityProfile, ContextPolicy, Intensity, Mode, TaskType
+from bridgehead.contract.task import (
+    BridgeInput,
+    normalise_domain,
+    usual_context_policy,
+    usual_mode,
+)
+from bridgehead.contract.words import (
+    CapabilityProfile,
+    ContextPolicy,
+    Intensity,
+    Mode,
+    TaskType,
+)
 from bridgehead.errors import UserError
 
 
-def task(scope: str | tuple[str, ...] = "src/", task_type: TaskType = TaskType.REVIEW) -> BridgeInput:
-    return BridgeInput(session_id="r1", scope=scope, task_description="x", domains=("security",), task_type=task_type)
+def task(
+    scope: str | tuple[str, ...] = "src/", task_type: TaskType = TaskType.REVIEW
+) -> BridgeInput:
+    return BridgeInput(
+        session_id="r1",
+        scope=scope,
+        task_description="x",
+        domains=("security",),
+        task_type=task_type,
+    )
 
 
 def test_defaults_fill_what_is_missing() -> None:
@@ -20,7 +39,12 @@ def test_defaults_fill_what_is_missing() -> None:
     assert usual.mode is Mode.REVIEW
     assert usual.intensity is Intensity.STANDARD
     assert usual.context_policy is ContextPolicy.FULL_CONTEXT
-    assert (usual.files, usual.loc, usual.requirements, usual.local_council_required) == (None, None, (), False)
+    assert (
+        usual.files,
+        usual.loc,
+        usual.requirements,
+        usual.local_council_required,
+    ) == (None, None, (), False)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +58,9 @@ def test_defaults_fill_what_is_missing() -> None:
         (TaskType.IMPLEMENTATION, None),
     ],
 )
-def test_the_mode_follows_from_the_task_type(task_type: TaskType, mode: Mode | None) -> None:
+def test_the_mode_follows_from_the_task_type(
+    task_type: TaskType, mode: Mode | None
+) -> None:
     assert usual_mode(task_type) is mode
 
 
@@ -49,7 +75,10 @@ def test_the_name_of_a_domain_has_one_spelling(name: str) -> None:
 
 
 def test_only_an_implementation_may_modify() -> None:
-    assert task(task_type=TaskType.IMPLEMENTATION).capability_profile is CapabilityProfile.MODIFY
+    assert (
+        task(task_type=TaskType.IMPLEMENTATION).capability_profile
+        is CapabilityProfile.MODIFY
+    )
     assert task().capability_profile is CapabilityProfile.INSPECT
 
 

@@ -67,7 +67,10 @@ class PostgresPlace(RecordPlace):
         self.address = url
 
     def _open(self, **options: Any) -> Store:
-        from bridgehead.control_plane.stores.postgres import PostgresAddress, PostgresStore
+        from bridgehead.control_plane.stores.postgres import (
+            PostgresAddress,
+            PostgresStore,
+        )
 
         return PostgresStore(PostgresAddress.parse(self.address), **options)
 
@@ -111,7 +114,11 @@ def start_program() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(name: str, *arguments: object) -> subprocess.Popen[str]:
         command = [sys.executable, str(PROGRAMS / name), *map(str, arguments)]
-        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        started.append(
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        )
         return started[-1]
 
     yield start

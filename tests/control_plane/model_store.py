@@ -12,7 +12,12 @@ from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import Part, PendingState
 from bridgehead.control_plane import questions
-from bridgehead.control_plane.questions import Change, ItemReference, UnknownItem, item_number
+from bridgehead.control_plane.questions import (
+    Change,
+    ItemReference,
+    UnknownItem,
+    item_number,
+)
 from bridgehead.control_plane.records import (
     ANY_EVENT,
     ANY_RUN,
@@ -59,7 +64,11 @@ class ModelStore(Store):
     """Events in a list, runs and items in dictionaries, one lock around all of it."""
 
     def __init__(
-        self, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
+        self,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
     ) -> None:
         self.where = "memory:"
         self.read_only = read_only
@@ -97,18 +106,27 @@ class ModelStore(Store):
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
         with self._reading():
-            candidates = [one for one in self._events if after < one.seq and (before is None or one.seq < before)]
+            candidates = [
+                one
+                for one in self._events
+                if after < one.seq and (before is None or one.seq < before)
+            ]
         ordered = reversed(candidates) if newest_first else candidates
-        return [one for one in ordered if where.admits(one.event) and _is_within(one.event, where)][
-            : checked_limit(limit)
-        ]
+        return [
+            one
+            for one in ordered
+            if where.admits(one.event) and _is_within(one.event, where)
+        ][: checked_limit(limit)]
 
     def last_seq(self) -> int:
         with self._reading():
             return self._events[-1].seq if self._events else 0
 
     def save_run(self, run: Run, *, events: Sequence[Event] = ()) -> Run:
-        saved, encoded = rows.run_of(rows.run_row(run)), [rows.event_row(event) for event in events]
+        saved, encoded = (
+            rows.run_of(rows.run_row(run)),
+            [rows.event_row(event) for event in events],
+        )
         with self._writing():
             for row in encoded:
                 self._append(row)
@@ -122,37 +140,64 @@ class ModelStore(Store):
         with self._reading():
             return self._runs.get(run_id)
 
-    def runs(self, where: RunFilter = ANY_RUN, *, limit: int = 100, before: str | None = None) -> list[Run]:
+    def runs(
+        self, where: RunFilter = ANY_RUN, *, limit: int = 100, before: str | None = None
+    ) -> list[Run]:
         if before is not None and self.run(before) is None:
             raise NotFound(f"no run {before!r} in the record {self.where}")
         checked_limit(limit)
         latest_first = self._latest_first()
-        seen = 0 if before is None else [run.id for run in latest_first].index(before) + 1
+        seen = (
+            0 if before is None else [run.id for run in latest_first].index(before) + 1
+        )
         return [run for run in latest_first[seen:] if where.admits(run)][:limit]
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
-        asked, asked_at = rows.checked_question(question), at or iso_ms(self._clock.now())
+        asked, asked_at = (
+            rows.checked_question(question),
+            at or iso_ms(self._clock.now()),
+        )
         with self._writing():
             number = self._numbers.get(QuestionKey.of(asked))
             if number is not None:
-                return self._carry_out(questions.ask_again(self._items[number], asked, asked_at), asked_at)
-            change = questions.ask(questions.item_id(max(self._items, default=0) + 1), asked, asked_at)
+                return self._carry_out(
+                    questions.ask_again(self._items[number], asked, asked_at), asked_at
+                )
+            change = questions.ask(
+                questions.item_id(max(self._items, default=0) + 1), asked, asked_at
+            )
             rows.item_row(change.item)  # refuses what the other stores would refuse
             item = self._carry_out(change, asked_at)
             self._numbers[QuestionKey.of(asked)] = item_number(item.id)
             return item
 
     def pending(
-        self, where: PendingFilter = OPEN_ITEMS, *, limit: int = 100, before: str | None = None
+        self,
+        where: PendingFilter = OPEN_ITEMS,
+        *,
+        limit: int = 100,
+        before: str | None = None,
     ) -> list[PendingItem]:
         with self._reading():
-            newest = item_number(before) if before is not None else max(self._items, default=0) + 1
-            items = [self._items[number] for number in sorted(self._items, reverse=True) if number < newest]
+            newest = (
+                item_number(before)
+                if before is not None
+                else max(self._items, default=0) + 1
+            )
+            items = [
+                self._items[number]
+                for number in sorted(self._items, reverse=True)
+                if number < newest
+            ]
         return [item for item in items if where.admits(item)][: checked_limit(limit)]
 
     def pending_item(self, which: str | QuestionKey) -> PendingItem:
         with self._reading():
-            number = self._numbers.get(which) if isinstance(which, QuestionKey) else item_number(which)
+            number = (
+                self._numbers.get(which)
+                if isinstance(which, QuestionKey)
+                else item_number(which)
+            )
             if number not in self._items:
                 raise UnknownItem(which if isinstance(which, str) else which.key)
             return self._items[number]
@@ -167,15 +212,22 @@ class ModelStore(Store):
     def prune(self, before: str, *, dry_run: bool = False) -> dict[str, int]:
         before = min(before, iso_ms(self._clock.now()))
         with self._reading() if dry_run else self._writing():
-            latest = {(run.project, run.part): run.id for run in reversed(self._latest_first())}
-            open_items = [item for item in self._items.values() if item.state is PendingState.OPEN]
+            latest = {
+                (run.project, run.part): run.id
+                for run in reversed(self._latest_first())
+            }
+            open_items = [
+                item for item in self._items.values() if item.state is PendingState.OPEN
+            ]
             busy = {item.question.run_id for item in open_items}
             busy |= {one.event.run_id for one in self._events if one.event.at >= before}
 
             def run_stays(run: Run) -> bool:
                 if run.state not in FINAL_STATES or run.updated_at >= before:
                     return True
-                return run.id == latest[run.project, run.part] or bool(busy & {run.id, f"council-{run.id}"})
+                return run.id == latest[run.project, run.part] or bool(
+                    busy & {run.id, f"council-{run.id}"}
+                )
 
             staying = {run.id for run in self._runs.values() if run_stays(run)}
             answered = {
@@ -183,7 +235,11 @@ class ModelStore(Store):
                 for one in self._events
                 if one.event.kind == "pending.answered" and one.event.at >= before
             }
-            clones = {one.event.project: one.seq for one in self._events if one.event.part is Part.RIGS}
+            clones = {
+                one.event.project: one.seq
+                for one in self._events
+                if one.event.part is Part.RIGS
+            }
             oldest = min((item.opened_at for item in open_items), default="never")
 
             def of_staying(run_id: str | None) -> bool:
@@ -192,14 +248,24 @@ class ModelStore(Store):
             def item_goes(item: PendingItem) -> bool:
                 kept = of_staying(item.question.run_id) or item.id in answered
                 newest = item_number(item.id) == max(self._items)
-                return item.state is not PendingState.OPEN and item.opened_at < before and not kept and not newest
+                return (
+                    item.state is not PendingState.OPEN
+                    and item.opened_at < before
+                    and not kept
+                    and not newest
+                )
 
             def event_goes(one: RecordedEvent) -> bool:
-                if one.event.kind in ("record.created", "record.migrated") or one.event.at >= before:
+                if (
+                    one.event.kind in ("record.created", "record.migrated")
+                    or one.event.at >= before
+                ):
                     return False
                 if one.event.kind.startswith("pending.") and one.event.at >= oldest:
                     return False
-                return not of_staying(one.event.run_id) and one.seq not in clones.values()
+                return (
+                    not of_staying(one.event.run_id) and one.seq not in clones.values()
+                )
 
             items = {number for number, item in self._items.items() if item_goes(item)}
             counted = {"runs": len(self._runs) - len(staying), "pending": len(items)}
@@ -208,9 +274,19 @@ class ModelStore(Store):
                 return counted
             self._record("record.pruned", {"before": before, **counted})
             gone = [one for one in self._events if event_goes(one)]
-            self._runs = {run_id: run for run_id, run in self._runs.items() if run_id in staying}
-            self._items = {number: item for number, item in self._items.items() if number not in items}
-            self._numbers = {key: number for key, number in self._numbers.items() if number not in items}
+            self._runs = {
+                run_id: run for run_id, run in self._runs.items() if run_id in staying
+            }
+            self._items = {
+                number: item
+                for number, item in self._items.items()
+                if number not in items
+            }
+            self._numbers = {
+                key: number
+                for key, number in self._numbers.items()
+                if number not in items
+            }
             self._events = [one for one in self._events if one not in gone]
             self._events_by_id = {one.event.id: one for one in self._events}
             return {**counted, "events": len(gone)}
@@ -221,13 +297,21 @@ class ModelStore(Store):
 
     def _runs_like(self, reference: str) -> list[str]:
         ids = [run.id for run in self._latest_first()]
-        return [one for one in ids if reference and (one.startswith(reference) or one.endswith(reference))]
+        return [
+            one
+            for one in ids
+            if reference and (one.startswith(reference) or one.endswith(reference))
+        ]
 
     def _numbers_ending(self, reference: ItemReference) -> list[int]:
         with self._reading():
             if reference.number in self._items:
                 return [reference.number]
-            ending = [one for one in self._items if one % 10**reference.digits == reference.number]
+            ending = [
+                one
+                for one in self._items
+                if one % 10**reference.digits == reference.number
+            ]
         return sorted(ending, reverse=True)
 
     def _watch(self) -> Watch:
@@ -265,9 +349,15 @@ class ModelStore(Store):
 
     def _latest_first(self) -> list[Run]:
         with self._reading():
-            return sorted(self._runs.values(), key=lambda run: (run.started_at, run.id), reverse=True)
+            return sorted(
+                self._runs.values(),
+                key=lambda run: (run.started_at, run.id),
+                reverse=True,
+            )
 
-    def _change(self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]) -> PendingItem:
+    def _change(
+        self, which: str | QuestionKey, decide: Callable[[PendingItem, str], Change]
+    ) -> PendingItem:
         with self._writing():
             at = iso_ms(self._clock.now())
             return self._carry_out(decide(self.pending_item(which), at), at)

@@ -16,9 +16,22 @@ import pytest
 
 from bridgehead.contract.events import Event, RecordedEvent
 from bridgehead.contract.pending import Answer, Question
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingKind,
+    PendingState,
+    RunState,
+)
 from bridgehead.control_plane.questions import AmbiguousReference, UnknownItem
-from bridgehead.control_plane.records import EventFilter, PendingFilter, QuestionKey, Run, RunFilter, Unrecordable
+from bridgehead.control_plane.records import (
+    EventFilter,
+    PendingFilter,
+    QuestionKey,
+    Run,
+    RunFilter,
+    Unrecordable,
+)
 from bridgehead.control_plane.stores.base import MAX_PAGE, Store
 from bridgehead.control_plane.stores.failures import RecordClosed, RecordReadOnly
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
@@ -37,7 +50,9 @@ class Place(Protocol):
 
 
 def event(event_id: str, **changes: Any) -> Event:
-    return Event(**{"id": event_id, "kind": "rig.sent", "part": Part.RIGS, "at": AT, **changes})
+    return Event(
+        **{"id": event_id, "kind": "rig.sent", "part": Part.RIGS, "at": AT, **changes}
+    )
 
 
 def run(run_id: str, **changes: Any) -> Run:
@@ -54,7 +69,13 @@ def run(run_id: str, **changes: Any) -> Run:
 
 
 def question(key: str, **changes: Any) -> Question:
-    fields = {"key": key, "kind": PendingKind.FLOW_REQUEST, "part": Part.FLOWS, "origin": "flow", "title": "Which one?"}
+    fields = {
+        "key": key,
+        "kind": PendingKind.FLOW_REQUEST,
+        "part": Part.FLOWS,
+        "origin": "flow",
+        "title": "Which one?",
+    }
     return Question(**{**fields, **changes})
 
 
@@ -83,13 +104,23 @@ UNRECORDABLE_EVENTS = {
 
 
 class EventSuite:
-    def test_a_new_record_begins_with_the_note_of_its_creation(self, store: Store) -> None:
+    def test_a_new_record_begins_with_the_note_of_its_creation(
+        self, store: Store
+    ) -> None:
         (first,) = store.events()
 
-        assert (first.event.kind, first.event.part, first.seq) == ("record.created", Part.RECORD, store.last_seq())
+        assert (first.event.kind, first.event.part, first.seq) == (
+            "record.created",
+            Part.RECORD,
+            store.last_seq(),
+        )
 
-    def test_events_come_back_as_they_were_appended_in_order(self, store: Store) -> None:
-        given = [event(f"e{n}", project="/p", run_id="r1", data={"n": n}) for n in range(5)]
+    def test_events_come_back_as_they_were_appended_in_order(
+        self, store: Store
+    ) -> None:
+        given = [
+            event(f"e{n}", project="/p", run_id="r1", data={"n": n}) for n in range(5)
+        ]
 
         recorded = store.append(given)
 
@@ -99,13 +130,20 @@ class EventSuite:
         assert store.last_seq() == recorded[-1].seq
 
     def test_data_keeps_every_kind_of_json_value(self, store: Store) -> None:
-        data = {"text": "grün 🎯 \0 \x1b", "big": 2**70, "list": [1, 2.5, None, True], "deep": {"": {"a": []}}}
+        data = {
+            "text": "grün 🎯 \0 \x1b",
+            "big": 2**70,
+            "list": [1, 2.5, None, True],
+            "deep": {"": {"a": []}},
+        }
 
         store.append([event("e1", data=data)])
 
         assert store.events(SENT)[0].event.data == data
 
-    def test_the_same_id_twice_is_one_event_with_its_first_seq(self, store: Store) -> None:
+    def test_the_same_id_twice_is_one_event_with_its_first_seq(
+        self, store: Store
+    ) -> None:
         (first,) = store.append([event("e1", data={"try": 1})])
         store.append([event("e2")])
 
@@ -118,7 +156,9 @@ class EventSuite:
     def test_appending_nothing_is_fine(self, store: Store) -> None:
         assert store.append([]) == []
 
-    @pytest.mark.parametrize("changes", UNRECORDABLE_EVENTS.values(), ids=UNRECORDABLE_EVENTS.keys())
+    @pytest.mark.parametrize(
+        "changes", UNRECORDABLE_EVENTS.values(), ids=UNRECORDABLE_EVENTS.keys()
+    )
     def test_one_event_that_cannot_be_recorded_keeps_out_the_whole_batch(
         self, store: Store, changes: dict[str, Any]
     ) -> None:
@@ -129,7 +169,9 @@ class EventSuite:
 
         assert store.last_seq() == before
 
-    def test_pages_join_without_gap_or_repetition_in_both_directions(self, store: Store) -> None:
+    def test_pages_join_without_gap_or_repetition_in_both_directions(
+        self, store: Store
+    ) -> None:
         seqs = [one.seq for one in store.append([event(f"e{n}") for n in range(10)])]
 
         forwards, after = [], 0
@@ -137,31 +179,52 @@ class EventSuite:
             forwards += [one.seq for one in page]
             after = page[-1].seq
         backwards: list[int] = []
-        while page := store.events(SENT, before=backwards[-1] if backwards else None, limit=4, newest_first=True):
+        while page := store.events(
+            SENT,
+            before=backwards[-1] if backwards else None,
+            limit=4,
+            newest_first=True,
+        ):
             backwards += [one.seq for one in page]
 
         assert forwards == seqs
         assert backwards == seqs[::-1]
-        assert [one.seq for one in store.events(after=seqs[2], before=seqs[5])] == seqs[3:5]
+        assert [one.seq for one in store.events(after=seqs[2], before=seqs[5])] == seqs[
+            3:5
+        ]
 
     def test_filters_limit_to_kinds_parts_project_and_run(self, store: Store) -> None:
         store.append(
             [
                 event("a", kind="rig.sent", part=Part.RIGS, project="/p"),
-                event("b", kind="flow.paused", part=Part.FLOWS, project="/p", run_id="r1"),
-                event("c", kind="flow.failed", part=Part.FLOWS, project="/q", run_id="r2"),
+                event(
+                    "b", kind="flow.paused", part=Part.FLOWS, project="/p", run_id="r1"
+                ),
+                event(
+                    "c", kind="flow.failed", part=Part.FLOWS, project="/q", run_id="r2"
+                ),
                 event("d", kind="flow.paused", part=Part.FLOWS, run_id="r1"),
             ]
         )
 
-        assert ids(store.events(EventFilter(kinds=("flow.paused", "rig.sent")))) == ["a", "b", "d"]
-        assert ids(store.events(EventFilter(parts=(Part.FLOWS,), project="/p"))) == ["b"]
+        assert ids(store.events(EventFilter(kinds=("flow.paused", "rig.sent")))) == [
+            "a",
+            "b",
+            "d",
+        ]
+        assert ids(store.events(EventFilter(parts=(Part.FLOWS,), project="/p"))) == [
+            "b"
+        ]
         assert ids(store.events(EventFilter(run_id="r1"))) == ["b", "d"]
-        assert ids(store.events(EventFilter(parts=(Part.FLOWS, Part.RIGS), project=""))) == ["d"]
+        assert ids(
+            store.events(EventFilter(parts=(Part.FLOWS, Part.RIGS), project=""))
+        ) == ["d"]
         assert ids(store.events(EventFilter(kinds=("no.such",)))) == []
 
     @pytest.mark.parametrize("limit", [0, -1, MAX_PAGE + 1])
-    def test_a_page_of_impossible_length_is_refused(self, store: Store, limit: int) -> None:
+    def test_a_page_of_impossible_length_is_refused(
+        self, store: Store, limit: int
+    ) -> None:
         for listing in (store.events, store.runs, store.pending):
             with pytest.raises(UserError, match="a page has"):
                 listing(limit=limit)
@@ -173,8 +236,12 @@ class EventSuite:
         assert ids(store.events(SENT, after=-(2**80), before=2**80)) == ["e1"]
         assert store.events(before=-5) == []
 
-    @pytest.mark.parametrize("text", ["a\0b", LONE_SURROGATE], ids=["NUL", "half a surrogate pair"])
-    def test_text_that_no_record_can_hold_is_refused_when_asked_for_too(self, store: Store, text: str) -> None:
+    @pytest.mark.parametrize(
+        "text", ["a\0b", LONE_SURROGATE], ids=["NUL", "half a surrogate pair"]
+    )
+    def test_text_that_no_record_can_hold_is_refused_when_asked_for_too(
+        self, store: Store, text: str
+    ) -> None:
         for ask in (
             lambda: EventFilter(project=text),
             lambda: store.run(text),
@@ -184,7 +251,9 @@ class EventSuite:
             with pytest.raises(Unrecordable):
                 ask()
 
-    def test_following_yields_what_is_there_and_then_what_comes(self, store: Store) -> None:
+    def test_following_yields_what_is_there_and_then_what_comes(
+        self, store: Store
+    ) -> None:
         store.append([event("e1"), event("e2")])
         stop = threading.Event()
         following = store.follow(0, stop=stop, where=SENT, poll_seconds=0.01)
@@ -203,7 +272,9 @@ class EventSuite:
         assert next(following).event.id == "e2"
         following.close()  # type: ignore[attr-defined]
 
-    def test_a_follower_misses_nothing_while_several_threads_append(self, place: Place) -> None:
+    def test_a_follower_misses_nothing_while_several_threads_append(
+        self, place: Place
+    ) -> None:
         store, stop = place.open(), threading.Event()
         with ThreadPoolExecutor(4) as threads:
             following = store.follow(0, stop=stop, where=SENT, poll_seconds=0.01)
@@ -214,7 +285,9 @@ class EventSuite:
 
         assert seen == store.events(SENT)
         for writer in range(4):
-            assert [i for i in ids(seen) if i.startswith(f"{writer}-")] == [f"{writer}-{n}" for n in range(25)]
+            assert [i for i in ids(seen) if i.startswith(f"{writer}-")] == [
+                f"{writer}-{n}" for n in range(25)
+            ]
 
 
 class EventSearchSuite:
@@ -229,15 +302,29 @@ class EventSearchSuite:
             ({"text": "GRÜN"}, ["e3"]),
             ({"since": "2026-11-15T00:00:00.000Z"}, ["e2", "e3"]),
             ({"until": "2026-11-15T00:00:00.000Z"}, ["e1"]),
-            ({"since": "2026-11-15T00:00:00.000Z", "until": "2026-11-16T00:00:00.000Z", "text": "refused"}, ["e2"]),
+            (
+                {
+                    "since": "2026-11-15T00:00:00.000Z",
+                    "until": "2026-11-16T00:00:00.000Z",
+                    "text": "refused",
+                },
+                ["e2"],
+            ),
         ],
     )
-    def test_events_are_found_by_time_and_text(self, store: Store, limits: Any, found: list[str]) -> None:
+    def test_events_are_found_by_time_and_text(
+        self, store: Store, limits: Any, found: list[str]
+    ) -> None:
         store.append(
             [
                 event("e1", at="2026-11-14T10:00:00.000Z", data={"note": "50% done"}),
                 event("e2", at="2026-11-15T10:00:00.000Z", data={"note": "Refused"}),
-                event("e3", at="2026-11-16T10:00:00.000Z", project="/home/ann", data={"note": "GRÜN"}),
+                event(
+                    "e3",
+                    at="2026-11-16T10:00:00.000Z",
+                    project="/home/ann",
+                    data={"note": "GRÜN"},
+                ),
             ]
         )
 
@@ -252,45 +339,84 @@ class RunSuite:
         assert store.run("r1") == saved
         assert store.run("r2") is None
 
-    def test_a_later_state_replaces_and_an_earlier_one_does_not(self, store: Store) -> None:
-        store.save_run(run("r1", updated_at="2026-11-15T10:00:02.000Z", state=RunState.WAITING))
+    def test_a_later_state_replaces_and_an_earlier_one_does_not(
+        self, store: Store
+    ) -> None:
+        store.save_run(
+            run("r1", updated_at="2026-11-15T10:00:02.000Z", state=RunState.WAITING)
+        )
 
-        late = store.save_run(run("r1", updated_at="2026-11-15T10:00:01.000Z", state=RunState.COMPLETED))
+        late = store.save_run(
+            run("r1", updated_at="2026-11-15T10:00:01.000Z", state=RunState.COMPLETED)
+        )
         assert late.state is RunState.WAITING
 
-        store.save_run(run("r1", updated_at="2026-11-15T10:00:03.000Z", state=RunState.COMPLETED))
-        store.save_run(run("r1", updated_at="2026-11-15T10:00:02.900Z", state=RunState.RUNNING))
+        store.save_run(
+            run("r1", updated_at="2026-11-15T10:00:03.000Z", state=RunState.COMPLETED)
+        )
+        store.save_run(
+            run("r1", updated_at="2026-11-15T10:00:02.900Z", state=RunState.RUNNING)
+        )
         kept = store.run("r1")
         assert kept is not None and kept.state is RunState.COMPLETED
 
     def test_times_are_compared_as_times_not_as_text(self, store: Store) -> None:
         store.save_run(run("r1", updated_at="2026-11-15T10:00:02.500Z"))
 
-        assert store.save_run(run("r1", updated_at="2026-11-15T10:00:02Z", title="older")).title != "older"
-        assert store.save_run(run("r1", updated_at="2026-11-15T11:00:03+01:00", title="newer")).title == "newer"
+        assert (
+            store.save_run(
+                run("r1", updated_at="2026-11-15T10:00:02Z", title="older")
+            ).title
+            != "older"
+        )
+        assert (
+            store.save_run(
+                run("r1", updated_at="2026-11-15T11:00:03+01:00", title="newer")
+            ).title
+            == "newer"
+        )
 
-    def test_events_of_a_save_are_recorded_with_it_also_when_it_came_late(self, store: Store) -> None:
-        store.save_run(run("r1", updated_at="2026-11-15T10:00:02.000Z"), events=[event("e1")])
-        store.save_run(run("r1", updated_at="2026-11-15T10:00:01.000Z"), events=[event("e2")])
+    def test_events_of_a_save_are_recorded_with_it_also_when_it_came_late(
+        self, store: Store
+    ) -> None:
+        store.save_run(
+            run("r1", updated_at="2026-11-15T10:00:02.000Z"), events=[event("e1")]
+        )
+        store.save_run(
+            run("r1", updated_at="2026-11-15T10:00:01.000Z"), events=[event("e2")]
+        )
 
         assert ids(store.events(SENT)) == ["e1", "e2"]
 
-    def test_a_run_whose_event_cannot_be_recorded_is_not_saved_either(self, store: Store) -> None:
+    def test_a_run_whose_event_cannot_be_recorded_is_not_saved_either(
+        self, store: Store
+    ) -> None:
         with pytest.raises(Unrecordable):
             store.save_run(run("r1"), events=[event("")])
 
         assert store.run("r1") is None
 
     @pytest.mark.parametrize(
-        "changes", [{"id": ""}, {"title": "a\0"}, {"updated_at": "now"}, {"ended_at": ""}, {"data": {"x": object()}}]
+        "changes",
+        [
+            {"id": ""},
+            {"title": "a\0"},
+            {"updated_at": "now"},
+            {"ended_at": ""},
+            {"data": {"x": object()}},
+        ],
     )
-    def test_a_run_that_cannot_be_recorded_is_refused(self, store: Store, changes: dict[str, Any]) -> None:
+    def test_a_run_that_cannot_be_recorded_is_refused(
+        self, store: Store, changes: dict[str, Any]
+    ) -> None:
         with pytest.raises(Unrecordable):
             store.save_run(msgspec.structs.replace(run("r1"), **changes))
 
         assert store.runs() == []
 
-    def test_runs_are_listed_latest_start_first_and_paged_by_the_last_seen(self, store: Store) -> None:
+    def test_runs_are_listed_latest_start_first_and_paged_by_the_last_seen(
+        self, store: Store
+    ) -> None:
         for n, minute in enumerate([3, 1, 2, 2, 5]):
             store.save_run(run(f"r{n}", started_at=f"2026-11-15T10:0{minute}:00.000Z"))
 
@@ -303,7 +429,9 @@ class RunSuite:
         with pytest.raises(NotFound):
             store.runs(before="r9")
 
-    def test_run_filters_limit_to_parts_kinds_states_and_project(self, store: Store) -> None:
+    def test_run_filters_limit_to_parts_kinds_states_and_project(
+        self, store: Store
+    ) -> None:
         store.save_run(run("a", project="/p"))
         store.save_run(run("b", kind="audit", state=RunState.FAILED, project="/p"))
         store.save_run(run("c", part=Part.FLOWS, kind="template-create"))
@@ -315,8 +443,15 @@ class RunSuite:
         assert listed(RunFilter(project="/p", kinds=("audit",))) == {"b"}
         assert listed(RunFilter(parts=(Part.FLOWS,))) == {"c"}
 
-    def test_a_run_is_found_by_its_id_or_an_unambiguous_beginning_or_ending(self, store: Store) -> None:
-        for run_id in ("council-20261115-101502", "council-20261115-101503", "flow-20261115-101502", "k3x9q2"):
+    def test_a_run_is_found_by_its_id_or_an_unambiguous_beginning_or_ending(
+        self, store: Store
+    ) -> None:
+        for run_id in (
+            "council-20261115-101502",
+            "council-20261115-101503",
+            "flow-20261115-101502",
+            "k3x9q2",
+        ):
             store.save_run(run(run_id))
 
         assert store.find_run("k3x").id == "k3x9q2"
@@ -325,29 +460,60 @@ class RunSuite:
         assert store.find_run("council-20261115-101502").id == "council-20261115-101502"
         with pytest.raises(AmbiguousReference) as ambiguous:
             store.find_run("101502")
-        assert set(ambiguous.value.candidates) == {"council-20261115-101502", "flow-20261115-101502"}
-        for absent in ("", "zzz", "%", "a longer reference than any id in this record is"):
+        assert set(ambiguous.value.candidates) == {
+            "council-20261115-101502",
+            "flow-20261115-101502",
+        }
+        for absent in (
+            "",
+            "zzz",
+            "%",
+            "a longer reference than any id in this record is",
+        ):
             with pytest.raises(NotFound):
                 store.find_run(absent)
 
 
 class PendingSuite:
-    def test_a_question_becomes_an_open_item_with_a_number(self, store: Store, place: Place) -> None:
-        asked = question("k1", project="/p", run_id="r1", schema={"type": "object"}, context={"phase": 1})
+    def test_a_question_becomes_an_open_item_with_a_number(
+        self, store: Store, place: Place
+    ) -> None:
+        asked = question(
+            "k1",
+            project="/p",
+            run_id="r1",
+            schema={"type": "object"},
+            context={"phase": 1},
+        )
 
         item = store.open_pending(asked)
 
-        assert (item.id, item.question, item.state, item.answer) == ("q-1", asked, PendingState.OPEN, None)
+        assert (item.id, item.question, item.state, item.answer) == (
+            "q-1",
+            asked,
+            PendingState.OPEN,
+            None,
+        )
         assert item.opened_at == iso_ms(place.clock.now())
         assert store.open_pending(question("k2"), AT).id == "q-2"
-        assert store.pending_item("q-1") == item == store.pending_item(QuestionKey.of(asked))
+        assert (
+            store.pending_item("q-1")
+            == item
+            == store.pending_item(QuestionKey.of(asked))
+        )
         (opened, _) = store.events(EventFilter(kinds=("pending.opened",)))
-        assert (opened.event.part, opened.event.project, opened.event.run_id) == (Part.FLOWS, "/p", "r1")
+        assert (opened.event.part, opened.event.project, opened.event.run_id) == (
+            Part.FLOWS,
+            "/p",
+            "r1",
+        )
         assert opened.event.data == {
             "id": "q-1", "kind": "flow_request", "origin": "flow", "title": "Which one?"
         }  # fmt: skip
 
-    def test_the_same_key_is_the_same_question_per_part_and_project(self, store: Store) -> None:
+    def test_the_same_key_is_the_same_question_per_part_and_project(
+        self, store: Store
+    ) -> None:
         first = store.open_pending(question("k1"))
 
         assert store.open_pending(question("k1")) == first
@@ -355,27 +521,45 @@ class PendingSuite:
         assert store.open_pending(question("k1", part=Part.COUNCIL)).id == "q-3"
         assert len(noted(store, "pending.opened")) == 3
 
-    def test_an_open_question_takes_the_newest_wording_and_keeps_its_place(self, store: Store) -> None:
+    def test_an_open_question_takes_the_newest_wording_and_keeps_its_place(
+        self, store: Store
+    ) -> None:
         first = store.open_pending(question("k1"), "2026-11-15T10:00:00.000Z")
 
-        again = store.open_pending(question("k1", title="Now which?"), "2026-11-15T11:00:00.000Z")
+        again = store.open_pending(
+            question("k1", title="Now which?"), "2026-11-15T11:00:00.000Z"
+        )
 
-        assert (again.id, again.opened_at, again.question.title) == (first.id, first.opened_at, "Now which?")
+        assert (again.id, again.opened_at, again.question.title) == (
+            first.id,
+            first.opened_at,
+            "Now which?",
+        )
         assert noted(store, "pending.opened")[1]["again"] is True
 
-    def test_an_answered_question_stays_answered_when_asked_again(self, store: Store) -> None:
+    def test_an_answered_question_stays_answered_when_asked_again(
+        self, store: Store
+    ) -> None:
         item = store.open_pending(question("k1"))
-        answered = store.answer_pending(item.id, Answer(text="this one", by="ann", at=AT))
+        answered = store.answer_pending(
+            item.id, Answer(text="this one", by="ann", at=AT)
+        )
 
         assert store.open_pending(question("k1", title="Now which?")) == answered
 
-    def test_a_withdrawn_question_is_open_again_when_asked_again(self, store: Store) -> None:
+    def test_a_withdrawn_question_is_open_again_when_asked_again(
+        self, store: Store
+    ) -> None:
         item = store.open_pending(question("k1"))
         store.withdraw_pending(item.id, reason="cancelled")
 
         again = store.open_pending(question("k1"), "2026-11-15T11:00:00.000Z")
 
-        assert (again.id, again.state, again.opened_at) == (item.id, PendingState.OPEN, "2026-11-15T11:00:00.000Z")
+        assert (again.id, again.state, again.opened_at) == (
+            item.id,
+            PendingState.OPEN,
+            "2026-11-15T11:00:00.000Z",
+        )
 
     @pytest.mark.parametrize(
         "changes",
@@ -389,7 +573,9 @@ class PendingSuite:
             {"context": {"x": object()}},
         ],
     )
-    def test_a_question_that_cannot_be_recorded_is_refused(self, store: Store, changes: dict[str, Any]) -> None:
+    def test_a_question_that_cannot_be_recorded_is_refused(
+        self, store: Store, changes: dict[str, Any]
+    ) -> None:
         before = store.last_seq()
 
         with pytest.raises(Unrecordable):
@@ -399,7 +585,9 @@ class PendingSuite:
 
         assert (store.pending(), store.last_seq()) == ([], before)
 
-    def test_an_answer_is_taken_once_and_noted_without_its_text(self, store: Store, place: Place) -> None:
+    def test_an_answer_is_taken_once_and_noted_without_its_text(
+        self, store: Store, place: Place
+    ) -> None:
         item = store.open_pending(question("k1"))
 
         answered = store.answer_pending(item.id, Answer(text="this one", by="ann"))
@@ -407,7 +595,9 @@ class PendingSuite:
         expected = Answer(text="this one", by="ann", at=iso_ms(place.clock.now()))
         assert (answered.state, answered.answer) == (PendingState.ANSWERED, expected)
         assert store.pending_item(item.id) == answered
-        assert noted(store, "pending.answered") == [{"id": item.id, "status": "success", "by": "ann"}]
+        assert noted(store, "pending.answered") == [
+            {"id": item.id, "status": "success", "by": "ann"}
+        ]
         with pytest.raises(AlreadyAnswered, match="by ann"):
             store.answer_pending(item.id, Answer(text="that one", by="bob"))
         assert store.pending_item(item.id) == answered
@@ -440,9 +630,13 @@ class PendingSuite:
         assert store.pending() == [item]
 
     @pytest.mark.parametrize(
-        "answer", [Answer(text=LONE_SURROGATE), Answer(text="yes", at="now")], ids=["not Unicode", "no time"]
+        "answer",
+        [Answer(text=LONE_SURROGATE), Answer(text="yes", at="now")],
+        ids=["not Unicode", "no time"],
     )
-    def test_an_answer_that_cannot_be_recorded_leaves_the_question_open(self, store: Store, answer: Answer) -> None:
+    def test_an_answer_that_cannot_be_recorded_leaves_the_question_open(
+        self, store: Store, answer: Answer
+    ) -> None:
         item = store.open_pending(question("k1"))
 
         with pytest.raises(Unrecordable):
@@ -461,9 +655,14 @@ class PendingSuite:
             store.answer_pending(item.id, Answer(text="late"))
 
         store.open_pending(question("k1", expires_at=iso_ms(place.clock.now())))
-        assert store.answer_pending(item.id, Answer(text="at the last moment")).state is PendingState.ANSWERED
+        assert (
+            store.answer_pending(item.id, Answer(text="at the last moment")).state
+            is PendingState.ANSWERED
+        )
 
-    @pytest.mark.parametrize("unknown", ["q-9", "q-0", "q-", "9", "", "q-1 ", "q-99999999999999999999"])
+    @pytest.mark.parametrize(
+        "unknown", ["q-9", "q-0", "q-", "9", "", "q-1 ", "q-99999999999999999999"]
+    )
     def test_an_unknown_item_is_not_found(self, store: Store, unknown: str) -> None:
         uses: list[Callable[[], object]] = [
             lambda: store.pending_item(unknown),
@@ -475,15 +674,25 @@ class PendingSuite:
             with pytest.raises(UnknownItem):
                 use()
 
-    def test_a_question_is_withdrawn_by_id_or_by_key_with_its_reason(self, store: Store) -> None:
-        by_id, by_key = store.open_pending(question("k1")), store.open_pending(question("k2"))
+    def test_a_question_is_withdrawn_by_id_or_by_key_with_its_reason(
+        self, store: Store
+    ) -> None:
+        by_id, by_key = (
+            store.open_pending(question("k1")),
+            store.open_pending(question("k2")),
+        )
 
         first = store.withdraw_pending(by_id.id, reason="flow cancelled")
-        second = store.withdraw_pending(QuestionKey.of(by_key.question), reason="codex answered")
+        second = store.withdraw_pending(
+            QuestionKey.of(by_key.question), reason="codex answered"
+        )
 
         assert first.state is second.state is PendingState.WITHDRAWN
         assert store.pending() == []
-        assert [data["reason"] for data in noted(store, "pending.withdrawn")] == ["flow cancelled", "codex answered"]
+        assert [data["reason"] for data in noted(store, "pending.withdrawn")] == [
+            "flow cancelled",
+            "codex answered",
+        ]
         with pytest.raises(UserError, match="was withdrawn"):
             store.answer_pending(by_id.id, Answer(text="x"))
 
@@ -495,9 +704,15 @@ class PendingSuite:
         assert store.withdraw_pending(item.id, reason="too late") == answered
         assert store.last_seq() == before
 
-    def test_pending_is_listed_newest_first_filtered_and_paged(self, store: Store) -> None:
+    def test_pending_is_listed_newest_first_filtered_and_paged(
+        self, store: Store
+    ) -> None:
         store.open_pending(question("k1", project="/p"))
-        store.open_pending(question("k2", part=Part.COUNCIL, kind=PendingKind.HALTED_RUNTIME, project="/p"))
+        store.open_pending(
+            question(
+                "k2", part=Part.COUNCIL, kind=PendingKind.HALTED_RUNTIME, project="/p"
+            )
+        )
         store.open_pending(question("k3", run_id="r1"))
         store.answer_pending("q-3", Answer(text="x"))
         store.open_pending(question("k4"))
@@ -512,7 +727,9 @@ class PendingSuite:
         assert listed(everything, limit=2, before="q-4") == ["q-3", "q-2"]
         assert listed(PendingFilter(kinds=(PendingKind.HALTED_RUNTIME,))) == ["q-2"]
         assert listed(PendingFilter(parts=(Part.FLOWS,), project="/p")) == ["q-1"]
-        assert listed(PendingFilter(states=(PendingState.ANSWERED,), run_id="r1")) == ["q-3"]
+        assert listed(PendingFilter(states=(PendingState.ANSWERED,), run_id="r1")) == [
+            "q-3"
+        ]
 
     def test_a_person_may_leave_out_what_is_clear(self, store: Store) -> None:
         for n in range(1, 13):
@@ -520,7 +737,9 @@ class PendingSuite:
 
         assert store.find_pending("q-12").id == "q-12"
         assert store.find_pending("12").id == store.find_pending(" Q-12 ").id == "q-12"
-        assert store.find_pending("2").id == "q-2"  # its own number, though 12 ends in 2 too
+        assert (
+            store.find_pending("2").id == "q-2"
+        )  # its own number, though 12 ends in 2 too
         assert store.find_pending("02").id == "q-2"
         for unknown in ("13", "q-13", "", "twelve", "1;2"):
             with pytest.raises(UnknownItem):
@@ -534,7 +753,9 @@ class PendingSuite:
             store.find_pending("0")
         assert store.find_pending("20").id == "q-20"
 
-    def test_exactly_one_of_several_threads_gets_its_answer_in(self, place: Place) -> None:
+    def test_exactly_one_of_several_threads_gets_its_answer_in(
+        self, place: Place
+    ) -> None:
         item = place.open().open_pending(question("k1"))
 
         def try_answering(who: int) -> bool:
@@ -545,7 +766,11 @@ class PendingSuite:
             return True
 
         with ThreadPoolExecutor(8) as threads:
-            taken = [who for who, won in enumerate(threads.map(try_answering, range(8))) if won]
+            taken = [
+                who
+                for who, won in enumerate(threads.map(try_answering, range(8)))
+                if won
+            ]
 
         kept = place.open().pending_item(item.id).answer
         assert kept is not None and [kept.by] == [str(who) for who in taken]
@@ -596,46 +821,80 @@ BEFORE = "2026-06-01T00:00:00.000Z"
 
 
 def ended_run(run_id: str, **changes: Any) -> Run:
-    return run(run_id, **{"state": RunState.COMPLETED, "started_at": OLD, "updated_at": OLD, **changes})
+    return run(
+        run_id,
+        **{
+            "state": RunState.COMPLETED,
+            "started_at": OLD,
+            "updated_at": OLD,
+            **changes,
+        },
+    )
 
 
 def of_run(run_id: str, **changes: Any) -> Event:
     return event(
-        f"of {run_id}", **{"kind": "council.event", "part": Part.COUNCIL, "run_id": run_id, "at": OLD, **changes}
+        f"of {run_id}",
+        **{
+            "kind": "council.event",
+            "part": Part.COUNCIL,
+            "run_id": run_id,
+            "at": OLD,
+            **changes,
+        },
     )
 
 
 class PruneSuite:
     """What is deleted, and what never is. The clock stands in November, what is old is of January."""
 
-    def test_what_ended_long_ago_goes_and_what_is_recent_stays(self, store: Store) -> None:
+    def test_what_ended_long_ago_goes_and_what_is_recent_stays(
+        self, store: Store
+    ) -> None:
         store.append(
-            [event("old", kind="doctor.checked", part=Part.RECORD, at=OLD), event("new", kind="doctor.checked")]
+            [
+                event("old", kind="doctor.checked", part=Part.RECORD, at=OLD),
+                event("new", kind="doctor.checked"),
+            ]
         )
         store.save_run(ended_run("old"), events=[of_run("old")])
-        store.save_run(ended_run("new", started_at=AT, updated_at=AT), events=[of_run("new", at=AT)])
+        store.save_run(
+            ended_run("new", started_at=AT, updated_at=AT),
+            events=[of_run("new", at=AT)],
+        )
         newest = store.last_seq()
 
         would = store.prune(BEFORE, dry_run=True)
-        assert (would, store.last_seq()) == ({"runs": 1, "pending": 0, "events": 2}, newest)
+        assert (would, store.last_seq()) == (
+            {"runs": 1, "pending": 0, "events": 2},
+            newest,
+        )
         assert store.prune(BEFORE) == would
 
         assert [one.id for one in store.runs()] == ["new"]
-        assert [one.event.id for one in store.events() if not one.event.kind.startswith("record.")] == ["new", "of new"]
+        assert [
+            one.event.id
+            for one in store.events()
+            if not one.event.kind.startswith("record.")
+        ] == ["new", "of new"]
         assert noted(store, "record.pruned") == [{"before": BEFORE, **would}]
         assert [one.kind for one in (store.events()[0].event,)] == ["record.created"]
         assert store.prune(BEFORE) == {"runs": 0, "pending": 0, "events": 0}
         assert len(noted(store, "record.pruned")) == 1
 
     @pytest.mark.parametrize("state", [RunState.RUNNING, RunState.WAITING])
-    def test_a_run_that_has_not_ended_stays_with_its_events(self, store: Store, state: RunState) -> None:
+    def test_a_run_that_has_not_ended_stays_with_its_events(
+        self, store: Store, state: RunState
+    ) -> None:
         store.save_run(ended_run("old", state=state), events=[of_run("old")])
         store.save_run(ended_run("latest", started_at=AT, updated_at=AT))
 
         assert not any(store.prune(AT).values())
 
     @pytest.mark.parametrize("prefix", ["", "council-"])
-    def test_an_open_item_stays_with_its_run_and_their_events(self, store: Store, prefix: str) -> None:
+    def test_an_open_item_stays_with_its_run_and_their_events(
+        self, store: Store, prefix: str
+    ) -> None:
         store.save_run(ended_run("old"), events=[of_run("old")])
         store.save_run(ended_run("latest", started_at=AT, updated_at=AT))
         store.open_pending(question("k1", run_id=f"{prefix}old"), OLD)
@@ -647,11 +906,14 @@ class PruneSuite:
         assert len(noted(store, "pending.opened")) == 3
 
     @pytest.mark.parametrize("prefix", ["", "council-"])
-    def test_an_answer_nobody_may_have_read_keeps_item_and_run(self, store: Store, prefix: str) -> None:
+    def test_an_answer_nobody_may_have_read_keeps_item_and_run(
+        self, store: Store, prefix: str
+    ) -> None:
         store.save_run(ended_run("old"), events=[of_run("old")])
         store.save_run(ended_run("latest", started_at=AT, updated_at=AT))
         items = [
-            store.open_pending(question(key, run_id=of), OLD) for key, of in (("k1", f"{prefix}old"), ("k2", None))
+            store.open_pending(question(key, run_id=of), OLD)
+            for key, of in (("k1", f"{prefix}old"), ("k2", None))
         ]
         for item in items:
             store.answer_pending(item.id, Answer(text="yes"))  # just now, by the clock
@@ -660,22 +922,35 @@ class PruneSuite:
         store.prune(BEFORE)
 
         assert store.run("old") is not None
-        assert [store.pending_item(item.id).state for item in items] == [PendingState.ANSWERED] * 2
+        assert [store.pending_item(item.id).state for item in items] == [
+            PendingState.ANSWERED
+        ] * 2
 
-    def test_closed_items_go_and_their_numbers_are_not_given_out_again(self, store: Store) -> None:
+    def test_closed_items_go_and_their_numbers_are_not_given_out_again(
+        self, store: Store
+    ) -> None:
         for key in ("k1", "k2"):
-            store.withdraw_pending(store.open_pending(question(key), OLD).id, reason="gone")
+            store.withdraw_pending(
+                store.open_pending(question(key), OLD).id, reason="gone"
+            )
 
         store.prune(BEFORE)
 
         assert [item.id for item in store.pending(PendingFilter(states=()))] == ["q-2"]
         assert store.open_pending(question("k3")).id == "q-3"
 
-    def test_the_latest_run_of_a_project_and_the_last_event_of_a_clone_stay(self, store: Store) -> None:
+    def test_the_latest_run_of_a_project_and_the_last_event_of_a_clone_stay(
+        self, store: Store
+    ) -> None:
         for project in ("/a", "/b"):
             store.save_run(ended_run(f"1{project}", project=project))
             store.save_run(ended_run(f"2{project}", project=project, started_at=BEFORE))
-            store.append([event(f"{name}{project}", project=project, at=OLD) for name in ("first", "last")])
+            store.append(
+                [
+                    event(f"{name}{project}", project=project, at=OLD)
+                    for name in ("first", "last")
+                ]
+            )
 
         store.prune(AT)
 
@@ -683,7 +958,12 @@ class PruneSuite:
         assert ids(store.events(SENT)) == ["last/a", "last/b"]
 
     def test_numbers_go_on_and_followers_see_what_comes(self, store: Store) -> None:
-        store.append([event(f"e{n}", kind="doctor.checked", part=Part.RECORD, at=OLD) for n in range(5)])
+        store.append(
+            [
+                event(f"e{n}", kind="doctor.checked", part=Part.RECORD, at=OLD)
+                for n in range(5)
+            ]
+        )
         newest = store.last_seq()
 
         store.prune(BEFORE)
@@ -694,7 +974,9 @@ class PruneSuite:
         assert ids(store.events(after=newest))[-1:] == ["added"]
 
 
-class StoreSuite(EventSuite, EventSearchSuite, RunSuite, PendingSuite, LifeSuite, PruneSuite):
+class StoreSuite(
+    EventSuite, EventSearchSuite, RunSuite, PendingSuite, LifeSuite, PruneSuite
+):
     """Everything a store owes."""
 
 

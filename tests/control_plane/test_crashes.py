@@ -12,7 +12,16 @@ import pytest
 from bridgehead.contract.record_words import PendingState
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.inspection import check
-from control_plane.store_suite import BEFORE, OLD, SENT, ended_run, event, ids, of_run, question
+from control_plane.store_suite import (
+    BEFORE,
+    OLD,
+    SENT,
+    ended_run,
+    event,
+    ids,
+    of_run,
+    question,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +30,9 @@ EVENTS_EACH = 250
 ANSWERERS = 8
 
 
-def acknowledged(writer: subprocess.Popen[str], kill_after: int | None) -> list[tuple[str, int]]:
+def acknowledged(
+    writer: subprocess.Popen[str], kill_after: int | None
+) -> list[tuple[str, int]]:
     """Every id and seq the writer printed before it ended, or was killed after so many of them."""
     seen: list[tuple[str, int]] = []
     with writer:
@@ -41,9 +52,15 @@ def test_acknowledged_events_survive_kills_in_order_and_exactly_once(
     lasting_place: Any, start_program: Any, seed: int
 ) -> None:
     chance = random.Random(seed)
-    kills = [chance.randrange(1, EVENTS_EACH) if writer % 2 else None for writer in range(WRITERS)]
+    kills = [
+        chance.randrange(1, EVENTS_EACH) if writer % 2 else None
+        for writer in range(WRITERS)
+    ]
     lasting_place.open()
-    writers = [start_program("appender.py", lasting_place.address, writer, EVENTS_EACH) for writer in range(WRITERS)]
+    writers = [
+        start_program("appender.py", lasting_place.address, writer, EVENTS_EACH)
+        for writer in range(WRITERS)
+    ]
     with ThreadPoolExecutor(WRITERS) as readers:
         seen = list(readers.map(acknowledged, writers, kills))
 
@@ -70,7 +87,9 @@ def test_a_prune_that_is_killed_leaves_a_whole_record_and_the_next_one_ends_it(
     store.append([event(f"e{n}", kind="doctor.checked", at=OLD) for n in range(300)])
     for n in range(60):
         store.save_run(ended_run(f"r{n}"), events=[of_run(f"r{n}")])
-        store.withdraw_pending(store.open_pending(question(f"k{n}"), OLD).id, reason="over")
+        store.withdraw_pending(
+            store.open_pending(question(f"k{n}"), OLD).id, reason="over"
+        )
     store.save_run(ended_run("latest", started_at=BEFORE))
     waiting = store.open_pending(question("waits"))
 
@@ -94,7 +113,10 @@ def test_exactly_one_of_several_processes_gets_its_answer_in(
 ) -> None:
     store = lasting_place.open()
     item = store.open_pending(question("k1"))
-    answerers = [start_program("answerer.py", lasting_place.address, item.id, who) for who in range(ANSWERERS)]
+    answerers = [
+        start_program("answerer.py", lasting_place.address, item.id, who)
+        for who in range(ANSWERERS)
+    ]
     for answerer in answerers:
         assert answerer.stdout is not None and answerer.stdout.readline() == "ready\n"
     for who, answerer in enumerate(answerers):
@@ -110,4 +132,8 @@ def test_exactly_one_of_several_processes_gets_its_answer_in(
     assert len(store.events(EventFilter(kinds=("pending.answered",)))) == 1
     winners = [str(who) for who, said in enumerate(told) if said == "taken\n"]
     assert winners in ([kept.answer.by], [] if kill else [kept.answer.by])
-    assert told.count("late\n") >= ANSWERERS // 2 - 1 if kill else told.count("late\n") == ANSWERERS - 1
+    assert (
+        told.count("late\n") >= ANSWERERS // 2 - 1
+        if kill
+        else told.count("late\n") == ANSWERERS - 1
+    )

@@ -16,7 +16,11 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import RunState
 from bridgehead.control_plane.stores import inspection
-from bridgehead.control_plane.stores.failures import NotARecord, RecordDamaged, RecordFailed
+from bridgehead.control_plane.stores.failures import (
+    NotARecord,
+    RecordDamaged,
+    RecordFailed,
+)
 from bridgehead.control_plane.stores.inspection import back_up, check, export, inspect
 from bridgehead.control_plane.stores.sqlite import SqliteStore, mark_of
 from bridgehead.doctor.checkup import check_record
@@ -39,30 +43,47 @@ class Base(NamedTuple):
 
     def pages(self, kind: int) -> list[int]:
         """The numbers of the pages of this kind (0: overflow), the first one left out."""
-        kinds = {number: self.file[(number - 1) * PAGE] for number in range(2, len(self.file) // PAGE + 1)}
+        kinds = {
+            number: self.file[(number - 1) * PAGE]
+            for number in range(2, len(self.file) // PAGE + 1)
+        }
         known = (INTERIOR_INDEX, INTERIOR_TABLE, LEAF_INDEX, LEAF_TABLE)
-        return [number for number, found in kinds.items() if found == kind or (not kind and found not in known)]
+        return [
+            number
+            for number, found in kinds.items()
+            if found == kind or (not kind and found not in known)
+        ]
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Base:
     path = tmp_path_factory.mktemp("base") / "record.db"
     numbers = itertools.count(1)
-    with SqliteStore(path, clock=ManualClock(), new_id=lambda: f"id-{next(numbers)}") as store:
+    with SqliteStore(
+        path, clock=ManualClock(), new_id=lambda: f"id-{next(numbers)}"
+    ) as store:
         for n in range(EVENTS):
             size = 9_000 if n % 40 == 7 else 150
-            store.append([event(f"e{n}", data={"n": n, "text": "abcdefghij" * (size // 10)})])
+            store.append(
+                [event(f"e{n}", data={"n": n, "text": "abcdefghij" * (size // 10)})]
+            )
         for n in range(40):
             store.save_run(run(f"run-{n}", state=RunState.WAITING))
             item = store.open_pending(question(f"key-{n}"))
             if n % 2:
                 store.answer_pending(item.id, Answer(text="yes", by="ann"))
     file = path.read_bytes()
-    with SqliteStore(path, clock=ManualClock(), new_id=lambda: f"id-{next(numbers)}") as store:
+    with SqliteStore(
+        path, clock=ManualClock(), new_id=lambda: f"id-{next(numbers)}"
+    ) as store:
         for n in range(6):
             store.append([event(f"late-{n}")])
-        found = Base(file, path.read_bytes(), path.with_name("record.db-wal").read_bytes())
-    assert all(found.pages(kind) for kind in (0, INTERIOR_TABLE, LEAF_TABLE, LEAF_INDEX))
+        found = Base(
+            file, path.read_bytes(), path.with_name("record.db-wal").read_bytes()
+        )
+    assert all(
+        found.pages(kind) for kind in (0, INTERIOR_TABLE, LEAF_TABLE, LEAF_INDEX)
+    )
     return found
 
 
@@ -105,7 +126,10 @@ def text(which: int, letters: bytes, bits: int = 1) -> Damage:
 
 
 def zeroed(kind: int, which: int) -> Damage:
-    return lambda base: (changed(base.file, (base.pages(kind)[which] - 1) * PAGE, bytes(PAGE)), b"")
+    return lambda base: (
+        changed(base.file, (base.pages(kind)[which] - 1) * PAGE, bytes(PAGE)),
+        b"",
+    )
 
 
 def swapped(kind: int, one: int, other: int) -> Damage:
@@ -185,7 +209,11 @@ def write(folder: Path, file: bytes, log: bytes) -> Path:
 
 def digests(path: Path) -> list[str]:
     beside = [path, path.with_name("record.db-wal")]
-    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in beside if file.exists()]
+    return [
+        hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in beside
+        if file.exists()
+    ]
 
 
 def test_there_are_sixty_of_them() -> None:
@@ -193,10 +221,15 @@ def test_there_are_sixty_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_found_and_nothing_is_written_after_it(tmp_path: Path, base: Base, name: str) -> None:
+def test_damage_is_found_and_nothing_is_written_after_it(
+    tmp_path: Path, base: Base, name: str
+) -> None:
     path = write(tmp_path, *DAMAGES[name](base))
     before = digests(path)
-    assembly = Assembly(tmp_path, {"BRIDGEHEAD_STORE_URL": str(path), "BRIDGEHEAD_HOME": str(tmp_path / "home")})
+    assembly = Assembly(
+        tmp_path,
+        {"BRIDGEHEAD_STORE_URL": str(path), "BRIDGEHEAD_HOME": str(tmp_path / "home")},
+    )
     assert assembly.record_url == str(path)
 
     (diagnosis,) = check_record(assembly, Checkup.of([]))
@@ -204,7 +237,10 @@ def test_damage_is_found_and_nothing_is_written_after_it(tmp_path: Path, base: B
     assert "record" in diagnosis.message and diagnosis.fix
     assert digests(path) == before
 
-    with pytest.raises((RecordDamaged, NotARecord)) as refused, SqliteStore(path) as store:
+    with (
+        pytest.raises((RecordDamaged, NotARecord)) as refused,
+        SqliteStore(path) as store,
+    ):
         store.append([event("new")])
     assert refused.value.hint and str(path) in str(refused.value)
     assert digests(path) == before
@@ -215,51 +251,86 @@ def test_damage_is_found_and_nothing_is_written_after_it(tmp_path: Path, base: B
     assert digests(path) == before
 
 
-@pytest.mark.parametrize("name", [name for name in DAMAGES if not name.startswith("cut")])
-def test_what_is_readable_of_a_damaged_record_is_exported(tmp_path: Path, base: Base, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name in DAMAGES if not name.startswith("cut")]
+)
+def test_what_is_readable_of_a_damaged_record_is_exported(
+    tmp_path: Path, base: Base, name: str
+) -> None:
     path = write(tmp_path, *DAMAGES[name](base))
     before = digests(path)
 
     found = list(export(path))
 
-    whole = {row.document["id"] for row in found if row.table == "events" and row.document and not row.damage}
+    whole = {
+        row.document["id"]
+        for row in found
+        if row.table == "events" and row.document and not row.damage
+    }
     assert len(whole & {f"e{n}" for n in range(EVENTS)}) >= EVENTS - 40
     for row in found:
-        if row.table == "events" and row.document and not row.damage and row.document["id"].startswith("e"):
+        if (
+            row.table == "events"
+            and row.document
+            and not row.damage
+            and row.document["id"].startswith("e")
+        ):
             assert row.document["data"]["n"] == int(row.document["id"][1:])
     assert digests(path) == before
 
 
 @pytest.mark.parametrize("length", [0, 1, 99, 100, 512, PAGE, 3 * PAGE])
-def test_a_record_that_is_cut_off_is_exported_as_far_as_it_goes(tmp_path: Path, base: Base, length: int) -> None:
+def test_a_record_that_is_cut_off_is_exported_as_far_as_it_goes(
+    tmp_path: Path, base: Base, length: int
+) -> None:
     path = write(tmp_path, base.file[:length], b"")
     try:
         rows = list(export(path))
     except StoreError as error:
         assert error.hint
     else:
-        assert all(row.document is None or row.table in inspection.TABLES for row in rows)
+        assert all(
+            row.document is None or row.table in inspection.TABLES for row in rows
+        )
 
 
-def test_a_whole_record_is_whole_and_copied_and_exported(tmp_path: Path, base: Base) -> None:
+def test_a_whole_record_is_whole_and_copied_and_exported(
+    tmp_path: Path, base: Base
+) -> None:
     path = write(tmp_path, base.file, b"")
 
     found = check(path)
 
     assert found.damage == () and found.note is None
-    assert found.counts["events"] >= EVENTS and found.counts["runs"] == 40 == found.counts["pending"]
-    assert len([row for row in export(path) if row.damage is None]) == sum(found.counts.values())
+    assert (
+        found.counts["events"] >= EVENTS
+        and found.counts["runs"] == 40 == found.counts["pending"]
+    )
+    assert len([row for row in export(path) if row.damage is None]) == sum(
+        found.counts.values()
+    )
     copied = back_up(path, tmp_path / "copy.db")
     assert (copied.where, copied.counts) == (str(tmp_path / "copy.db"), found.counts)
     assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
     with pytest.raises(UserError, match="already exists"):
         back_up(path, tmp_path / "copy.db")
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy.db", "record.db"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+        "copy.db",
+        "record.db",
+    ]
 
 
-def test_a_whole_log_is_no_damage_and_neither_is_the_torn_end_of_one(tmp_path: Path, base: Base) -> None:
+def test_a_whole_log_is_no_damage_and_neither_is_the_torn_end_of_one(
+    tmp_path: Path, base: Base
+) -> None:
     for number, log in enumerate(
-        (base.log, base.log[:-100], base.log[:-PAGE], flipped(base.log, -50, 1), base.log[:40])
+        (
+            base.log,
+            base.log[:-100],
+            base.log[:-PAGE],
+            flipped(base.log, -50, 1),
+            base.log[:40],
+        )
     ):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -269,7 +340,9 @@ def test_a_whole_log_is_no_damage_and_neither_is_the_torn_end_of_one(tmp_path: P
             assert ids(store.append([event("new")])) == ["new"]
 
 
-def test_a_damaged_log_that_a_command_meets_first_is_kept_and_refused(tmp_path: Path, base: Base) -> None:
+def test_a_damaged_log_that_a_command_meets_first_is_kept_and_refused(
+    tmp_path: Path, base: Base
+) -> None:
     path = write(tmp_path, *DAMAGES["log frame data"](base))
     damaged = path.with_name("record.db-wal").read_bytes()
 
@@ -283,7 +356,9 @@ def test_a_damaged_log_that_a_command_meets_first_is_kept_and_refused(tmp_path: 
             write(tmp_path, *DAMAGES["log frame data"](base))
 
 
-def test_damage_that_a_statement_meets_keeps_everybody_from_writing(tmp_path: Path, base: Base) -> None:
+def test_damage_that_a_statement_meets_keeps_everybody_from_writing(
+    tmp_path: Path, base: Base
+) -> None:
     path = write(tmp_path, *DAMAGES["leaf zeroed"](base))
     with SqliteStore(path, read_only=True) as reader, pytest.raises(RecordDamaged):
         reader.events(limit=EVENTS)
@@ -293,7 +368,9 @@ def test_damage_that_a_statement_meets_keeps_everybody_from_writing(tmp_path: Pa
     assert path.read_bytes() == DAMAGES["leaf zeroed"](base)[0]
 
 
-def test_a_restored_record_takes_events_after_a_check(tmp_path: Path, base: Base) -> None:
+def test_a_restored_record_takes_events_after_a_check(
+    tmp_path: Path, base: Base
+) -> None:
     path = write(tmp_path, base.file, b"")
     back_up(path, tmp_path / "copy.db")
     path.write_bytes(zeroed(LEAF_TABLE, 7)(base)[0])
@@ -337,10 +414,18 @@ def test_a_large_record_is_looked_at_in_part_by_doctor(
 
 
 @pytest.mark.parametrize(
-    "work", [check, lambda path: list(export(path)), lambda path: back_up(path, path.with_name("c"))]
+    "work",
+    [
+        check,
+        lambda path: list(export(path)),
+        lambda path: back_up(path, path.with_name("c")),
+    ],
 )
 def test_a_disk_that_fails_is_no_damage(
-    tmp_path: Path, base: Base, monkeypatch: pytest.MonkeyPatch, work: Callable[[Path], object]
+    tmp_path: Path,
+    base: Base,
+    monkeypatch: pytest.MonkeyPatch,
+    work: Callable[[Path], object],
 ) -> None:
     path = write(tmp_path, base.file, b"")
 
@@ -361,14 +446,22 @@ def test_a_missing_record_is_no_damage_and_nothing_is_made(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_record_in_postgres_is_read_through_and_copied_by_its_own_tools(postgres_place: Any) -> None:
+def test_a_record_in_postgres_is_read_through_and_copied_by_its_own_tools(
+    postgres_place: Any,
+) -> None:
     store = postgres_place.open()
     store.append([event("e1")])
     store.save_run(run("r1"))
     store.open_pending(question("k1"))
 
-    assert inspect(postgres_place.address).counts == {"events": 3, "runs": 1, "pending": 1}
-    exported = [row.document["id"] for row in export(postgres_place.address) if row.document]
+    assert inspect(postgres_place.address).counts == {
+        "events": 3,
+        "runs": 1,
+        "pending": 1,
+    }
+    exported = [
+        row.document["id"] for row in export(postgres_place.address) if row.document
+    ]
     assert exported[1:] == ["e1", exported[2], "r1", "q-1"]
     with pytest.raises(UserError, match="only a record in a file"):
         back_up(postgres_place.address, Path("copy.db"))

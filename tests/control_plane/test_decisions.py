@@ -9,8 +9,19 @@ import pytest
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import Part, PendingKind, PendingState, RunState
 from bridgehead.control_plane import questions
-from bridgehead.control_plane.questions import AmbiguousReference, Change, ItemReference, UnknownItem
-from bridgehead.control_plane.records import ANY_EVENT, EventFilter, PendingFilter, RunFilter, supersedes
+from bridgehead.control_plane.questions import (
+    AmbiguousReference,
+    Change,
+    ItemReference,
+    UnknownItem,
+)
+from bridgehead.control_plane.records import (
+    ANY_EVENT,
+    EventFilter,
+    PendingFilter,
+    RunFilter,
+    supersedes,
+)
 from bridgehead.errors import AlreadyAnswered, UserError
 from control_plane.store_suite import AT, event, question, run
 
@@ -35,14 +46,30 @@ NOW = datetime(2026, 11, 15, 10, 15, 2, 123000, tzinfo=UTC)
 def test_the_later_update_of_a_run_stands_and_an_end_wins_a_tie(
     kept: RunState, saved: RunState, saved_after_ms: int, wins: bool
 ) -> None:
-    saved_at = (NOW + timedelta(milliseconds=saved_after_ms)).isoformat(timespec="milliseconds")
+    saved_at = (NOW + timedelta(milliseconds=saved_after_ms)).isoformat(
+        timespec="milliseconds"
+    )
 
-    assert supersedes(run("r1", state=saved, updated_at=saved_at), run("r1", state=kept, updated_at=AT)) is wins
+    assert (
+        supersedes(
+            run("r1", state=saved, updated_at=saved_at),
+            run("r1", state=kept, updated_at=AT),
+        )
+        is wins
+    )
 
 
 def item(state: PendingState = PendingState.OPEN, **changes: object) -> PendingItem:
-    answer = Answer(text="x", by="ann", at=AT) if state is PendingState.ANSWERED else None
-    return PendingItem(id="q-1", question=question("k1", **changes), state=state, opened_at=AT, answer=answer)
+    answer = (
+        Answer(text="x", by="ann", at=AT) if state is PendingState.ANSWERED else None
+    )
+    return PendingItem(
+        id="q-1",
+        question=question("k1", **changes),
+        state=state,
+        opened_at=AT,
+        answer=answer,
+    )
 
 
 @pytest.mark.parametrize("seconds", [-1, 0, 1])
@@ -87,12 +114,20 @@ def test_a_question_takes_one_answer_while_it_is_open_and_not_past_its_time() ->
     with pytest.raises(UserError, match="was withdrawn"):
         questions.answer(item(PendingState.WITHDRAWN), given, AT)
     with pytest.raises(UserError, match="expired at"):
-        questions.answer(item(expires_at=(NOW - timedelta(seconds=1)).isoformat()), given, AT)
+        questions.answer(
+            item(expires_at=(NOW - timedelta(seconds=1)).isoformat()), given, AT
+        )
     with pytest.raises(UserError, match="must be one of: yes, no"):
         questions.answer(item(choices=("yes", "no")), Answer(text="perhaps"), AT)
     change = questions.answer(item(choices=("yes", "no")), given, AT)
-    assert (change.item.state, change.item.answer) == (PendingState.ANSWERED, Answer(text="yes", by="bob", at=AT))
-    assert (change.event_kind, change.facts) == ("pending.answered", {"status": "success", "by": "bob"})
+    assert (change.item.state, change.item.answer) == (
+        PendingState.ANSWERED,
+        Answer(text="yes", by="bob", at=AT),
+    )
+    assert (change.event_kind, change.facts) == (
+        "pending.answered",
+        {"status": "success", "by": "bob"},
+    )
 
 
 def test_times_of_other_zones_are_compared_as_times() -> None:
@@ -116,11 +151,19 @@ def test_asking_again_changes_what_is_open_and_opens_what_was_withdrawn() -> Non
 def test_only_an_open_question_is_withdrawn() -> None:
     withdrawn = questions.withdraw(item(), "nobody waits")
     assert withdrawn.item.state is PendingState.WITHDRAWN
-    assert (withdrawn.event_kind, withdrawn.facts) == ("pending.withdrawn", {"reason": "nobody waits"})
-    assert questions.withdraw(item(PendingState.ANSWERED), "x").item.state is PendingState.ANSWERED
+    assert (withdrawn.event_kind, withdrawn.facts) == (
+        "pending.withdrawn",
+        {"reason": "nobody waits"},
+    )
+    assert (
+        questions.withdraw(item(PendingState.ANSWERED), "x").item.state
+        is PendingState.ANSWERED
+    )
 
 
-@pytest.mark.parametrize("text", ["q-0", "q-", "q-01", "1", "Q-1", "q-1 ", "q-" + "9" * 19])
+@pytest.mark.parametrize(
+    "text", ["q-0", "q-", "q-01", "1", "Q-1", "q-1 ", "q-" + "9" * 19]
+)
 def test_an_id_is_written_in_one_way(text: str) -> None:
     assert questions.item_number(questions.item_id(7)) == 7
     with pytest.raises(UnknownItem):
@@ -129,15 +172,25 @@ def test_an_id_is_written_in_one_way(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "number", "abbreviated"),
-    [("q-12", 12, False), ("Q-12", 12, False), ("-12", 12, False), ("12", 12, True), (" 012 ", 12, True)],
+    [
+        ("q-12", 12, False),
+        ("Q-12", 12, False),
+        ("-12", 12, False),
+        ("12", 12, True),
+        (" 012 ", 12, True),
+    ],
 )
-def test_a_reference_is_a_number_or_the_end_of_one(text: str, number: int, abbreviated: bool) -> None:
+def test_a_reference_is_a_number_or_the_end_of_one(
+    text: str, number: int, abbreviated: bool
+) -> None:
     reference = ItemReference.parse(text)
 
     assert (reference.number, reference.abbreviated) == (number, abbreviated)
 
 
-@pytest.mark.parametrize("text", ["", "q", "q-", "q-x", "--1", "1.5", "q-1q-1", "9" * 19, "１２"])
+@pytest.mark.parametrize(
+    "text", ["", "q", "q-", "q-x", "--1", "1.5", "q-1q-1", "9" * 19, "１２"]
+)
 def test_what_is_no_reference_is_unknown(text: str) -> None:
     with pytest.raises(UnknownItem):
         ItemReference.parse(text)
@@ -154,14 +207,16 @@ def test_filters_admit_what_they_name_and_everything_when_they_name_nothing() ->
     sent = event("e1", project="/p", run_id="r1")
 
     assert ANY_EVENT.admits(sent)
-    assert EventFilter(kinds=("rig.sent", "x"), parts=(Part.RIGS,), project="/p", run_id="r1").admits(sent)
+    assert EventFilter(
+        kinds=("rig.sent", "x"), parts=(Part.RIGS,), project="/p", run_id="r1"
+    ).admits(sent)
     assert not EventFilter(project="").admits(sent)
     assert not EventFilter(run_id="r1").admits(event("e2"))
     assert RunFilter(states=(RunState.RUNNING,)).admits(run("r1"))
     assert not PendingFilter().admits(item(PendingState.ANSWERED))
-    assert PendingFilter(states=(), kinds=(PendingKind.FLOW_REQUEST,), parts=(Part.FLOWS,)).admits(
-        item(PendingState.ANSWERED)
-    )
+    assert PendingFilter(
+        states=(), kinds=(PendingKind.FLOW_REQUEST,), parts=(Part.FLOWS,)
+    ).admits(item(PendingState.ANSWERED))
     assert not PendingFilter(kinds=(PendingKind.ENVELOPE,)).admits(item())
 
 

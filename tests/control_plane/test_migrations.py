@@ -39,7 +39,9 @@ def made_by_version(place: Any, version: int) -> None:
 
 
 def test_steps_are_numbered_in_order() -> None:
-    assert [step.__name__[:4] for step in MIGRATIONS] == [f"m{n:03d}" for n in range(1, LATEST + 1)]
+    assert [step.__name__[:4] for step in MIGRATIONS] == [
+        f"m{n:03d}" for n in range(1, LATEST + 1)
+    ]
 
 
 def test_a_new_record_has_exactly_these_tables(lasting_place: Any) -> None:
@@ -53,24 +55,34 @@ def test_a_new_record_has_exactly_these_tables(lasting_place: Any) -> None:
 def test_tables_of_sqlite_are_strict(sqlite_place: Any) -> None:
     database = sqlite_place.open()._slot.connection
 
-    tables = dict(database.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall())
+    tables = dict(
+        database.execute(
+            "SELECT name, strict FROM pragma_table_list WHERE schema = 'main'"
+        ).fetchall()
+    )
     assert [tables[name] for name in COLUMNS] == [1, 1, 1]
     assert database.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
     assert database.execute("PRAGMA user_version").fetchone() == (LATEST,)
 
 
 @pytest.mark.parametrize("version", range(1, LATEST + 1))
-def test_a_record_of_every_version_is_brought_up_to_date_with_its_rows(lasting_place: Any, version: int) -> None:
+def test_a_record_of_every_version_is_brought_up_to_date_with_its_rows(
+    lasting_place: Any, version: int
+) -> None:
     made_by_version(lasting_place, version)
 
     store = lasting_place.open()
 
     assert ids(store.events(SENT)) == ["old-1", "old-2"]
     assert store.run("old-run") == run("old-run", state=RunState.WAITING)
-    assert [item.question.key for item in store.pending()] == (["old-key"] if version >= 2 else [])
+    assert [item.question.key for item in store.pending()] == (
+        ["old-key"] if version >= 2 else []
+    )
     item = store.open_pending(question("new-key"))
     assert store.answer_pending(item.id, Answer(text="x")).answer is not None
-    steps = [one.event.data for one in store.events(EventFilter(kinds=("record.migrated",)))]
+    steps = [
+        one.event.data for one in store.events(EventFilter(kinds=("record.migrated",)))
+    ]
     assert steps == [{"from": n, "to": n + 1} for n in range(version, LATEST)]
     (created,) = store.events(EventFilter(kinds=("record.created",)))
     assert created.event.data == {"version": version}
@@ -83,7 +95,9 @@ def test_opening_an_up_to_date_record_writes_nothing(lasting_place: Any) -> None
 
 
 @pytest.mark.parametrize("version", range(1, LATEST))
-def test_a_reader_brings_an_older_record_up_to_date_too(lasting_place: Any, version: int) -> None:
+def test_a_reader_brings_an_older_record_up_to_date_too(
+    lasting_place: Any, version: int
+) -> None:
     made_by_version(lasting_place, version)
 
     reader = lasting_place.open(read_only=True)
@@ -103,7 +117,10 @@ def test_a_migration_that_fails_leaves_the_record_in_its_version(
         MIGRATIONS[1](transaction, dialect)
         raise ZeroDivisionError
 
-    monkeypatch.setattr("bridgehead.control_plane.stores.migrations.MIGRATIONS", (MIGRATIONS[0], m002_broken))
+    monkeypatch.setattr(
+        "bridgehead.control_plane.stores.migrations.MIGRATIONS",
+        (MIGRATIONS[0], m002_broken),
+    )
     with pytest.raises(ZeroDivisionError):
         lasting_place.open()
 
@@ -119,16 +136,28 @@ def test_several_processes_may_open_a_record_for_the_first_time_at_once(
 ) -> None:
     if version:
         made_by_version(lasting_place, version)
-    starters = [start_program("first_opening.py", lasting_place.address, n) for n in range(4)]
+    starters = [
+        start_program("first_opening.py", lasting_place.address, n) for n in range(4)
+    ]
     for starter in starters:
         assert starter.stdout is not None and starter.stdout.readline() == "ready\n"
     for starter in starters:
-        assert starter.communicate("go\n", timeout=60)[0] == "done\n" and starter.returncode == 0
+        assert (
+            starter.communicate("go\n", timeout=60)[0] == "done\n"
+            and starter.returncode == 0
+        )
 
     store = lasting_place.open()
     assert len(store.events(EventFilter(kinds=("record.created",)))) == 1
-    assert len(store.events(EventFilter(kinds=("record.migrated",)))) == (LATEST - version if version else 0)
-    assert sorted(ids(store.events(EventFilter(kinds=("flow.started",))))) == ["0", "1", "2", "3"]
+    assert len(store.events(EventFilter(kinds=("record.migrated",)))) == (
+        LATEST - version if version else 0
+    )
+    assert sorted(ids(store.events(EventFilter(kinds=("flow.started",))))) == [
+        "0",
+        "1",
+        "2",
+        "3",
+    ]
 
 
 def test_several_threads_may_open_a_new_record_at_once(sqlite_place: Any) -> None:
@@ -165,7 +194,9 @@ def test_a_kill_before_any_statement_leaves_a_record_that_the_next_one_completes
             assert len(store.events(EventFilter(kinds=("record.created",)))) == 1
             assert store.pending() == []
             assert ids(store.events(SENT)) == (["old-1", "new"] if version else ["new"])
-            assert store._read(lambda transaction: transaction.rows("PRAGMA integrity_check")) == [("ok",)]
+            assert store._read(
+                lambda transaction: transaction.rows("PRAGMA integrity_check")
+            ) == [("ok",)]
         if survived:
             break
     assert survived and statement > 10

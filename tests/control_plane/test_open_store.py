@@ -16,9 +16,13 @@ from control_plane.store_suite import SENT, event, ids
 
 
 @pytest.mark.parametrize(
-    "spelling", ["{path}", "sqlite://{path}", "sqlite:///{path}", "SQLite://{path}"], ids=lambda s: s.partition("{")[0]
+    "spelling",
+    ["{path}", "sqlite://{path}", "sqlite:///{path}", "SQLite://{path}"],
+    ids=lambda s: s.partition("{")[0],
 )
-def test_paths_and_sqlite_urls_name_the_same_record(tmp_path: Path, spelling: str) -> None:
+def test_paths_and_sqlite_urls_name_the_same_record(
+    tmp_path: Path, spelling: str
+) -> None:
     path = tmp_path / "record.db"
     with open_store(path) as store:
         store.append([event("e1")])
@@ -68,14 +72,18 @@ def test_a_record_in_memory_is_asked_for_by_name(address: str) -> None:
         "rec\0ord.db",
     ],
 )
-def test_an_address_of_no_known_kind_is_refused_without_showing_more_than_its_scheme(address: str) -> None:
+def test_an_address_of_no_known_kind_is_refused_without_showing_more_than_its_scheme(
+    address: str,
+) -> None:
     with pytest.raises(ConfigError) as refused:
         open_store(address)
 
     assert "hunter2" not in f"{refused.value} {refused.value.hint}"
 
 
-def test_postgres_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgres_without_its_extra_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
 
     with pytest.raises(DriverMissing) as missing:
@@ -94,7 +102,10 @@ def test_a_sqlite_record_imports_no_driver_and_nothing_heavy(tmp_path: Path) -> 
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, tmp_path / "record.db"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, tmp_path / "record.db"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
     assert done.stdout == "[]\n"

@@ -25,7 +25,9 @@ from bridgehead.errors import ConfigError
 from control_plane.store_suite import SENT, event, ids
 from support.forked_child import in_child
 
-psycopg = pytest.importorskip("psycopg", reason="no Postgres to test with: psycopg is not installed")
+psycopg = pytest.importorskip(
+    "psycopg", reason="no Postgres to test with: psycopg is not installed"
+)
 
 SECRET = "hunter2-sesame"
 
@@ -84,7 +86,9 @@ def free_port() -> int:
         f"postgresql://ann:{SECRET}@host/d\0b",
     ],
 )
-def test_an_address_that_cannot_be_read_is_refused_without_showing_the_password(address: str) -> None:
+def test_an_address_that_cannot_be_read_is_refused_without_showing_the_password(
+    address: str,
+) -> None:
     with pytest.raises(ConfigError) as refused:
         open_store(address)
 
@@ -95,11 +99,16 @@ def test_an_address_that_cannot_be_read_is_refused_without_showing_the_password(
 def test_the_address_shows_everything_but_the_password() -> None:
     from bridgehead.control_plane.stores.postgres import PostgresAddress
 
-    address = PostgresAddress.parse(f"postgres://ann:{SECRET}@db.example:5433/records?schema=mine&sslmode=require")
+    address = PostgresAddress.parse(
+        f"postgres://ann:{SECRET}@db.example:5433/records?schema=mine&sslmode=require"
+    )
 
     assert address.where == "postgresql://ann@db.example:5433/records"
     assert address.schema == "mine"
-    assert address.parameters["password"] == SECRET and address.parameters["sslmode"] == "require"
+    assert (
+        address.parameters["password"] == SECRET
+        and address.parameters["sslmode"] == "require"
+    )
     assert SECRET not in repr(address)
 
 
@@ -107,15 +116,23 @@ def test_the_address_shows_everything_but_the_password() -> None:
 
 
 def test_wrong_and_missing_passwords_are_refusals(guarded_role: str) -> None:
-    for password, words in (("wrong-" + SECRET, "password authentication failed"), ("", "asks for a password")):
+    for password, words in (
+        ("wrong-" + SECRET, "password authentication failed"),
+        ("", "asks for a password"),
+    ):
         with pytest.raises(ServerRefused, match=words) as refused:
             open_store(guarded_role.format(password=password))
         assert SECRET not in str(refused.value)
         assert refused.value.__cause__ is None and refused.value.__suppress_context__
 
 
-@pytest.mark.parametrize(("user", "database"), [("nobody_here", "postgres"), ("postgres", "no_such_database")])
-def test_unknown_users_and_databases_are_refusals(postgres_server: Any, user: str, database: str) -> None:
+@pytest.mark.parametrize(
+    ("user", "database"),
+    [("nobody_here", "postgres"), ("postgres", "no_such_database")],
+)
+def test_unknown_users_and_databases_are_refusals(
+    postgres_server: Any, user: str, database: str
+) -> None:
     url = postgres_server.url.replace("postgres:@/postgres", f"{user}@/{database}")
 
     with pytest.raises(ServerRefused, match="does not exist"):
@@ -157,7 +174,9 @@ def test_a_server_that_accepts_and_says_nothing_is_given_up_on() -> None:
 # What is in the schema
 
 
-def test_a_record_of_a_newer_version_is_refused_and_left_alone(postgres_place: Any, postgres_server: Any) -> None:
+def test_a_record_of_a_newer_version_is_refused_and_left_alone(
+    postgres_place: Any, postgres_server: Any
+) -> None:
     postgres_place.open().append([event("e1")])
     with postgres_server.admin() as admin:
         table = f"{schema_of(postgres_place)}.bridgehead_schema"
@@ -182,19 +201,27 @@ def test_a_record_that_a_newer_program_upgraded_meanwhile_is_not_written_any_mor
     assert store.events(SENT) == []
 
 
-def test_a_schema_of_another_program_is_refused_and_left_alone(postgres_place: Any, postgres_server: Any) -> None:
+def test_a_schema_of_another_program_is_refused_and_left_alone(
+    postgres_place: Any, postgres_server: Any
+) -> None:
     schema = schema_of(postgres_place)
     with postgres_server.admin() as admin:
-        admin.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.events (mine text)")
+        admin.execute(
+            f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.events (mine text)"
+        )
 
         with pytest.raises(NotARecord, match=f"schema {schema}"):
             postgres_place.open()
 
-        tables = admin.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]).fetchall()
+        tables = admin.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]
+        ).fetchall()
         assert tables == [("events",)]
 
 
-def test_an_empty_schema_prepared_by_an_administrator_is_used(postgres_place: Any, postgres_server: Any) -> None:
+def test_an_empty_schema_prepared_by_an_administrator_is_used(
+    postgres_place: Any, postgres_server: Any
+) -> None:
     with postgres_server.admin() as admin:
         admin.execute(f"CREATE SCHEMA {schema_of(postgres_place)}")
 
@@ -206,7 +233,12 @@ def test_reading_where_there_is_no_record_creates_nothing_and_sees_an_empty_one(
 ) -> None:
     reader = postgres_place.open(read_only=True)
 
-    assert (reader.events(), reader.runs(), reader.pending(), reader.last_seq()) == ([], [], [], 0)
+    assert (reader.events(), reader.runs(), reader.pending(), reader.last_seq()) == (
+        [],
+        [],
+        [],
+        0,
+    )
     with postgres_server.admin() as admin:
         schemas = admin.execute("SELECT nspname FROM pg_namespace").fetchall()
     assert (schema_of(postgres_place),) not in schemas
@@ -216,7 +248,10 @@ def test_reading_where_there_is_no_record_creates_nothing_and_sees_an_empty_one(
 
 
 def test_two_schemas_of_one_database_are_two_records(postgres_server: Any) -> None:
-    with open_store(postgres_server.fresh_url()) as one, open_store(postgres_server.fresh_url()) as other:
+    with (
+        open_store(postgres_server.fresh_url()) as one,
+        open_store(postgres_server.fresh_url()) as other,
+    ):
         one.append([event("e1")])
 
         assert (ids(one.events(SENT)), other.events(SENT)) == (["e1"], [])
@@ -225,7 +260,9 @@ def test_two_schemas_of_one_database_are_two_records(postgres_server: Any) -> No
 def test_without_a_name_the_schema_is_bridgehead(postgres_server: Any) -> None:
     with open_store(postgres_server.url) as store, postgres_server.admin() as admin:
         store.append([event("default-schema")])
-        count = admin.execute("SELECT count(*) FROM bridgehead.events WHERE id = 'default-schema'").fetchone()
+        count = admin.execute(
+            "SELECT count(*) FROM bridgehead.events WHERE id = 'default-schema'"
+        ).fetchone()
         assert count == (1,)
 
 
@@ -241,7 +278,9 @@ def cut_off(postgres_server: Any) -> None:
         )
 
 
-def test_a_connection_that_broke_while_idle_is_replaced(postgres_place: Any, postgres_server: Any) -> None:
+def test_a_connection_that_broke_while_idle_is_replaced(
+    postgres_place: Any, postgres_server: Any
+) -> None:
     store = postgres_place.open()
     store.append([event("e1")])
 
@@ -252,7 +291,9 @@ def test_a_connection_that_broke_while_idle_is_replaced(postgres_place: Any, pos
     assert ids(store.events(SENT)) == ["e1", "e2"]
 
 
-def test_a_forked_child_uses_the_record_without_harming_its_parent(postgres_place: Any) -> None:
+def test_a_forked_child_uses_the_record_without_harming_its_parent(
+    postgres_place: Any,
+) -> None:
     store = postgres_place.open()
     store.append([event("before")])
 
@@ -262,7 +303,9 @@ def test_a_forked_child_uses_the_record_without_harming_its_parent(postgres_plac
     assert ids(store.events(SENT)) == ["before", "child", "after"]
 
 
-def test_a_follower_survives_a_broken_connection(postgres_place: Any, postgres_server: Any) -> None:
+def test_a_follower_survives_a_broken_connection(
+    postgres_place: Any, postgres_server: Any
+) -> None:
     store = postgres_place.open()
     following = store.follow(0, stop=threading.Event(), where=SENT, poll_seconds=0.05)
     store.append([event("e1")])
@@ -300,7 +343,9 @@ def test_a_writer_that_does_not_end_locks_others_out_for_a_bounded_time(
     store = postgres_place.open(lock_timeout_seconds=0.1)
     with postgres_server.admin() as admin:
         admin.execute("BEGIN")
-        admin.execute(f"SELECT pg_advisory_xact_lock(hashtextextended('bridgehead {schema_of(postgres_place)}', 0))")
+        admin.execute(
+            f"SELECT pg_advisory_xact_lock(hashtextextended('bridgehead {schema_of(postgres_place)}', 0))"
+        )
         with pytest.raises(RecordLocked, match=r"gave up after 0\.1 s"):
             store.append([event("e1")])
         assert store.events(SENT) == []
@@ -328,9 +373,13 @@ def test_a_server_that_takes_no_writes_is_read_only(postgres_place: Any) -> None
     assert store.events(SENT) == []
 
 
-def test_what_has_no_class_of_its_own_is_reported_in_the_server_s_words(postgres_place: Any) -> None:
+def test_what_has_no_class_of_its_own_is_reported_in_the_server_s_words(
+    postgres_place: Any,
+) -> None:
     with pytest.raises(RecordFailed, match="no_such_table"):
-        postgres_place.open()._read(lambda transaction: transaction.rows("SELECT * FROM no_such_table"))
+        postgres_place.open()._read(
+            lambda transaction: transaction.rows("SELECT * FROM no_such_table")
+        )
 
 
 @pytest.mark.parametrize(
@@ -347,7 +396,9 @@ def test_what_has_no_class_of_its_own_is_reported_in_the_server_s_words(postgres
 def test_every_class_of_server_error_has_its_own(code: str, error: str) -> None:
     from bridgehead.control_plane.stores.postgres import statement_failure
 
-    from_server = type("FromServer", (psycopg.DatabaseError,), {"sqlstate": code})("said")
+    from_server = type("FromServer", (psycopg.DatabaseError,), {"sqlstate": code})(
+        "said"
+    )
 
     failure = statement_failure("postgresql://host/db", from_server, waited_seconds=1)
 
@@ -362,7 +413,9 @@ def test_every_class_of_server_error_has_its_own(code: str, error: str) -> None:
         (f"something with {SECRET} in it", "no connection could be made"),
     ],
 )
-def test_the_driver_s_words_about_a_connection_are_never_repeated(said: str, words: str) -> None:
+def test_the_driver_s_words_about_a_connection_are_never_repeated(
+    said: str, words: str
+) -> None:
     from bridgehead.control_plane.stores.postgres import connection_failure
 
     failure = connection_failure("postgresql://host/db", said)

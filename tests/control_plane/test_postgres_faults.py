@@ -18,7 +18,9 @@ MOST_STATEMENTS = 60
 class Cutter:
     """Ends the server's side of a connection at its n-th statement."""
 
-    def __init__(self, server: Any, monkeypatch: pytest.MonkeyPatch, *, at: int, before: bool) -> None:
+    def __init__(
+        self, server: Any, monkeypatch: pytest.MonkeyPatch, *, at: int, before: bool
+    ) -> None:
         import psycopg
 
         self.left = at
@@ -67,13 +69,22 @@ def test_a_connection_cut_at_any_statement_loses_nothing_acknowledged(
                 item = store.open_pending(question(f"k-{at}"))
             except ServerUnreachable as error:
                 outcomes += 1
-                assert "connection broke" in str(error) or "cannot be reached" in str(error)
+                assert "connection broke" in str(error) or "cannot be reached" in str(
+                    error
+                )
             cuts += cutter.was_due
         if not cutter.was_due:
             break
-        recorded = [name for name in ids(asked.events(SENT, limit=10_000)) if name.startswith(f"{at}-")]
+        recorded = [
+            name
+            for name in ids(asked.events(SENT, limit=10_000))
+            if name.startswith(f"{at}-")
+        ]
         assert recorded[: len(acknowledged)] == acknowledged
-        assert len(recorded) in (len(acknowledged), len(acknowledged) + 2)  # twins come together or not at all
+        assert len(recorded) in (
+            len(acknowledged),
+            len(acknowledged) + 2,
+        )  # twins come together or not at all
         kept = asked.pending_item(item.id)
         if kept.state is PendingState.ANSWERED:
             item = asked.open_pending(question(f"again-{at}"))

@@ -18,7 +18,12 @@ from typing import Any
 
 import pytest
 
-from bridgehead.control_plane.records import EventFilter, Filter, PendingFilter, RunFilter
+from bridgehead.control_plane.records import (
+    EventFilter,
+    Filter,
+    PendingFilter,
+    RunFilter,
+)
 from bridgehead.control_plane.stores import base
 from bridgehead.control_plane.stores.failures import (
     NotARecord,
@@ -61,7 +66,9 @@ def test_file_and_directories_that_are_created_are_private(tmp_path: Path) -> No
     try:
         with SqliteStore(path) as store:
             store.append([event("e1")])
-            beside = [path.with_name(f"record.db{suffix}") for suffix in ("", "-wal", "-shm")]
+            beside = [
+                path.with_name(f"record.db{suffix}") for suffix in ("", "-wal", "-shm")
+            ]
             assert [mode(file) for file in beside] == [0o600] * 3
     finally:
         os.umask(previous)
@@ -78,7 +85,9 @@ def test_a_directory_that_exists_keeps_its_permissions(tmp_path: Path) -> None:
     assert mode(shared) == 0o755
 
 
-@pytest.mark.parametrize("name", ["re cord%20.db", "what?.db", "a#b.db", "grün-🎯.db", "-rf.db"])
+@pytest.mark.parametrize(
+    "name", ["re cord%20.db", "what?.db", "a#b.db", "grün-🎯.db", "-rf.db"]
+)
 def test_any_file_name_is_taken_literally(tmp_path: Path, name: str) -> None:
     filled(tmp_path / name)
 
@@ -165,7 +174,11 @@ def newer_version(path: Path) -> None:
         (foreign_log_database, NotARecord, "another program"),
         (torn_off, RecordDamaged, "malformed"),
         (half_a_page, (NotARecord, RecordDamaged), "not|damaged"),
-        (newer_version, RecordTooNew, f"version {LATEST + 1}, this program supports versions up to {LATEST}"),
+        (
+            newer_version,
+            RecordTooNew,
+            f"version {LATEST + 1}, this program supports versions up to {LATEST}",
+        ),
     ],
 )
 def test_what_is_not_our_record_is_refused_and_left_alone(
@@ -187,7 +200,9 @@ def test_what_is_not_our_record_is_refused_and_left_alone(
     assert [entry.name for entry in tmp_path.iterdir()] == ["record.db"]
 
 
-def test_damage_found_later_is_named_and_nothing_is_written_over_it(tmp_path: Path) -> None:
+def test_damage_found_later_is_named_and_nothing_is_written_over_it(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "record.db"
     overwritten_in_the_middle(path)
     before = digest(path)
@@ -198,7 +213,9 @@ def test_damage_found_later_is_named_and_nothing_is_written_over_it(tmp_path: Pa
     assert digest(path) == before
 
 
-def test_a_record_that_a_newer_program_upgraded_meanwhile_is_not_written_any_more(tmp_path: Path) -> None:
+def test_a_record_that_a_newer_program_upgraded_meanwhile_is_not_written_any_more(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "record.db"
     with SqliteStore(path) as store:
         newer = sqlite3.connect(path, isolation_level=None)
@@ -223,7 +240,9 @@ def test_a_row_nobody_could_have_written_is_reported_as_damage(tmp_path: Path) -
         assert ids(store.events(SENT, after=3)) == ["e2"]
 
 
-def test_a_record_gets_its_name_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_gets_its_name_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else one that was cut off to nothing would pass for a new one."""
     path = tmp_path / "record.db"
     seen = []
@@ -251,7 +270,9 @@ def test_an_empty_file_is_a_damaged_record(tmp_path: Path, read_only: bool) -> N
     assert path.stat().st_size == 0
 
 
-def test_two_that_create_the_record_at_once_have_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_that_create_the_record_at_once_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "record.db"
     migrate = SqliteStore._migrate_once
 
@@ -316,7 +337,10 @@ def test_a_write_protected_file_can_be_read_but_not_written() -> None:
         def reading_only() -> None:
             with SqliteStore(path, read_only=True) as reader:
                 assert len(reader.events(SENT)) == 50
-            with SqliteStore(path) as store, pytest.raises(RecordReadOnly, match="write-protected"):
+            with (
+                SqliteStore(path) as store,
+                pytest.raises(RecordReadOnly, match="write-protected"),
+            ):
                 store.append([event("new")])
 
         in_child(reading_only, as_nobody=True)
@@ -336,7 +360,9 @@ def nobodys_folder() -> Iterator[Path]:
 # Locks and space
 
 
-def test_a_record_locked_by_another_process_is_given_up_on_and_works_afterwards(tmp_path: Path) -> None:
+def test_a_record_locked_by_another_process_is_given_up_on_and_works_afterwards(
+    tmp_path: Path,
+) -> None:
     path = filled(tmp_path / "record.db")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -360,7 +386,9 @@ def test_a_full_disk_leaves_the_record_as_it_was(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages + 1}")
 
         with pytest.raises(RecordFull, match="nothing was written"):
-            store.append([event(f"new{n}", data={"text": "x" * 4000}) for n in range(20)])
+            store.append(
+                [event(f"new{n}", data={"text": "x" * 4000}) for n in range(20)]
+            )
         assert store.events(SENT) == before
 
         connection.execute("PRAGMA max_page_count = 1000000")
@@ -373,7 +401,9 @@ def test_a_file_size_limit_leaves_the_record_as_it_was(tmp_path: Path) -> None:
     def refused_by_the_system() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, resource.RLIM_INFINITY))
         with SqliteStore(path) as store, pytest.raises((RecordFull, RecordFailed)):
-            store.append([event(f"new{n}", data={"text": "x" * 4000}) for n in range(100)])
+            store.append(
+                [event(f"new{n}", data={"text": "x" * 4000}) for n in range(100)]
+            )
 
     in_child(refused_by_the_system)
     with SqliteStore(path) as store:
@@ -385,11 +415,15 @@ def test_a_file_system_without_shared_memory_is_used_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "bridgehead.record"):
-        store = SqliteStore(tmp_path / "record.db", vfs="unix-dotfile")  # locks by files, maps no memory
+        store = SqliteStore(
+            tmp_path / "record.db", vfs="unix-dotfile"
+        )  # locks by files, maps no memory
     with store:
         store.append([event("e1")])
         assert ids(store.events(SENT)) == ["e1"]
-        following = store.follow(0, stop=threading.Event(), where=SENT, poll_seconds=0.01)
+        following = store.follow(
+            0, stop=threading.Event(), where=SENT, poll_seconds=0.01
+        )
         assert next(following).event.id == "e1"
         following.close()  # type: ignore[attr-defined]
 
@@ -400,7 +434,10 @@ def test_a_commit_is_synced_and_foreign_keys_are_checked(tmp_path: Path) -> None
     with SqliteStore(tmp_path / "record.db") as store:
         connection = store._slot.connection
         assert connection is not None
-        settings = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+        settings = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous")
+        ]
         assert settings == ["wal", 2]
         assert connection.execute("PRAGMA foreign_keys").fetchone() == (1,)
 
@@ -415,11 +452,17 @@ def test_a_commit_is_synced_and_foreign_keys_are_checked(tmp_path: Path) -> None
         (("runs", RunFilter(), "started_at DESC, id DESC"), "runs_by_start"),
     ],
 )
-def test_the_usual_listings_neither_scan_nor_sort(tmp_path: Path, listing: tuple[str, Filter, str], index: str) -> None:
+def test_the_usual_listings_neither_scan_nor_sort(
+    tmp_path: Path, listing: tuple[str, Filter, str], index: str
+) -> None:
     table, where, order = listing
     statement, values = base.listing("*", table, where.allowed(), [], order, 50)
     with SqliteStore(tmp_path / "record.db") as store:
-        plan = store._read(lambda transaction: transaction.rows(f"EXPLAIN QUERY PLAN {statement}", values))
+        plan = store._read(
+            lambda transaction: transaction.rows(
+                f"EXPLAIN QUERY PLAN {statement}", values
+            )
+        )
 
     described = " ".join(str(step[3]) for step in plan)
     assert index in described and "TEMP B-TREE" not in described
@@ -428,10 +471,17 @@ def test_the_usual_listings_neither_scan_nor_sort(tmp_path: Path, listing: tuple
 # Reading a record that is not there yet
 
 
-def test_reading_where_there_is_no_record_creates_nothing_and_sees_an_empty_one(tmp_path: Path) -> None:
+def test_reading_where_there_is_no_record_creates_nothing_and_sees_an_empty_one(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "data" / "record.db"
     with SqliteStore(path, read_only=True) as reader:
-        assert (reader.events(), reader.runs(), reader.pending(), reader.last_seq()) == ([], [], [], 0)
+        assert (
+            reader.events(),
+            reader.runs(),
+            reader.pending(),
+            reader.last_seq(),
+        ) == ([], [], [], 0)
         assert list(tmp_path.iterdir()) == []
 
         filled(path, 1)
@@ -464,7 +514,9 @@ def test_reading_leaves_no_files_behind(tmp_path: Path) -> None:
 # Forks
 
 
-def test_a_forked_child_uses_the_record_without_harming_its_parent(tmp_path: Path) -> None:
+def test_a_forked_child_uses_the_record_without_harming_its_parent(
+    tmp_path: Path,
+) -> None:
     with SqliteStore(tmp_path / "record.db") as store:
         store.append([event("before")])
 

@@ -12,8 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
-from bridgehead.control_plane.records import EventFilter, PendingFilter, QuestionKey, RunFilter
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingKind,
+    PendingState,
+    RunState,
+)
+from bridgehead.control_plane.records import (
+    EventFilter,
+    PendingFilter,
+    QuestionKey,
+    RunFilter,
+)
 from bridgehead.control_plane.stores.base import MAX_PAGE, Store
 from bridgehead.control_plane.stores.sqlite import SqliteStore
 from bridgehead.errors import UserError
@@ -21,7 +32,9 @@ from bridgehead.host.clock import ManualClock
 from control_plane.model_store import ModelStore
 from control_plane.store_suite import event, question, run
 
-FAST_FOLDER = "/dev/shm" if Path("/dev/shm").is_dir() else None  # hundreds of records are made
+FAST_FOLDER = (
+    "/dev/shm" if Path("/dev/shm").is_dir() else None
+)  # hundreds of records are made
 
 texts = st.text(max_size=8)
 names = st.sampled_from(["a", "b", "ab", "q-1", "grün", "x\0y", "\udcff", ""])
@@ -29,7 +42,9 @@ projects = st.sampled_from(["", "/p", "/q"])
 parts = st.sampled_from(list(Part))
 moments = st.integers(0, 59).map(lambda second: f"2026-11-15T10:15:{second:02d}.000Z")
 item_ids = st.integers(0, 6).map(lambda number: f"q-{number}")
-documents = st.dictionaries(texts, st.none() | st.booleans() | st.integers() | st.floats() | texts, max_size=3)
+documents = st.dictionaries(
+    texts, st.none() | st.booleans() | st.integers() | st.floats() | texts, max_size=3
+)
 
 events = st.builds(
     event,
@@ -83,21 +98,34 @@ bounds = st.integers(-1, 30)
 limits = st.integers(0, 5)
 
 
-def operation(name: str, *arguments: st.SearchStrategy[Any], **options: st.SearchStrategy[Any]) -> Any:
+def operation(
+    name: str, *arguments: st.SearchStrategy[Any], **options: st.SearchStrategy[Any]
+) -> Any:
     """A call of the store's method of this name: the name, arguments and options."""
-    return st.tuples(st.just(name), st.tuples(*arguments), st.fixed_dictionaries(options))
+    return st.tuples(
+        st.just(name), st.tuples(*arguments), st.fixed_dictionaries(options)
+    )
 
 
 operations = st.one_of(
     operation("append", st.lists(events, max_size=3)),
     operation(
-        "events", event_filters, after=bounds, before=st.none() | bounds, limit=limits, newest_first=st.booleans()
+        "events",
+        event_filters,
+        after=bounds,
+        before=st.none() | bounds,
+        limit=limits,
+        newest_first=st.booleans(),
     ),
     operation("save_run", runs, events=st.lists(events, max_size=2)),
     operation("run", names),
     operation(
         "runs",
-        st.builds(RunFilter, states=st.just(()) | st.tuples(st.sampled_from(list(RunState))), project=projects),
+        st.builds(
+            RunFilter,
+            states=st.just(()) | st.tuples(st.sampled_from(list(RunState))),
+            project=projects,
+        ),
         limit=limits,
         before=st.none() | names,
     ),
@@ -106,8 +134,14 @@ operations = st.one_of(
     operation("answer_pending", item_ids, answers),
     operation("withdraw_pending", item_ids, reason=texts),
     operation("pending_item", item_ids),
-    operation("find_pending", names | item_ids | st.sampled_from(["1", "2", "0", "01"])),
-    operation("pending", st.builds(PendingFilter, states=st.just(()), project=st.none() | projects), limit=limits),
+    operation(
+        "find_pending", names | item_ids | st.sampled_from(["1", "2", "0", "01"])
+    ),
+    operation(
+        "pending",
+        st.builds(PendingFilter, states=st.just(()), project=st.none() | projects),
+        limit=limits,
+    ),
     operation("last_seq"),
     operation("prune", moments, dry_run=st.booleans()),
 )
@@ -121,12 +155,19 @@ def outcome(store: Store, call: Call) -> object:
     name, arguments, options = call
     if name == "events":
         seqs = [one.seq for one in store.events(limit=MAX_PAGE)]
-        options = {**options, **{bound: _seq_at(seqs, options[bound]) for bound in ("after", "before")}}
+        options = {
+            **options,
+            **{bound: _seq_at(seqs, options[bound]) for bound in ("after", "before")},
+        }
     try:
         returned = getattr(store, name)(*arguments, **options)
     except UserError as error:
         return type(error), str(error).replace(store.where, "the record")
-    return ranked(store, returned) if name in ("append", "events", "last_seq") else returned
+    return (
+        ranked(store, returned)
+        if name in ("append", "events", "last_seq")
+        else returned
+    )
 
 
 def ranked(store: Store, returned: Any) -> object:
@@ -159,7 +200,9 @@ def numbered() -> Callable[[], str]:
 
 @settings(deadline=None)
 @given(st.lists(operations, max_size=25), st.lists(st.integers(0, 20), max_size=5))
-def test_property_model_and_sqlite_answer_every_sequence_of_calls_alike(calls: list[Call], pauses: list[int]) -> None:
+def test_property_model_and_sqlite_answer_every_sequence_of_calls_alike(
+    calls: list[Call], pauses: list[int]
+) -> None:
     with tempfile.TemporaryDirectory(dir=FAST_FOLDER) as folder:
         path, clocks = Path(folder) / "record.db", (ManualClock(), ManualClock())
         model = ModelStore(clock=clocks[0], new_id=numbered())
@@ -174,8 +217,17 @@ def test_property_model_and_sqlite_answer_every_sequence_of_calls_alike(calls: l
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["ask", "answer", "withdraw"])), max_size=30))
-def test_property_an_answer_once_taken_is_never_lost_or_replaced(steps: list[tuple[str, str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abc"), st.sampled_from(["ask", "answer", "withdraw"])
+        ),
+        max_size=30,
+    )
+)
+def test_property_an_answer_once_taken_is_never_lost_or_replaced(
+    steps: list[tuple[str, str]],
+) -> None:
     store = ModelStore(clock=ManualClock())
     first: dict[str, Answer | None] = {}
     for turn, (key, step) in enumerate(steps):
@@ -184,7 +236,9 @@ def test_property_an_answer_once_taken_is_never_lost_or_replaced(steps: list[tup
             if step == "ask":
                 store.open_pending(question(key, title=f"turn {turn}"))
             elif step == "answer":
-                answered = store.answer_pending(store.pending_item(which).id, Answer(text=f"turn {turn}"))
+                answered = store.answer_pending(
+                    store.pending_item(which).id, Answer(text=f"turn {turn}")
+                )
                 assert first.setdefault(key, answered.answer) == answered.answer
             else:
                 store.withdraw_pending(which, reason=f"turn {turn}")

@@ -26,7 +26,11 @@ def quiet_environment(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture
 def git(tmp_path: Path, quiet_environment: dict[str, str]) -> Callable[..., str]:
     """Run git in the test's project."""
-    identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    identity = {
+        f"GIT_{who}_{what}": "t@example.org"
+        for who in ("AUTHOR", "COMMITTER")
+        for what in ("NAME", "EMAIL")
+    }
 
     def run(*arguments: str) -> str:
         return subprocess.run(
@@ -45,7 +49,14 @@ def git(tmp_path: Path, quiet_environment: dict[str, str]) -> Callable[..., str]
 def project(tmp_path: Path, git: Callable[..., str]) -> Path:
     """A git repository with one commit: two modules and an ignored folder."""
     root = tmp_path / "project"
-    put(root, {"src/app.py": "import os\n\nprint(os.name)\n", "src/db.py": "x = 1\n", ".gitignore": "build/\n"})
+    put(
+        root,
+        {
+            "src/app.py": "import os\n\nprint(os.name)\n",
+            "src/db.py": "x = 1\n",
+            ".gitignore": "build/\n",
+        },
+    )
     git("init", "--quiet", "--initial-branch=main")
     git("add", "--all")
     git("commit", "--quiet", "-m", "first")
@@ -78,7 +89,11 @@ class FakeMachine(Machine):
         modules: tuple[str, ...] = (),
         confined_by: tuple[str, str] | None = ("landlock", ""),
     ) -> None:
-        super().__init__({"HOME": "/home/user", **(environment or {})}, run=self._run_program, get=self._get_page)
+        super().__init__(
+            {"HOME": "/home/user", **(environment or {})},
+            run=self._run_program,
+            get=self._get_page,
+        )
         self._programs = programs or {}
         self._files = files or {}
         self._pages = pages or {}
@@ -86,7 +101,9 @@ class FakeMachine(Machine):
         self._confined_by = confined_by
         self.commands: list[tuple[str, ...]] = []
 
-    def confinement(self, *, nests: bool, brought: Sequence[str] = ()) -> tuple[str, str] | None:
+    def confinement(
+        self, *, nests: bool, brought: Sequence[str] = ()
+    ) -> tuple[str, str] | None:
         return self._confined_by
 
     def which(self, program: str) -> str | None:
@@ -102,15 +119,25 @@ class FakeMachine(Machine):
         return module in self._modules
 
     def _run_program(
-        self, command: Command, *, timeout_seconds: float | None, idle_seconds: float | None
+        self,
+        command: Command,
+        *,
+        timeout_seconds: float | None,
+        idle_seconds: float | None,
     ) -> CommandResult:
         self.commands.append(tuple(command.argv))
         code, printed = self._programs[Path(command.argv[0]).name](command)
         return CommandResult(
-            tuple(command.argv), Ended.EXITED, code, datetime(2026, 11, 15, tzinfo=UTC), stdout=printed.encode()
+            tuple(command.argv),
+            Ended.EXITED,
+            code,
+            datetime(2026, 11, 15, tzinfo=UTC),
+            stdout=printed.encode(),
         )
 
-    def _get_page(self, url: str, headers: Mapping[str, str], timeout_seconds: float) -> HttpReply:
+    def _get_page(
+        self, url: str, headers: Mapping[str, str], timeout_seconds: float
+    ) -> HttpReply:
         return self._pages.get(url, HttpReply(0, failure="connection refused"))
 
 

@@ -37,11 +37,17 @@ def test_the_command_prints_its_link_serves_and_stops_cleanly(home: Machine) -> 
         live = browser.open(f"http://{told['host']}:{told['port']}/live")
         assert live.readline().startswith(b"retry")
 
-        again = home.run("web", "--open", "--json", BROWSER="sh -c 'echo \"%s\" > opened'")
+        again = home.run(
+            "web", "--open", "--json", BROWSER="sh -c 'echo \"%s\" > opened'"
+        )
         assert (again.code, again.json["url"]) == (0, told["url"])
         opened = (home.project / "opened").read_text()
-        assert "/?ticket=" in opened, "the machine sees what a program is started with: never the token"
-        with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(opened.strip()) as page:
+        assert "/?ticket=" in opened, (
+            "the machine sees what a program is started with: never the token"
+        )
+        with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(
+            opened.strip()
+        ) as page:
             assert page.status == 200
 
         process.send_signal(signal.SIGINT)
@@ -100,4 +106,7 @@ def test_the_token_of_a_private_file_is_taken(tmp_path: Path) -> None:
     file.write_text("0123456789abcdef0123456789abcdef\n")
     file.chmod(0o600)
 
-    assert choose_token(WebRequest("0.0.0.0", 0, token_file=file)) == "0123456789abcdef0123456789abcdef"
+    assert (
+        choose_token(WebRequest("0.0.0.0", 0, token_file=file))
+        == "0123456789abcdef0123456789abcdef"
+    )

@@ -24,16 +24,37 @@ from dashboard.support.browsing import (
     browsing,
     connected,
 )
-from dashboard.support.held_councils import debate, findings, hold_council, record_lines, save_run
+from dashboard.support.held_councils import (
+    debate,
+    findings,
+    hold_council,
+    record_lines,
+    save_run,
+)
 from dashboard.support.hostile import CORPUS, EVERYTHING
 from dashboard.support.served import Served, ask, note, served
 
-pytestmark = [*NEEDS_CHROMIUM, pytest.mark.xdist_group("browser")]  # one server and one browser
+pytestmark = [
+    *NEEDS_CHROMIUM,
+    pytest.mark.xdist_group("browser"),
+]  # one server and one browser
 PAGES = ("/", "/councils", "/councils/paafrm", "/councils/hostile", "/councils/paafrm/calls", "/events",
          "/health", "/nowhere", "/councils/none",
          "/do/council-review", "/do/council-resume?id=paafrm", "/do/council-challenge?id=paafrm&finding=MMC001",
          "/do/bus-participant-add")  # fmt: skip
-FOREIGN = frozenset({"title", "text", "reason", "agent", "by", "to", "connection", "challenge", "domain"})
+FOREIGN = frozenset(
+    {
+        "title",
+        "text",
+        "reason",
+        "agent",
+        "by",
+        "to",
+        "connection",
+        "challenge",
+        "domain",
+    }
+)
 FOREIGN_IN_FINDINGS = (
     "title", "description", "evidence", "remediation", "state", "confidence", "dismissal_note", "resembles_dismissed",
 )  # fmt: skip
@@ -42,8 +63,18 @@ FOREIGN_IN_FINDINGS = (
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("browser"), PATH=os.environ["PATH"]) as made:
-        hold_council(made.store, made.project, "earlier", run={"started_at": "2026-11-14T10:00:00.000Z"})
-        hold_council(made.store, made.project, "paafrm", comparison={"previous_review_id": "earlier"})
+        hold_council(
+            made.store,
+            made.project,
+            "earlier",
+            run={"started_at": "2026-11-14T10:00:00.000Z"},
+        )
+        hold_council(
+            made.store,
+            made.project,
+            "paafrm",
+            comparison={"previous_review_id": "earlier"},
+        )
         yield made
 
 
@@ -65,7 +96,9 @@ def page(browser_page: tuple[Any, list[str]], server: Served) -> Iterator[Any]:
     assert [one for one in problems if "404" not in one] == []
 
 
-def test_a_question_appears_by_itself_and_is_answered_by_keyboard(page: Any, server: Served) -> None:
+def test_a_question_appears_by_itself_and_is_answered_by_keyboard(
+    page: Any, server: Served
+) -> None:
     item = ask(server.store, "live", title="may the den join?", choices=("yes", "no"))
     asked = page.locator(f"#asked-{item.id}")
     asked.wait_for()
@@ -90,17 +123,26 @@ def test_the_tab_tells_how_many_wait(page: Any, server: Served) -> None:
     before = int(page.locator("#pending-count").inner_text().split()[0])
     item = ask(server.store, "counted", title="count me")
     expect(page).to_have_title(re.compile(rf"^\({before + 1}\) Now"))
-    server.store.answer_pending(item.id, Answer(text="done", by="bob", at="2026-11-15T10:00:00.000Z"))
+    server.store.answer_pending(
+        item.id, Answer(text="done", by="bob", at="2026-11-15T10:00:00.000Z")
+    )
     expect(page).to_have_title(re.compile(rf"^\({before}\) Now" if before else "^Now"))
 
 
-def test_single_keys_filter_and_go_from_entry_to_entry_until_switched_off(page: Any, server: Served) -> None:
+def test_single_keys_filter_and_go_from_entry_to_entry_until_switched_off(
+    page: Any, server: Served
+) -> None:
     active = "document.activeElement.closest('tr, .row, details')?.textContent ?? document.activeElement.tagName"
     page.goto(f"{server.base}/events")
     page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.closest('form').ariaLabel") == "Filter events"
+    assert (
+        page.evaluate("document.activeElement.closest('form').ariaLabel")
+        == "Filter events"
+    )
     page.keyboard.press("j")
-    assert page.evaluate("document.activeElement.closest('form')") is not None, "a key in a field is a letter"
+    assert page.evaluate("document.activeElement.closest('form')") is not None, (
+        "a key in a field is a letter"
+    )
     page.goto(f"{server.base}/councils")
     page.keyboard.press("j")
     first = page.evaluate(active)
@@ -118,11 +160,17 @@ def test_single_keys_filter_and_go_from_entry_to_entry_until_switched_off(page: 
     page.get_by_label("Single-key shortcuts").check()
 
 
-def test_what_happens_before_the_page_listens_is_not_missed(page: Any, server: Served) -> None:
+def test_what_happens_before_the_page_listens_is_not_missed(
+    page: Any, server: Served
+) -> None:
     asked: list[str] = []
 
     def happens_first(route: Any) -> None:
-        asked.append(ask(server.store, "early", title="asked in between", choices=("yes", "no")).id)
+        asked.append(
+            ask(
+                server.store, "early", title="asked in between", choices=("yes", "no")
+            ).id
+        )
         route.continue_()
 
     page.route("**/live*", happens_first)
@@ -146,7 +194,9 @@ def test_what_somebody_is_typing_survives_the_news(page: Any, server: Served) ->
     assert page.evaluate("document.activeElement.name") == "text"
     assert page.locator(f"#asked-{mine.id}").get_attribute("open") is not None
 
-    server.store.answer_pending(other.id, Answer(text="done", by="bob", at="2026-11-15T10:00:00.000Z"))
+    server.store.answer_pending(
+        other.id, Answer(text="done", by="bob", at="2026-11-15T10:00:00.000Z")
+    )
     page.locator(f"#asked-{other.id}").wait_for(state="detached")
     page.get_by_role("button", name="Send answer").click()
     page.get_by_text(f"{mine.id} answered").wait_for()
@@ -158,7 +208,13 @@ def test_what_somebody_is_typing_survives_the_news(page: Any, server: Served) ->
 def test_a_council_grows_while_one_watches(page: Any, server: Served) -> None:
     lines = debate()
     record_lines(server.store, "growing", server.project, lines[:3])
-    save_run(server.store, "growing", server.project, RunState.RUNNING, updated_at="2026-11-15T10:15:03.000Z")
+    save_run(
+        server.store,
+        "growing",
+        server.project,
+        RunState.RUNNING,
+        updated_at="2026-11-15T10:15:03.000Z",
+    )
     page.goto(f"{server.base}/councils/growing")
     connected(page)
     assert page.locator(".lanes circle").count() == 0
@@ -199,7 +255,13 @@ def test_events_follow_and_the_filter_holds(page: Any, server: Served) -> None:
     page.goto(f"{server.base}/events?part=bus")
     connected(page)
     note(server.store, 9001, kind="rig.sent")
-    note(server.store, 9002, kind="bus.joined", part=Part.BUS, data={"participant": "den"})
+    note(
+        server.store,
+        9002,
+        kind="bus.joined",
+        part=Part.BUS,
+        data={"participant": "den"},
+    )
     page.get_by_text("bus.joined", exact=True).last.wait_for()
 
     assert page.locator("#event-rows", has_text="rig.sent").count() == 0
@@ -212,7 +274,12 @@ def test_hostile_text_stays_text_on_every_page(page: Any, server: Served) -> Non
         page.goto(f"{server.base}{path}")
         connected(page)
         page.evaluate(OPEN_ALL)
-        note(server.store, 7000 + PAGES.index(path), kind="council.reported", data={"title": EVERYTHING})
+        note(
+            server.store,
+            7000 + PAGES.index(path),
+            kind="council.reported",
+            data={"title": EVERYTHING},
+        )
         page.mouse.move(300, 300)
         assert page.evaluate("window.owned") is None, path
         assert page.evaluate(INJECTED) == [], path
@@ -232,7 +299,10 @@ def _plant(server: Served) -> None:
         entry["anchor"] = {"path": f"src/{words}", "lines": [1, 1]}
         for position in entry.get("positions") or ():
             position["position"] = words
-    lines = [{**line, **dict.fromkeys(FOREIGN & line.keys(), EVERYTHING)} for line in debate()]
+    lines = [
+        {**line, **dict.fromkeys(FOREIGN & line.keys(), EVERYTHING)}
+        for line in debate()
+    ]
     hold_council(
         server.store,
         server.project,
@@ -243,38 +313,72 @@ def _plant(server: Served) -> None:
         skip_reasons={EVERYTHING: EVERYTHING},
         warnings=[EVERYTHING],
         synthesis_notes=[EVERYTHING],
-        comparison={"fixed": [{"id": None, "fingerprint": "x", "title": EVERYTHING, "how": EVERYTHING}]},
+        comparison={
+            "fixed": [
+                {"id": None, "fingerprint": "x", "title": EVERYTHING, "how": EVERYTHING}
+            ]
+        },
     )
-    words = {"title": EVERYTHING, "prompt": EVERYTHING, "origin": EVERYTHING, "advice": EVERYTHING}
+    words = {
+        "title": EVERYTHING,
+        "prompt": EVERYTHING,
+        "origin": EVERYTHING,
+        "advice": EVERYTHING,
+    }
     ask(server.store, "hostile", choices=("yes", EVERYTHING), **words)
     ask(server.store, "hostile text", **words)
     for number, text in enumerate(CORPUS):
         facts = {text: text, "thread": text}
-        note(server.store, 6000 + number, run_of=lambda number: CORPUS[number - 6000], data=facts)
+        note(
+            server.store,
+            6000 + number,
+            run_of=lambda number: CORPUS[number - 6000],
+            data=facts,
+        )
     note(server.store, 6999, kind=EVERYTHING)
 
 
 @BOTH_WIDTHS_AND_THEMES
-def test_every_page_fits_its_window(page: Any, server: Served, width: int, scheme: Any, tmp_path: Path) -> None:
+def test_every_page_fits_its_window(
+    page: Any, server: Served, width: int, scheme: Any, tmp_path: Path
+) -> None:
     assert_fits(page, server.base, PAGES, width, scheme, tmp_path)
 
 
 @pytest.mark.parametrize("width", [320, 390, 700, 1280])
-def test_a_question_with_a_page_of_its_own_is_drawn_beside_nothing_else(page: Any, server: Served, width: int) -> None:
-    asked = {"kind": PendingKind.HALTED_RUNTIME, "part": Part.COUNCIL, "run_id": "paafrm", "origin": "council"}
+def test_a_question_with_a_page_of_its_own_is_drawn_beside_nothing_else(
+    page: Any, server: Served, width: int
+) -> None:
+    asked = {
+        "kind": PendingKind.HALTED_RUNTIME,
+        "part": Part.COUNCIL,
+        "run_id": "paafrm",
+        "origin": "council",
+    }
     title = "halted: the account of the runtime was refused, log in and say retry"
     item = ask(server.store, f"beside-{width}", title=title, **asked)
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(server.base)
     page.locator(f"#item-{item.id} > a.button").wait_for()
-    page.evaluate("document.querySelectorAll('.when').forEach(one => { one.textContent = '59 min ago'; })")
+    page.evaluate(
+        "document.querySelectorAll('.when').forEach(one => { one.textContent = '59 min ago'; })"
+    )
 
-    for unlike_here in ("-0.5px", "0", "0.5px", "1px"):  # fonts of other machines are narrower or wider
-        page.evaluate("space => { document.body.style.letterSpacing = space; }", unlike_here)
+    for unlike_here in (
+        "-0.5px",
+        "0",
+        "0.5px",
+        "1px",
+    ):  # fonts of other machines are narrower or wider
+        page.evaluate(
+            "space => { document.body.style.letterSpacing = space; }", unlike_here
+        )
         assert page.evaluate(OVERLAPPING) == [], unlike_here
     page.evaluate(OPEN_ALL)
     assert page.evaluate(OVERLAPPING) == []
-    server.store.answer_pending(item.id, Answer(text="retry", by="bob", at="2026-11-15T10:00:00.000Z"))
+    server.store.answer_pending(
+        item.id, Answer(text="retry", by="bob", at="2026-11-15T10:00:00.000Z")
+    )
 
 
 def test_every_page_shows_where_the_focus_is(page: Any, server: Served) -> None:
@@ -282,11 +386,18 @@ def test_every_page_shows_where_the_focus_is(page: Any, server: Served) -> None:
         page.goto(f"{server.base}{path}")
         page.keyboard.press("Tab")
         page.keyboard.press("Tab")
-        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", path
+        assert (
+            page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            != "none"
+        ), path
 
 
-def test_a_council_is_started_from_the_page_once_its_calls_were_shown(page: Any, server: Served) -> None:
-    (server.project / "store.py").write_text("import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n")
+def test_a_council_is_started_from_the_page_once_its_calls_were_shown(
+    page: Any, server: Served
+) -> None:
+    (server.project / "store.py").write_text(
+        "import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n"
+    )
     page.get_by_role("link", name="Councils").first.click()
     page.get_by_role("link", name="Start a council").click()
     page.get_by_label("Intensity").select_option("quick")
@@ -305,7 +416,9 @@ def test_a_council_is_started_from_the_page_once_its_calls_were_shown(page: Any,
 
 @NEEDS_AXE
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
-def test_no_page_keeps_anybody_out(page: Any, server: Served, width: int, scheme: Any) -> None:
+def test_no_page_keeps_anybody_out(
+    page: Any, server: Served, width: int, scheme: Any
+) -> None:
     assert_keeps_nobody_out(page, server.base, PAGES, width, scheme)
 
 

@@ -48,7 +48,9 @@ def test_every_reader_hears_every_event_once_and_in_order() -> None:
             await asyncio.to_thread(note, store, *range(start, start + 100))
         last = store.last_seq()
 
-        heard = await asyncio.gather(*(gather_until(reader, last) for reader in readers))
+        heard = await asyncio.gather(
+            *(gather_until(reader, last) for reader in readers)
+        )
 
         assert heard == [list(range(first, last + 1))] * READERS
 
@@ -84,7 +86,9 @@ def test_letting_go_ends_every_reader() -> None:
 
 
 @contextmanager
-def listening(server: Served, last_seen: int | None = None) -> Iterator[http.client.HTTPResponse]:
+def listening(
+    server: Served, last_seen: int | None = None
+) -> Iterator[http.client.HTTPResponse]:
     host, _, port = server.base.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=10)
     headers = {"Authorization": f"Bearer {TOKEN}"}
@@ -111,7 +115,9 @@ def frames(response: http.client.HTTPResponse) -> Iterator[dict[str, str]]:
             frame = {}
 
 
-def test_a_browser_that_comes_back_gets_what_it_missed_or_is_told_to_load_again(tmp_path: Path) -> None:
+def test_a_browser_that_comes_back_gets_what_it_missed_or_is_told_to_load_again(
+    tmp_path: Path,
+) -> None:
     with served(tmp_path) as server:
         note(server.store, *range(5), run_of=lambda number: "r-1")
         seen = server.store.last_seq() - 2
@@ -122,7 +128,9 @@ def test_a_browser_that_comes_back_gets_what_it_missed_or_is_told_to_load_again(
             assert [int(frame["id"]) for frame in missed] == [seen + 1, seen + 2]
             assert '"kind":"rig.sent"' in missed[0]["data"]
             assert '"run":"r-1"' in missed[0]["data"]
-            assert "build-03" not in missed[0]["data"], "what an event says is not on the wire"
+            assert "build-03" not in missed[0]["data"], (
+                "what an event says is not on the wire"
+            )
             note(server.store, 77)
             assert int(next(told)["id"]) == server.store.last_seq()
 

@@ -58,7 +58,10 @@ def token_file(folder: Path, text: str, mode: int = 0o600) -> WebRequest:
 
 
 def test_a_chosen_token_is_taken(tmp_path: Path) -> None:
-    assert choose_token(token_file(tmp_path, "a" * SHORTEST_TOKEN + "\n")) == "a" * SHORTEST_TOKEN
+    assert (
+        choose_token(token_file(tmp_path, "a" * SHORTEST_TOKEN + "\n"))
+        == "a" * SHORTEST_TOKEN
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +75,9 @@ def test_a_chosen_token_is_taken(tmp_path: Path) -> None:
         ("", 0o600, "shorter than"),
     ],
 )
-def test_a_token_that_is_weak_or_shown_to_others_is_refused(tmp_path: Path, text: str, mode: int, why: str) -> None:
+def test_a_token_that_is_weak_or_shown_to_others_is_refused(
+    tmp_path: Path, text: str, mode: int, why: str
+) -> None:
     with pytest.raises(WeakToken, match=why):
         choose_token(token_file(tmp_path, text, mode))
 
@@ -103,4 +108,8 @@ def test_no_header_says_whose_connection_it_is() -> None:
     async def nobody(*_: Any) -> None: ...
 
     config = Server(cast(Dashboard, SimpleNamespace(app=nobody))).config
-    assert (config.proxy_headers, config.ws, config.access_log) == (False, "none", False)
+    assert (config.proxy_headers, config.ws, config.access_log) == (
+        False,
+        "none",
+        False,
+    )

@@ -40,7 +40,10 @@ def test_a_session_ends_is_one_visitor_s_and_one_of_so_many() -> None:
     assert sessions.find(key, VISITOR) is None
     keys = [sessions.begin(VISITOR) for _ in range(MOST_SESSIONS + 5)]
     assert len(sessions._sessions) == MOST_SESSIONS
-    assert sessions.find(keys[0], VISITOR) is None and sessions.find(keys[-1], VISITOR) is not None
+    assert (
+        sessions.find(keys[0], VISITOR) is None
+        and sessions.find(keys[-1], VISITOR) is not None
+    )
 
 
 def test_a_ticket_opens_once_and_not_for_long() -> None:
@@ -59,15 +62,28 @@ def test_a_ticket_opens_once_and_not_for_long() -> None:
 def test_a_form_belongs_to_its_session() -> None:
     one, other = Session(1.0), Session(1.0)
     assert one.is_own_form(one.csrf)
-    assert not one.is_own_form(other.csrf) and not one.is_own_form("") and not one.is_own_form("\udcff")
+    assert (
+        not one.is_own_form(other.csrf)
+        and not one.is_own_form("")
+        and not one.is_own_form("\udcff")
+    )
 
 
 def access(port: int = 8183) -> Access:
-    return Access(TOKEN, ManualClock(), names=frozenset({"localhost"}), port=port, user_at=lambda _ends: 1000)
+    return Access(
+        TOKEN,
+        ManualClock(),
+        names=frozenset({"localhost"}),
+        port=port,
+        user_at=lambda _ends: 1000,
+    )
 
 
 def connection(path: str = "/", method: str = "GET", **headers: str) -> HTTPConnection:
-    sent = {"host": "127.0.0.1:8183", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    sent = {
+        "host": "127.0.0.1:8183",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
     path, _, query = path.partition("?")
     scope: dict[str, Any] = {
         "type": "http",
@@ -94,7 +110,9 @@ def connection(path: str = "/", method: str = "GET", **headers: str) -> HTTPConn
         ("Bearer", False),
     ],
 )
-def test_a_token_is_shown_whole_and_as_a_bearer_s(authorization: str, admitted: bool) -> None:
+def test_a_token_is_shown_whole_and_as_a_bearer_s(
+    authorization: str, admitted: bool
+) -> None:
     judged = access().judge(connection(authorization=authorization))
     assert isinstance(judged, Session) is admitted
 
@@ -112,7 +130,10 @@ def test_nothing_is_kept_by_the_browser_unless_a_page_allows_it() -> None:
     protect(headers)
     assert headers["cache-control"] == "no-store"
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    assert headers["x-frame-options"] == "DENY" and headers["x-content-type-options"] == "nosniff"
+    assert (
+        headers["x-frame-options"] == "DENY"
+        and headers["x-content-type-options"] == "nosniff"
+    )
     allowed = MutableHeaders({"cache-control": "max-age=60"})
     protect(allowed)
     assert allowed["cache-control"] == "max-age=60"
@@ -127,7 +148,9 @@ def test_a_websocket_is_closed_before_anybody_sees_it() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    anyio.run(Guard(nobody, access()), {"type": "websocket", "headers": []}, nobody, send)
+    anyio.run(
+        Guard(nobody, access()), {"type": "websocket", "headers": []}, nobody, send
+    )
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
@@ -143,6 +166,13 @@ def test_a_websocket_is_closed_before_anybody_sees_it() -> None:
         ("same-site", "navigate", "POST", True),
     ],
 )
-def test_what_a_browser_says_about_the_asker_counts(site: str, mode: str, method: str, foreign: bool) -> None:
-    asked = connection(method=method, authorization=f"Bearer {TOKEN}", sec_fetch_site=site, sec_fetch_mode=mode)
+def test_what_a_browser_says_about_the_asker_counts(
+    site: str, mode: str, method: str, foreign: bool
+) -> None:
+    asked = connection(
+        method=method,
+        authorization=f"Bearer {TOKEN}",
+        sec_fetch_site=site,
+        sec_fetch_mode=mode,
+    )
     assert isinstance(access().judge(asked), Response) is foreign

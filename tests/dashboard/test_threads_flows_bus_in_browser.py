@@ -33,8 +33,15 @@ from dashboard.support.live_bus import LiveBus, live_bus
 from dashboard.support.rig_worlds import RigWorld, at_home, hostile_envelope, make_world
 from dashboard.support.served import Served, note, served
 
-pytestmark = [*NEEDS_CHROMIUM, pytest.mark.xdist_group("browser of threads")]  # one server and one browser
-SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
+pytestmark = [
+    *NEEDS_CHROMIUM,
+    pytest.mark.xdist_group("browser of threads"),
+]  # one server and one browser
+SCHEMA = {
+    "type": "object",
+    "required": ["score"],
+    "properties": {"score": {"type": "integer"}},
+}
 
 
 @dataclass
@@ -51,7 +58,15 @@ class BrowserAndRigs:
     def paths(self) -> list[str]:
         mac = self.world.mac.address
         flows = [f"/flows/{flow_id}" for flow_id in self.flows]
-        return ["/threads", mac, f"{mac}/cuda-build-03", f"{mac}/hostile", "/flows", *flows, "/bus"]
+        return [
+            "/threads",
+            mac,
+            f"{mac}/cuda-build-03",
+            f"{mac}/hostile",
+            "/flows",
+            *flows,
+            "/bus",
+        ]
 
 
 def review(ctx: Context, note: str = "") -> Any:
@@ -65,20 +80,29 @@ def start_flow(root: Path) -> str:
     root.mkdir()
     with RecordingAnnouncer(root, pytest.fail) as announcer:
         request = RunRequest(root=root, given={"note": EVERYTHING})
-        return run_flow(Flow("review", "3", review), request, RunInputs(announcer=announcer)).flow_id
+        return run_flow(
+            Flow("review", "3", review), request, RunInputs(announcer=announcer)
+        ).flow_id
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserAndRigs]:
     base = tmp_path_factory.mktemp("parts")
-    with at_home(base / "bridge" / "home", base / "web" / "home"), served(base / "web") as server:
+    with (
+        at_home(base / "bridge" / "home", base / "web" / "home"),
+        served(base / "web") as server,
+    ):
         world = make_world(base / "bridge")
         world.mac.open("cuda-build-03")
         world.mac.send("REQUEST", "cuda-build-03", "win-5080", "Build it.\n")
         world.mac.commit_file("hostile/REQUEST.md", hostile_envelope("hostile"))
         flows = [start_flow(base / "one"), start_flow(base / "two")]
         with live_bus(Path(bus_view(server.assembly).state)) as bus:
-            may = {"mode": "manage", "site_determination": "downstairs", "publish": ["*"]}
+            may = {
+                "mode": "manage",
+                "site_determination": "downstairs",
+                "publish": ["*"],
+            }
             kitchen = bus.do(bus.server.satellite("kitchen", **may))
             yield BrowserAndRigs(server, world, bus, kitchen, flows)
             bus.do(kitchen.close())
@@ -104,7 +128,9 @@ def go(page: Any, place: BrowserAndRigs, path: str) -> None:
     connected(page)
 
 
-def test_others_words_appear_while_one_types_and_the_reply_is_sent(page: Any, place: BrowserAndRigs) -> None:
+def test_others_words_appear_while_one_types_and_the_reply_is_sent(
+    page: Any, place: BrowserAndRigs
+) -> None:
     mac, win = place.world.mac, place.world.win
     go(page, place, f"{mac.address}/cuda-build-03")
     page.get_by_label("Text", exact=True).fill("Use 12.6")
@@ -124,10 +150,14 @@ def test_others_words_appear_while_one_types_and_the_reply_is_sent(page: Any, pl
     page.get_by_role("button", name="Send reply").dblclick()
     page.get_by_text("RESPONSE sent to win-5080").wait_for()
     page.locator("#envelope-3", has_text="Use 12.6").wait_for()
-    assert [name for name in mac.clone.envelopes() if "RESPONSE" in name] == ["cuda-build-03/RESPONSE.md"]
+    assert [name for name in mac.clone.envelopes() if "RESPONSE" in name] == [
+        "cuda-build-03/RESPONSE.md"
+    ]
 
 
-def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(page: Any, place: BrowserAndRigs) -> None:
+def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
+    page: Any, place: BrowserAndRigs
+) -> None:
     go(page, place, f"/flows/{place.flows[0]}")
     page.get_by_label("score").fill("nine")
     page.get_by_role("button", name="Send answer").first.click()
@@ -138,8 +168,14 @@ def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(pa
     page.get_by_text("Answered by ann (web)").wait_for()
 
     waiting = pending_list(place.server.assembly, place.server.store, pytest.fail)
-    linter = next(item for item in waiting.items(OPEN_ITEMS, limit=9) if item.question.run_id == place.flows[0])
-    waiting.answer(linter.id, Answer(text="yes", by="ada", at="2026-11-15T10:16:32.000Z"))
+    linter = next(
+        item
+        for item in waiting.items(OPEN_ITEMS, limit=9)
+        if item.question.run_id == place.flows[0]
+    )
+    waiting.answer(
+        linter.id, Answer(text="yes", by="ada", at="2026-11-15T10:16:32.000Z")
+    )
     page.get_by_text("Answered by ada").wait_for()
 
 
@@ -159,7 +195,9 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
     page.evaluate("window.kept = document.querySelector('#message-rows tr')")
     place.bus.do(place.kitchen.ask("one more"))
     page.locator("#message-rows tr").nth(38).wait_for()
-    assert page.evaluate("window.kept.isConnected"), "rows that were there stay, and with them the place one reads"
+    assert page.evaluate("window.kept.isConnected"), (
+        "rows that were there stay, and with them the place one reads"
+    )
 
     page.get_by_role("link", name="Pause").click()
     page.get_by_role("link", name="Show what message 1 carries").click()
@@ -167,7 +205,9 @@ def test_the_tail_goes_on_without_moving_the_page_and_shows_payloads_when_asked(
     page.get_by_label("Topic begins with").fill("ovos.utterance.speak")
     page.get_by_role("button", name="Filter").click()
     page.locator("#message-rows tr").first.wait_for()
-    assert set(page.locator("#message-rows .topic").all_text_contents()) == {"ovos.utterance.speak"}
+    assert set(page.locator("#message-rows .topic").all_text_contents()) == {
+        "ovos.utterance.speak"
+    }
 
 
 def test_the_page_changes_its_shape_when_the_bus_ends(
@@ -177,17 +217,23 @@ def test_the_page_changes_its_shape_when_the_bus_ends(
     page.locator("#participants").wait_for()
 
     with monkeypatch.context() as patch:
-        quiet = BusView(state="", running=False, note="no bus is running on this machine")
+        quiet = BusView(
+            state="", running=False, note="no bus is running on this machine"
+        )
         patch.setattr("bridgehead.dashboard.pages.bus.bus_view", lambda *_, **__: quiet)
         page.get_by_text("bridgehead bus serve").wait_for()
     page.locator("#participants").wait_for()
 
 
-def test_hostile_text_stays_text_on_these_pages(page: Any, place: BrowserAndRigs) -> None:
+def test_hostile_text_stays_text_on_these_pages(
+    page: Any, place: BrowserAndRigs
+) -> None:
     go(page, place, "/bus")
     place.bus.do(place.kitchen.send(Message("hostile.words", {EVERYTHING: EVERYTHING})))
     page.locator("#message-rows", has_text="hostile.words").wait_for()
-    shown = page.get_by_role("link", name="Show what message").first.get_attribute("href")
+    shown = page.get_by_role("link", name="Show what message").first.get_attribute(
+        "href"
+    )
     for path in (*place.paths, str(shown).partition("#")[0]):
         go(page, place, path)
         page.evaluate(OPEN_ALL)
@@ -206,5 +252,7 @@ def test_these_pages_fit_their_window(
 
 @NEEDS_AXE
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
-def test_none_of_these_pages_keeps_anybody_out(page: Any, place: BrowserAndRigs, width: int, scheme: Any) -> None:
+def test_none_of_these_pages_keeps_anybody_out(
+    page: Any, place: BrowserAndRigs, width: int, scheme: Any
+) -> None:
     assert_keeps_nobody_out(page, place.server.base, place.paths, width, scheme)

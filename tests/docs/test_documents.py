@@ -28,8 +28,14 @@ def named(path: Path) -> str:
     return path.relative_to(REPOSITORY).as_posix()
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if steps(path.read_text(encoding="utf-8"))], ids=named)
-def test_the_commands_of_a_document_do_what_it_shows(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [path for path in DOCUMENTS if steps(path.read_text(encoding="utf-8"))],
+    ids=named,
+)
+def test_the_commands_of_a_document_do_what_it_shows(
+    path: Path, tmp_path: Path
+) -> None:
     commands = steps(path.read_text(encoding="utf-8"))
     home, folder = tmp_path / "home", tmp_path / "work"
     home.mkdir()
@@ -39,7 +45,9 @@ def test_the_commands_of_a_document_do_what_it_shows(path: Path, tmp_path: Path)
 
     for step, result in zip(commands, results, strict=True):
         assert result.code == step.exit_code, f"$ {step.command}\n{result.output}"
-        assert matches(step.expected, result.output), f"$ {step.command}\n{result.output}"
+        assert matches(step.expected, result.output), (
+            f"$ {step.command}\n{result.output}"
+        )
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)
@@ -62,21 +70,31 @@ def test_blocks_reach_the_site_with_no_more_than_their_language(path: Path) -> N
     """With anything else behind it the site takes a block for prose, and what follows for a block."""
     address = named(path).removeprefix("docs/").replace("README.md", "index.md")
     text = on_page_markdown(
-        path.read_text(encoding="utf-8"), page=SimpleNamespace(file=SimpleNamespace(src_uri=address))
+        path.read_text(encoding="utf-8"),
+        page=SimpleNamespace(file=SimpleNamespace(src_uri=address)),
     )
 
-    assert [line for line in re.findall(r"^ *```.*$", text, re.MULTILINE) if not re.fullmatch(r" *```\w*", line)] == []
+    assert [
+        line
+        for line in re.findall(r"^ *```.*$", text, re.MULTILINE)
+        if not re.fullmatch(r" *```\w*", line)
+    ] == []
 
 
 def test_a_broken_link_fails_the_site() -> None:
     """`--quiet` drops the warnings before `--strict` counts them."""
-    [build] = re.findall(r"mkdocs build.*", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
+    [build] = re.findall(
+        r"mkdocs build.*", (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    )
 
     assert "--strict" in build and "--quiet" not in build
 
 
 @pytest.mark.parametrize(
-    "row", re.findall(r"^\| .* \| (`bridgehead.*) \|$", DOCUMENTS[0].read_text("utf-8"), re.MULTILINE)
+    "row",
+    re.findall(
+        r"^\| .* \| (`bridgehead.*) \|$", DOCUMENTS[0].read_text("utf-8"), re.MULTILINE
+    ),
 )
 def test_the_commands_of_the_readme_s_table_exist(row: str) -> None:
     for command in re.findall(r"`([^`]+)`", row):

@@ -14,4 +14,6 @@ PAGES = pages()
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_what_the_code_says(name: str) -> None:
-    assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name], "run: make generate"
+    assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name], (
+        "run: make generate"
+    )

@@ -24,15 +24,25 @@ def rows(text: str) -> list[list[str]]:
     lines = text.splitlines()
     found = []
     for number, line in enumerate(lines):
-        is_head = number + 1 < len(lines) and re.fullmatch(r"\|(?:\s*:?-+:?\s*\|)+", lines[number + 1])
-        if line.startswith("|") and not re.fullmatch(r"\|(?:\s*:?-+:?\s*\|)+", line) and not is_head:
+        is_head = number + 1 < len(lines) and re.fullmatch(
+            r"\|(?:\s*:?-+:?\s*\|)+", lines[number + 1]
+        )
+        if (
+            line.startswith("|")
+            and not re.fullmatch(r"\|(?:\s*:?-+:?\s*\|)+", line)
+            and not is_head
+        ):
             found.append([cell.strip() for cell in line.strip("|").split("|")])
     return found
 
 
 def doors() -> dict[str, str]:
     """The sections of the threat model by their names."""
-    text = SECURITY.read_text(encoding="utf-8").partition(f"\n{DOORS}\n")[2].partition("\n## ")[0]
+    text = (
+        SECURITY.read_text(encoding="utf-8")
+        .partition(f"\n{DOORS}\n")[2]
+        .partition("\n## ")[0]
+    )
     parts = re.split(r"^### (.+)$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -43,12 +53,20 @@ def functions_in(path: str) -> frozenset[str]:
     if not file.exists():
         return frozenset()
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def missing(text: str) -> list[str]:
     """The tests named in a text that do not exist."""
-    return [f"{path}::{name}" for path, name in _NAMED.findall(text) if name not in functions_in(path)]
+    return [
+        f"{path}::{name}"
+        for path, name in _NAMED.findall(text)
+        if name not in functions_in(path)
+    ]
 
 
 def unproven(cells: list[list[str]]) -> list[str]:
@@ -69,7 +87,10 @@ def test_every_hazard_is_held_by_tests_that_exist() -> None:
 def test_every_claim_about_a_door_names_a_test_that_exists() -> None:
     assert len(doors()) >= 11
     for name, text in doors().items():
-        assert all(word in text for word in ("**Not trusted:**", "**Allowed:**", "**Not defended:**")), name
+        assert all(
+            word in text
+            for word in ("**Not trusted:**", "**Allowed:**", "**Not defended:**")
+        ), name
         assert rows(text), f"{name} claims nothing"
         assert unproven(rows(text)) == [], name
 

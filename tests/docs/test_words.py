@@ -29,10 +29,38 @@ NOT_FOR_PEOPLE = (
     "demo/",
 )
 
-COUNTED = (
-    "agent answer call challenge commit council document domain envelope event file finding flow item layer "
-    "message participant pattern question request result round run rule seat step template thread time turn"
-).split()
+COUNTED = [
+    "agent",
+    "answer",
+    "call",
+    "challenge",
+    "commit",
+    "council",
+    "document",
+    "domain",
+    "envelope",
+    "event",
+    "file",
+    "finding",
+    "flow",
+    "item",
+    "layer",
+    "message",
+    "participant",
+    "pattern",
+    "question",
+    "request",
+    "result",
+    "round",
+    "run",
+    "rule",
+    "seat",
+    "step",
+    "template",
+    "thread",
+    "time",
+    "turn",
+]
 NEVER_ONE = {
     "cli/flows/reports.py": "N of M paused runs",
     "council/debate/packets.py": "a prompt of the specification",
@@ -64,7 +92,10 @@ DIALECT = {
 @cache
 def sources() -> dict[str, ast.Module]:
     """The source by file; what only models and other programs read is left out."""
-    names = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+    names = {
+        path.relative_to(SOURCE).as_posix(): path
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
     return {
         name: ast.parse(path.read_text(encoding="utf-8"))
         for name, path in names.items()
@@ -77,7 +108,11 @@ def read_by_people() -> Iterator[tuple[str, ast.AST, str]]:
     for name, tree in sources().items():
         notes = {id(note) for node in ast.walk(tree) for note in _notes(node)}
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in notes
+            ):
                 yield name, node, node.value
 
 
@@ -85,9 +120,14 @@ def _notes(node: ast.AST) -> Iterator[ast.Constant]:
     """Docstrings, except those of commands, and strings that explain what stands above them."""
     body = getattr(node, "body", None)
     for place, statement in enumerate(body if isinstance(body, list) else ()):
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        if isinstance(statement, ast.Expr) and isinstance(
+            statement.value, ast.Constant
+        ):
             decorators = getattr(node, "decorator_list", [])
-            if place == 0 and any("command" in ast.unparse(one) or "group" in ast.unparse(one) for one in decorators):
+            if place == 0 and any(
+                "command" in ast.unparse(one) or "group" in ast.unparse(one)
+                for one in decorators
+            ):
                 continue
             yield statement.value
 
@@ -108,9 +148,15 @@ PAGES = sorted((SOURCE / "dashboard" / "templates").glob("*.html"))
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_page_uses_the_dialect(page: Path) -> None:
-    shown = re.sub(r"{#.*?#}|{%.*?%}", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    shown = re.sub(
+        r"{#.*?#}|{%.*?%}", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
 
-    assert [(words, instead) for words, instead in DIALECT.items() if re.search(words, shown)] == []
+    assert [
+        (words, instead)
+        for words, instead in DIALECT.items()
+        if re.search(words, shown)
+    ] == []
 
 
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -123,32 +169,52 @@ IN_DOCS = {
 }
 
 
-@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", DOCS, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_no_document_uses_the_dialect(page: Path) -> None:
-    prose = re.sub(r"```.*?```|`[^`]*`", "`", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    prose = re.sub(
+        r"```.*?```|`[^`]*`", "`", page.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
 
-    assert [(found[0], instead) for words, instead in IN_DOCS.items() for found in re.finditer(words, prose)] == []
+    assert [
+        (found[0], instead)
+        for words, instead in IN_DOCS.items()
+        for found in re.finditer(words, prose)
+    ] == []
 
 
 def test_no_note_of_a_rule_uses_the_dialect() -> None:
     notes = {
         rule.stem: str(yaml.safe_load(rule.read_text(encoding="utf-8"))["note"])
-        for rule in (SOURCE / "council" / "runtimes" / "static" / "rules").glob("*/*-*.yml")
+        for rule in (SOURCE / "council" / "runtimes" / "static" / "rules").glob(
+            "*/*-*.yml"
+        )
         if rule.parent.name != "utils"
     }
 
     assert len(notes) > 100 and all(note.endswith(".") for note in notes.values())
-    assert [(name, found[0]) for name, note in notes.items() for found in re.finditer("|".join(IN_DOCS), note)] == []
+    assert [
+        (name, found[0])
+        for name, note in notes.items()
+        for found in re.finditer("|".join(IN_DOCS), note)
+    ] == []
 
 
-def test_the_page_of_terms_names_what_the_code_has_and_the_documents_use_its_terms() -> None:
+def test_the_page_of_terms_names_what_the_code_has_and_the_documents_use_its_terms() -> (
+    None
+):
     page = (ROOT / "docs" / "reference" / "terms.md").read_text(encoding="utf-8")
     terms = dict(re.findall(r"^\| ([a-z, ]+?) \| (.+) \|$", page, re.MULTILINE))
-    others = " ".join(one.read_text(encoding="utf-8") for one in DOCS if one.name != "terms.md").lower()
+    others = " ".join(
+        one.read_text(encoding="utf-8") for one in DOCS if one.name != "terms.md"
+    ).lower()
 
     assert set(re.findall(r"`(\w+)`", terms["runtime"])) == set(BUILT_IN)
     assert all(verdict in terms["verdict"] for verdict in Verdict)
-    assert [term for term in terms if any(word not in others for word in term.split(", "))] == []
+    assert [
+        term for term in terms if any(word not in others for word in term.split(", "))
+    ] == []
 
 
 def test_what_is_counted_may_be_one() -> None:
@@ -173,15 +239,26 @@ def _counts(node: ast.JoinedStr, plain: re.Pattern[str]) -> Iterator[str]:
             before = str(value.value)
             continue
         text = following.value if isinstance(following, ast.Constant) else ""
-        number = ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ""
+        number = (
+            ast.unparse(value.value) if isinstance(value, ast.FormattedValue) else ""
+        )
         # A limit is a constant and never one; `2 of 3 files` is right for any number.
-        limit = re.fullmatch(r"[A-Z_0-9 />.]+", number) or before.endswith((" of ", "at most ", " to ", "than "))
-        if isinstance(text, str) and plain.match(text) and not limit and _is_number(number):
+        limit = re.fullmatch(r"[A-Z_0-9 />.]+", number) or before.endswith(
+            (" of ", "at most ", " to ", "than ")
+        )
+        if (
+            isinstance(text, str)
+            and plain.match(text)
+            and not limit
+            and _is_number(number)
+        ):
             yield f"{{{number}}}{text[:30]}"
 
 
 def _is_number(code: str) -> bool:
-    return code.startswith(("len(", "sum(")) or bool(re.search(r"count|number|more|total|files|runs|calls|left", code))
+    return code.startswith(("len(", "sum(")) or bool(
+        re.search(r"count|number|more|total|files|runs|calls|left", code)
+    )
 
 
 def test_the_exceptions_are_still_needed() -> None:

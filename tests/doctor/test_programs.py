@@ -37,13 +37,17 @@ def test_programs(program: Program, answer: Answer, kind: str, state: State) -> 
 
 def test_the_summary_counts_every_state() -> None:
     states = [State.FINE, State.FINE, State.LOOK, State.BROKEN]
-    checkup = Checkup.of([Diagnosis(Group.MACHINE, "x", state, "m") for state in states])
+    checkup = Checkup.of(
+        [Diagnosis(Group.MACHINE, "x", state, "m") for state in states]
+    )
 
     assert checkup.summary == "2 fine, 1 to look at, 1 broken"
 
 
 def test_diagnoses_are_shown_by_group() -> None:
-    checkup = Checkup.of([Diagnosis(group, "x", State.FINE, "m") for group in reversed(Group)])
+    checkup = Checkup.of(
+        [Diagnosis(group, "x", State.FINE, "m") for group in reversed(Group)]
+    )
 
     assert [diagnosis.group for diagnosis in checkup.diagnoses] == list(Group)
 
@@ -56,6 +60,8 @@ def test_diagnoses_are_shown_by_group() -> None:
         ("win32", State.LOOK, "win32 is not supported; on Windows use it inside WSL 2"),
     ],
 )
-def test_what_is_known_of_the_system_is_said(platform: str, state: State, message: str) -> None:
+def test_what_is_known_of_the_system_is_said(
+    platform: str, state: State, message: str
+) -> None:
     found = check_system(platform)
     assert (found.state, found.message) == (state, message)

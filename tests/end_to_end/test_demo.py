@@ -43,5 +43,9 @@ def test_the_demo_reviews_hands_over_pauses_and_is_heard(tmp_path: Path) -> None
     ):
         assert line in done.stdout, f"{line}\n{done.stdout}"
     [folder] = tmp_path.glob("bridgehead-demo-*")
-    left = [process for process in psutil.process_iter(["cwd"]) if str(folder) in str(process.info["cwd"])]
+    left = [
+        process
+        for process in psutil.process_iter(["cwd"])
+        if str(folder) in str(process.info["cwd"])
+    ]
     assert left == []

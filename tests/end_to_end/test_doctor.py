@@ -25,12 +25,22 @@ def kinds(user: Machine, **extra: str) -> dict[str, str]:
     return {check["class"]: check["state"] for check in checks}
 
 
-def test_every_check_has_a_class_a_state_and_whether_fixing_is_safe(user: Machine) -> None:
+def test_every_check_has_a_class_a_state_and_whether_fixing_is_safe(
+    user: Machine,
+) -> None:
     document = user.run("doctor", "--json").json
 
     assert document["checks"]
     for check in document["checks"]:
-        assert set(check) == {"group", "class", "state", "message", "safe_to_fix", "fix", "command"}
+        assert set(check) == {
+            "group",
+            "class",
+            "state",
+            "message",
+            "safe_to_fix",
+            "fix",
+            "command",
+        }
         assert check["state"] == "fine" or check["fix"]
 
 
@@ -41,7 +51,9 @@ def test_the_last_line_counts(user: Machine) -> None:
     assert "git 2." in done.out
 
 
-def test_ai_clis_are_found_on_the_path_with_their_version(user: Machine, tmp_path: Path) -> None:
+def test_ai_clis_are_found_on_the_path_with_their_version(
+    user: Machine, tmp_path: Path
+) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     fake_program(tools, "claude", "echo '2.1.197 (Claude Code)'")
@@ -55,7 +67,9 @@ def test_ai_clis_are_found_on_the_path_with_their_version(user: Machine, tmp_pat
     assert "codex.failing" in messages
 
 
-def test_without_git_something_is_broken_and_doctor_exits_1(user: Machine, tmp_path: Path) -> None:
+def test_without_git_something_is_broken_and_doctor_exits_1(
+    user: Machine, tmp_path: Path
+) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
 
@@ -113,14 +127,28 @@ def test_a_record_that_cannot_be_used_is_broken(user: Machine) -> None:
     assert "✗" in done.out and str(user.record) in done.out
 
 
-def test_every_part_has_its_lines_and_a_remembered_refusal_is_one_of_them(user: Machine, tmp_path: Path) -> None:
+def test_every_part_has_its_lines_and_a_remembered_refusal_is_one_of_them(
+    user: Machine, tmp_path: Path
+) -> None:
     fake_program(tmp_path, "agy", "exit 1")
     refused = {"bridge": "claude", "reason": "not_authenticated", "error_class": "auth"}
     at = "2026-11-15T10:00:00.000Z"
     with open_store(str(user.record)) as store:
-        store.append([Event(id="e-1", kind="council.refused", part=Part.COUNCIL, at=at, data=refused)])
+        store.append(
+            [
+                Event(
+                    id="e-1",
+                    kind="council.refused",
+                    part=Part.COUNCIL,
+                    at=at,
+                    data=refused,
+                )
+            ]
+        )
 
-    checks = user.run("doctor", "--json", PATH=f"{tmp_path}:{os.environ['PATH']}").json["checks"]
+    checks = user.run("doctor", "--json", PATH=f"{tmp_path}:{os.environ['PATH']}").json[
+        "checks"
+    ]
 
     assert {check["group"] for check in checks} == {str(group) for group in Group}
     messages = {check["class"]: check["message"] for check in checks}
@@ -128,7 +156,9 @@ def test_every_part_has_its_lines_and_a_remembered_refusal_is_one_of_them(user: 
     assert "not verified" in messages["agy.unverified"]
 
 
-def test_settings_that_cannot_be_read_are_a_finding_and_the_other_checks_go_on(user: Machine) -> None:
+def test_settings_that_cannot_be_read_are_a_finding_and_the_other_checks_go_on(
+    user: Machine,
+) -> None:
     (user.project / "bridgehead.toml").write_text("[store")
 
     done = user.run("doctor", "--json")
@@ -168,9 +198,20 @@ def spoil(user: Machine, tools: Path) -> None:
         assert user.run("config", "trust", str(path)).code == 0
     changed.write_text("[council]\nx = 1\n")
     gone.unlink()
-    assert user.run("flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?").code == 42
+    assert (
+        user.run(
+            "flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?"
+        ).code
+        == 42
+    )
     refused = {"bridge": "codex", "reason": "cli_error: quota", "error_class": "quota"}
-    event = Event(id="e1", kind="council.refused", part=Part.COUNCIL, at="2026-11-15T10:00:00.000Z", data=refused)
+    event = Event(
+        id="e1",
+        kind="council.refused",
+        part=Part.COUNCIL,
+        at="2026-11-15T10:00:00.000Z",
+        data=refused,
+    )
     with open_store(str(user.record)) as store:
         store.append([event])
     tools.mkdir()
@@ -189,15 +230,33 @@ def test_each_diagnosis_says_its_class_whether_fixing_is_safe_and_the_exact_comm
     checks = user.run("doctor", "--json", PATH=path).json["checks"]
 
     wrong = {check["class"]: check for check in checks if check["state"] != "fine"}
-    assert {"permissions.open", "trust.gone", "trust.changed", "settings.untrusted"} <= set(wrong)
-    assert {"codex.refused", "codex.failing", "flows.unfinished", "record.pending", "agy.unverified"} <= set(wrong)
-    assert {name for name, check in wrong.items() if check["command"] is None} <= WITHOUT_A_COMMAND
-    assert {name for name, check in wrong.items() if check["safe_to_fix"]} == {"permissions.open", "trust.gone"}
+    assert {
+        "permissions.open",
+        "trust.gone",
+        "trust.changed",
+        "settings.untrusted",
+    } <= set(wrong)
+    assert {
+        "codex.refused",
+        "codex.failing",
+        "flows.unfinished",
+        "record.pending",
+        "agy.unverified",
+    } <= set(wrong)
+    assert {
+        name for name, check in wrong.items() if check["command"] is None
+    } <= WITHOUT_A_COMMAND
+    assert {name for name, check in wrong.items() if check["safe_to_fix"]} == {
+        "permissions.open",
+        "trust.gone",
+    }
     for name, check in wrong.items():
         if check["command"] and check["command"].startswith("bridgehead "):
             words = shlex.split(check["command"])[1:]
             helped = user.run(*words, "--help")
-            assert helped.code == 0 and "Usage:" in helped.out, f"{name}: {check['command']}"
+            assert helped.code == 0 and "Usage:" in helped.out, (
+                f"{name}: {check['command']}"
+            )
 
 
 def test_the_command_of_a_diagnosis_ends_it_and_fix_does_what_is_safe_and_no_more(
@@ -206,7 +265,10 @@ def test_the_command_of_a_diagnosis_ends_it_and_fix_does_what_is_safe_and_no_mor
     tools = tmp_path / "tools"
     spoil(user, tools)
     path = f"{tools}:{os.environ['PATH']}"
-    before = {check["class"]: check for check in user.run("doctor", "--json", PATH=path).json["checks"]}
+    before = {
+        check["class"]: check
+        for check in user.run("doctor", "--json", PATH=path).json["checks"]
+    }
 
     user.run("doctor", "--fix", PATH=path)
     after = kinds(user, PATH=path)
@@ -220,31 +282,45 @@ def test_the_command_of_a_diagnosis_ends_it_and_fix_does_what_is_safe_and_no_mor
     assert "trust.changed" not in kinds(user, PATH=path)
 
 
-def test_doctor_says_what_keeps_ai_programs_to_their_copy(user: Machine, tmp_path: Path) -> None:
+def test_doctor_says_what_keeps_ai_programs_to_their_copy(
+    user: Machine, tmp_path: Path
+) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     fake_program(tools, "claude", "echo '2.1.197 (Claude Code)'")
 
-    found = user.run("doctor", "--json", PATH=f"{tools}:{os.environ['PATH']}").json["checks"]
+    found = user.run("doctor", "--json", PATH=f"{tools}:{os.environ['PATH']}").json[
+        "checks"
+    ]
 
     said = {check["class"]: check["message"] for check in found}
     if landlock_version():
         assert "claude (landlock)" in said["confinement.held"]
     else:
-        assert "claude" in said.get("confinement.missing", "") + said.get("confinement.held", "")
+        assert "claude" in said.get("confinement.missing", "") + said.get(
+            "confinement.held", ""
+        )
 
 
-def test_settings_of_runtimes_that_are_broken_or_not_trusted_are_named(user: Machine) -> None:
+def test_settings_of_runtimes_that_are_broken_or_not_trusted_are_named(
+    user: Machine,
+) -> None:
     seats = user.project / ".bridge-settings.json"
 
     def told() -> dict[str, str]:
         found = user.run("doctor", "--json").json["checks"]
-        return {one["class"]: one["message"] for one in found if one["class"].startswith("seats.")}
+        return {
+            one["class"]: one["message"]
+            for one in found
+            if one["class"].startswith("seats.")
+        }
 
     assert told() == {}
     seats.write_text("{broken")
     assert "invalid json" in told()["seats.broken"]
-    seats.write_text('{"bridges": {"acp:goose": {"acp": "goose acp"}, "codex": {"model": "x", "bogus": 1}}}')
+    seats.write_text(
+        '{"bridges": {"acp:goose": {"acp": "goose acp"}, "codex": {"model": "x", "bogus": 1}}}'
+    )
     said = told()
     assert "unknown key codex.bogus" in said["seats.broken"]
     assert "codex.model, acp:goose" in said["seats.untrusted"]

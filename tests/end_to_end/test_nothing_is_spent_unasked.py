@@ -44,7 +44,11 @@ class Watched:
         return f"{self.log.parent}:{SCRIPTS}:{BARE}"
 
     def calls(self) -> list[dict[str, str]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        return (
+            [json.loads(line) for line in self.log.read_text().splitlines()]
+            if self.log.exists()
+            else []
+        )
 
     def prompts(self) -> list[dict[str, str]]:
         """The calls that carried a prompt; prompts go through standard input, whatever the program."""
@@ -57,7 +61,9 @@ def watched(tmp_path: Path) -> Watched:
     folder.mkdir()
     for name in AGENTS:
         program = folder / name
-        program.write_text(PROGRAM.format(python=sys.executable, log=str(folder / "calls")))
+        program.write_text(
+            PROGRAM.format(python=sys.executable, log=str(folder / "calls"))
+        )
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return Watched(committed_orders(tmp_path), folder / "calls")
 
@@ -65,7 +71,12 @@ def watched(tmp_path: Path) -> Watched:
 def test_importing_everything_starts_nothing(watched: Watched) -> None:
     environment = watched.machine.environ(PATH=watched.path, ANTHROPIC_API_KEY="dummy")
 
-    subprocess.run([sys.executable, "-c", IMPORT_EVERYTHING], env=environment, check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", IMPORT_EVERYTHING],
+        env=environment,
+        check=True,
+        timeout=120,
+    )
 
     assert watched.calls() == []
 
@@ -86,7 +97,9 @@ def test_importing_everything_starts_nothing(watched: Watched) -> None:
     ],
     ids=" ".join,
 )
-def test_a_command_that_is_no_council_gives_nobody_a_prompt(watched: Watched, command: tuple[str, ...]) -> None:
+def test_a_command_that_is_no_council_gives_nobody_a_prompt(
+    watched: Watched, command: tuple[str, ...]
+) -> None:
     done = watched.machine.run(*command, PATH=watched.path)
 
     assert "Traceback" not in done.err
@@ -96,7 +109,11 @@ def test_a_command_that_is_no_council_gives_nobody_a_prompt(watched: Watched, co
 def test_a_push_through_the_hook_gives_nobody_a_prompt(watched: Watched) -> None:
     machine = watched.machine
     machine.run("setup", "git-hook", "--yes", PATH=watched.path)
-    subprocess.run(["git", "init", "-q", "--bare", "../remote.git"], cwd=machine.project, check=True)
+    subprocess.run(
+        ["git", "init", "-q", "--bare", "../remote.git"],
+        cwd=machine.project,
+        check=True,
+    )
 
     pushed = machine.shell("git push -q ../remote.git HEAD:refs/heads/main")
 
@@ -106,9 +123,14 @@ def test_a_push_through_the_hook_gives_nobody_a_prompt(watched: Watched) -> None
 
 @pytest.mark.parametrize(
     "server",
-    [("web", "--port", "0", "--json"), ("bus", "serve", "--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0")],
+    [
+        ("web", "--port", "0", "--json"),
+        ("bus", "serve", "--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0"),
+    ],
 )
-def test_a_server_that_waits_gives_nobody_a_prompt(watched: Watched, server: tuple[str, ...]) -> None:
+def test_a_server_that_waits_gives_nobody_a_prompt(
+    watched: Watched, server: tuple[str, ...]
+) -> None:
     running = watched.machine.start(*server, PATH=watched.path)
     try:
         said = running.stdout or running.stderr
@@ -121,14 +143,29 @@ def test_a_server_that_waits_gives_nobody_a_prompt(watched: Watched, server: tup
     assert watched.prompts() == []
 
 
-def test_a_real_run_calls_whom_the_dry_run_named_and_no_more_often(watched: Watched) -> None:
-    asked = ("council", "review", "orders/store.py", "--runtime", "codex", "--domain", "security", "--json")
+def test_a_real_run_calls_whom_the_dry_run_named_and_no_more_often(
+    watched: Watched,
+) -> None:
+    asked = (
+        "council",
+        "review",
+        "orders/store.py",
+        "--runtime",
+        "codex",
+        "--domain",
+        "security",
+        "--json",
+    )
     planned = watched.machine.run(*asked, "--dry-run", PATH=watched.path)
     assert watched.prompts() == []
 
     watched.machine.run(*asked, "--non-interactive", PATH=watched.path)
 
-    named = {seat["bridge"] for seat in planned.json["seats"]} | set(planned.json["no_calls"])
+    named = {seat["bridge"] for seat in planned.json["seats"]} | set(
+        planned.json["no_calls"]
+    )
     assert named == {"codex"}
     assert {call["program"] for call in watched.prompts()} == named
-    assert len(watched.prompts()) <= 2 * planned.json["most_calls"], "each call may be repaired once"
+    assert len(watched.prompts()) <= 2 * planned.json["most_calls"], (
+        "each call may be repaired once"
+    )

@@ -43,9 +43,17 @@ Door = Callable[[Path, int], bool]
 
 def through(kind: type[CliConnection]) -> Door:
     def ask(program: Path, seconds: int) -> bool:
-        setup = SeatSetup("x", environment={"PATH": os.environ["PATH"], "HOME": str(program.parent)})
-        outcome = carried(kind(setup, str(program), Probe("9.9.9")), RuntimeRequest("hello", program.parent, seconds))
-        return isinstance(outcome, RuntimeRefusal) and outcome.error_class is ErrorClass.TIMEOUT
+        setup = SeatSetup(
+            "x", environment={"PATH": os.environ["PATH"], "HOME": str(program.parent)}
+        )
+        outcome = carried(
+            kind(setup, str(program), Probe("9.9.9")),
+            RuntimeRequest("hello", program.parent, seconds),
+        )
+        return (
+            isinstance(outcome, RuntimeRefusal)
+            and outcome.error_class is ErrorClass.TIMEOUT
+        )
 
     return ask
 
@@ -54,7 +62,10 @@ def through_a_flow(program: Path, seconds: int) -> bool:
     root = FlowRoot.open(program.parent)
     root.prepare()
     asked = AgentRequest(1, "ask", "agent", "hello", timeout_seconds=seconds)
-    return CommandHandler([str(program)]).answer(asked, CheckpointFiles(root)).status is RequestStatus.TIMEOUT
+    return (
+        CommandHandler([str(program)]).answer(asked, CheckpointFiles(root)).status
+        is RequestStatus.TIMEOUT
+    )
 
 
 def lives(pid: int) -> bool:
@@ -81,7 +92,15 @@ def test_no_member_of_the_family_lives_on(door: Door, tmp_path: Path) -> None:
     program.chmod(0o700)
     seen: list[int] = []
 
-    for seconds in (1, 2, 4, 8, 16, 32, 64):  # until the machine was quick enough for all of them to begin
+    for seconds in (
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        64,
+    ):  # until the machine was quick enough for all of them to begin
         pids.write_text("")
         assert door(program, seconds), "the time was over and that was said"
         seen = [int(line) for line in pids.read_text().split()]

@@ -52,9 +52,26 @@ def typed(running: subprocess.Popen[str], line: str) -> None:
     running.stdin.flush()
 
 
-def test_a_question_is_answered_once_from_shell_page_agent_or_chat(user: Machine) -> None:
-    assert user.run("flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?").code == 42
-    bus = ("bus", "serve", "--listen", ANYWHERE, "--hub-listen", ANYWHERE, "--assistant", "scripted", "--json")
+def test_a_question_is_answered_once_from_shell_page_agent_or_chat(
+    user: Machine,
+) -> None:
+    assert (
+        user.run(
+            "flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?"
+        ).code
+        == 42
+    )
+    bus = (
+        "bus",
+        "serve",
+        "--listen",
+        ANYWHERE,
+        "--hub-listen",
+        ANYWHERE,
+        "--assistant",
+        "scripted",
+        "--json",
+    )
     with (
         beside(user, *bus) as hub,
         beside(user, "web", "--port", "0", "--json") as web,
@@ -62,7 +79,10 @@ def test_a_question_is_answered_once_from_shell_page_agent_or_chat(user: Machine
         httpx.Client(follow_redirects=True) as browser,
     ):
         line_of(hub, "gateway")
-        assert user.run("bus", "participant", "add", "phone", "--grant", "approve").code == 0
+        assert (
+            user.run("bus", "participant", "add", "phone", "--grant", "approve").code
+            == 0
+        )
         with beside(user, "bus", "chat", "--join", "phone.join.json") as phone:
             typed(phone, "hello")
             line_of(phone, "You said")
@@ -81,11 +101,18 @@ def test_a_question_is_answered_once_from_shell_page_agent_or_chat(user: Machine
             def from_page() -> str:
                 start.wait()
                 fields = {"csrf": form[1], "text": "from the page"}
-                return browser.post(f"{origin}/answer/q-1", data=fields, headers={"Origin": origin}).text
+                return browser.post(
+                    f"{origin}/answer/q-1", data=fields, headers={"Origin": origin}
+                ).text
 
             def from_agent() -> str:
                 start.wait()
-                agent.ask(1, "tools/call", name="answer", arguments={"id": "q-1", "text": "from the agent"})
+                agent.ask(
+                    1,
+                    "tools/call",
+                    name="answer",
+                    arguments={"id": "q-1", "text": "from the agent"},
+                )
                 return json.dumps(agent.answer_to(1))
 
             def from_chat() -> str:
@@ -100,11 +127,18 @@ def test_a_question_is_answered_once_from_shell_page_agent_or_chat(user: Machine
                 "from the chat": from_chat,
             }
             with ThreadPoolExecutor(4) as people:
-                told = dict(zip(ways, people.map(lambda way: way(), ways.values()), strict=True))
+                told = dict(
+                    zip(ways, people.map(lambda way: way(), ways.values()), strict=True)
+                )
 
     [winner] = [text for text, answer in told.items() if TAKEN not in answer]
     assert "q-1" in told[winner] and "answered" in told[winner]
     assert user.run("flow", "resume").out == f"{winner}\n"
     late = user.run("answer", "q-1", "too late")
-    assert late.code == 1 and f"{TAKEN} by" in late.err, "also when the flow has ended and put its files away"
-    assert "`bridgehead pending show q-1`" in late.err and winner in user.run("pending", "show", "q-1").out
+    assert late.code == 1 and f"{TAKEN} by" in late.err, (
+        "also when the flow has ended and put its files away"
+    )
+    assert (
+        "`bridgehead pending show q-1`" in late.err
+        and winner in user.run("pending", "show", "q-1").out
+    )

@@ -16,7 +16,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    build = "import os, hatchling.build as b; print(b.build_wheel(os.environ['TARGET']))"
+    build = (
+        "import os, hatchling.build as b; print(b.build_wheel(os.environ['TARGET']))"
+    )
     subprocess.run(
         [sys.executable, "-c", build],
         cwd=REPOSITORY,
@@ -30,15 +32,30 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "src/bridgehead"],
+        [
+            "git",
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "--",
+            "src/bridgehead",
+        ],
         cwd=REPOSITORY,
         check=True,
         capture_output=True,
         text=True,
     ).stdout.split("\0")
-    tracked = {name.removeprefix("src/") for name in listed if name and (REPOSITORY / name).exists()}
+    tracked = {
+        name.removeprefix("src/")
+        for name in listed
+        if name and (REPOSITORY / name).exists()
+    }
 
-    inside = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    inside = {
+        name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name
+    }
 
     assert inside == tracked
 
@@ -58,7 +75,16 @@ def test_a_review_runs_from_the_wheel_alone(wheel: Path, tmp_path: Path) -> None
     }
 
     done = subprocess.run(
-        [sys.executable, "-c", run, "council", "review", "--runtime", "static", "calculator.py"],
+        [
+            sys.executable,
+            "-c",
+            run,
+            "council",
+            "review",
+            "--runtime",
+            "static",
+            "calculator.py",
+        ],
         cwd=project,
         env=environ,
         capture_output=True,

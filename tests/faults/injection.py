@@ -57,7 +57,9 @@ class Injector:
         with state.open("r+b") as file:
             self._state = mmap.mmap(file.fileno(), STATE_BYTES)
 
-    def run(self, work: Callable[[], object], environ: Mapping[str, str], cwd: Path) -> Done:
+    def run(
+        self, work: Callable[[], object], environ: Mapping[str, str], cwd: Path
+    ) -> Done:
         """What `work` printed in a child of its own; it may end the process as commands do."""
         out, err = self._base / "out", self._base / "err"
         child = os.fork()
@@ -66,7 +68,10 @@ class Injector:
             try:
                 signal.alarm(COMMAND_SECONDS)
                 for stream, path in ((1, out), (2, err)):
-                    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), stream)
+                    os.dup2(
+                        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+                        stream,
+                    )
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.environ.clear()
                 os.environ.update(environ)
@@ -87,7 +92,9 @@ class Injector:
                     sys.stderr.flush()
                 os._exit(code)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        return Done(code, out.read_text(errors="replace"), err.read_text(errors="replace"))
+        return Done(
+            code, out.read_text(errors="replace"), err.read_text(errors="replace")
+        )
 
     @contextmanager
     def armed(self, kind: Kind, fail_at: int) -> Any:
@@ -109,7 +116,11 @@ class Injector:
         """The call that failed, None when it was never made."""
         if not struct.unpack_from("<I", self._state, 16)[0]:
             return None
-        return self._state[WHAT_AT:STATE_BYTES].partition(b"\0")[0].decode(errors="replace")
+        return (
+            self._state[WHAT_AT:STATE_BYTES]
+            .partition(b"\0")[0]
+            .decode(errors="replace")
+        )
 
     def keep(self) -> None:
         """What is in the folder now is what every point begins with."""
@@ -138,14 +149,20 @@ class PythonShim:
         for name, fills in PYTHON_CALLS.items():
             setattr(os, name, self._counting(name, getattr(os, name), fills))
 
-    def _counting(self, name: str, real: Callable[..., Any], fills: bool) -> Callable[..., Any]:
+    def _counting(
+        self, name: str, real: Callable[..., Any], fills: bool
+    ) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             armed, kind, fail_at, count, _ = struct.unpack_from("<5I", self._state, 0)
             prefix = self._state[PREFIX_AT:WHAT_AT].partition(b"\0")[0].decode()
             if not armed or not self._path(arguments, options).startswith(prefix + "/"):
                 return real(*arguments, **options)
             struct.pack_into("<I", self._state, 12, count + 1)
-            due = count + 1 >= fail_at and fills if kind == Kind.ENOSPC else count + 1 == fail_at
+            due = (
+                count + 1 >= fail_at and fills
+                if kind == Kind.ENOSPC
+                else count + 1 == fail_at
+            )
             if not due or not kind:
                 return real(*arguments, **options)
             struct.pack_into("<I", self._state, 16, 1)
@@ -155,7 +172,11 @@ class PythonShim:
                 real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
             if kind in (Kind.CRASH, Kind.TORN):
                 os._exit(CRASHED)
-            number = {Kind.EIO: errno.EIO, Kind.ENOSPC: errno.ENOSPC, Kind.EINTR: errno.EINTR}[Kind(kind)]
+            number = {
+                Kind.EIO: errno.EIO,
+                Kind.ENOSPC: errno.ENOSPC,
+                Kind.EINTR: errno.EINTR,
+            }[Kind(kind)]
             if number == errno.EINTR and name in ("open", "write", "fsync"):
                 return real(*arguments, **options)  # Python itself calls again
             raise OSError(number, os.strerror(number))
@@ -164,7 +185,11 @@ class PythonShim:
 
     @staticmethod
     def _path(arguments: tuple[Any, ...], options: Mapping[str, Any]) -> str:
-        target = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str | Path) else arguments[0]
+        target = (
+            arguments[1]
+            if len(arguments) > 1 and isinstance(arguments[1], str | Path)
+            else arguments[0]
+        )
         handles = Path("/proc/self/fd")
         with suppress(OSError):
             if isinstance(target, int):
@@ -186,10 +211,27 @@ def start(arguments: list[str], *, native: bool) -> int:
         compiler = shutil.which("gcc") or shutil.which("cc")
         if native and sys.platform == "linux" and compiler is not None:
             shim = base / "shim.so"
-            subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(shim), str(SHIM), "-ldl"], check=True)
+            subprocess.run(
+                [
+                    compiler,
+                    "-shared",
+                    "-fPIC",
+                    "-O1",
+                    "-o",
+                    str(shim),
+                    str(SHIM),
+                    "-ldl",
+                ],
+                check=True,
+            )
             environ["LD_PRELOAD"] = str(shim)
         else:
-            print("without a C compiler: only our own calls are failed, not those of SQLite and git", flush=True)
+            print(
+                "without a C compiler: only our own calls are failed, not those of SQLite and git",
+                flush=True,
+            )
         return subprocess.run(
-            [sys.executable, "-m", "faults", "--inside", *arguments], env=environ, check=False
+            [sys.executable, "-m", "faults", "--inside", *arguments],
+            env=environ,
+            check=False,
         ).returncode

@@ -45,7 +45,11 @@ class Place:
 
     @property
     def environ(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LD_PRELOAD", "FAULT_STATE")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in ("PATH", "LD_PRELOAD", "FAULT_STATE")
+        }
         return {
             **kept,
             "HOME": str(self.home),
@@ -85,8 +89,18 @@ class Place:
         return self.injector.run(guarded, self.environ, self.project)
 
     def git(self, *arguments: str, cwd: Path | None = None) -> str:
-        environ = {name: value for name, value in self.environ.items() if not name.startswith(("LD_", "FAULT"))}
-        done = subprocess.run(["git", *arguments], cwd=cwd or self.project, env=environ, capture_output=True, text=True)
+        environ = {
+            name: value
+            for name, value in self.environ.items()
+            if not name.startswith(("LD_", "FAULT"))
+        }
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=cwd or self.project,
+            env=environ,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, f"git {arguments}: {done.stderr}"
         return done.stdout
 
@@ -110,7 +124,9 @@ def ok(done: Done, code: int = 0) -> Done:
 
 
 def sent(name: str) -> Event:
-    return Event(id=name, kind="rig.sent", part=Part.RIGS, at=AT, data={"text": "x" * 3000})
+    return Event(
+        id=name, kind="rig.sent", part=Part.RIGS, at=AT, data={"text": "x" * 3000}
+    )
 
 
 def append_three(place: Place) -> Done:
@@ -128,7 +144,15 @@ def old_record(place: Place, version: int = 3) -> None:
     place.record.parent.mkdir()
     with SqliteStore(place.record, up_to=version) as store:
         store.append([sent(f"old-{n}") for n in range(5)])
-        store.open_pending(Question(key="k", kind=PendingKind.BUS_APPROVAL, part=Part.BUS, origin="bus", title="Sure?"))
+        store.open_pending(
+            Question(
+                key="k",
+                kind=PendingKind.BUS_APPROVAL,
+                part=Part.BUS,
+                origin="bus",
+                title="Sure?",
+            )
+        )
 
 
 def record_is_as_acknowledged(place: Place, done: Done, old: int = 5) -> None:
@@ -137,12 +161,18 @@ def record_is_as_acknowledged(place: Place, done: Done, old: int = 5) -> None:
     with open_store(str(place.record)) as store:
         names = [one.event.id for one in store.events(SENT)]
         expected = [f"old-{n}" for n in range(old)] + [f"new-{n}" for n in range(3)]
-        assert names == expected[: len(names)] and len(names) - old - len(acknowledged) in (0, 1), names
+        assert names == expected[: len(names)] and len(names) - old - len(
+            acknowledged
+        ) in (0, 1), names
         assert acknowledged == expected[old : old + len(acknowledged)]
         assert store.append([sent("after")])[0].seq > 0
     if done.code == 0:
         assert len(acknowledged) == 3
-    beside = {entry.name for entry in place.record.parent.iterdir() if ".tmp" not in entry.name}
+    beside = {
+        entry.name
+        for entry in place.record.parent.iterdir()
+        if ".tmp" not in entry.name
+    }
     assert beside == {"record.db"}, beside
 
 
@@ -209,7 +239,9 @@ def flow_ends_well(place: Place, done: Done) -> None:
 def answer_is_kept(place: Place, done: Done) -> None:
     if done.code != 0:
         again = respond(place)
-        assert again.code in (0, 1) and (again.code == 0 or "answered" in again.err), again
+        assert again.code in (0, 1) and (again.code == 0 or "answered" in again.err), (
+            again
+        )
     assert "v1 (2 characters): Faster." in ok(resume(place)).out
 
 
@@ -241,7 +273,9 @@ def bridge(place: Place) -> None:
     place.git("commit", "-q", "--allow-empty", "-m", "root", cwd=place.folder / "seed")
     place.git("push", "-q", "origin", "HEAD", cwd=place.folder / "seed")
     for name in ("one", "two"):
-        place.git("clone", "-q", str(place.folder / "remote.git"), name, cwd=place.folder)
+        place.git(
+            "clone", "-q", str(place.folder / "remote.git"), name, cwd=place.folder
+        )
         ok(place.command("rig", "init", "--rig-id", name, cwd=place.folder / name))
     ok(place.command("rig", "new", "t1", cwd=place.folder / "one"))
 
@@ -254,7 +288,9 @@ def send(place: Place, body: str = "body.md") -> Done:
 
 
 def envelopes(place: Place, where: str) -> list[str]:
-    names = place.git("ls-tree", "-r", "--name-only", "main", cwd=place.folder / where).splitlines()
+    names = place.git(
+        "ls-tree", "-r", "--name-only", "main", cwd=place.folder / where
+    ).splitlines()
     return [name for name in names if "RESULT" in name]
 
 
@@ -317,7 +353,11 @@ def enrolled(place: Place, done: Done) -> None:
 
 def with_kitchen(place: Place) -> None:
     place.make()
-    ok(place.command("bus", "participant", "add", "kitchen", "--token", "--grant", "notices"))
+    ok(
+        place.command(
+            "bus", "participant", "add", "kitchen", "--token", "--grant", "notices"
+        )
+    )
 
 
 def revoke(place: Place) -> Done:
@@ -331,7 +371,9 @@ def revoked(place: Place, done: Done) -> None:
         assert again.code == 0 or "is already revoked" in again.err, again
     listed = json.loads(ok(place.command("bus", "participant", "list", "--json")).out)
     assert [one["credential"] for one in listed["participants"]] == ["revoked"]
-    tables = tomllib.loads((place.home / "data" / "bus" / "participants.toml").read_text())
+    tables = tomllib.loads(
+        (place.home / "data" / "bus" / "participants.toml").read_text()
+    )
     assert '"notices"' not in json.dumps(tables), tables
 
 
@@ -367,11 +409,31 @@ def reviewed(place: Place, done: Done) -> None:
 
 
 SCENARIOS = (
-    Scenario("a new record", Place.make, append_three, lambda place, done: record_is_as_acknowledged(place, done, 0)),
+    Scenario(
+        "a new record",
+        Place.make,
+        append_three,
+        lambda place, done: record_is_as_acknowledged(place, done, 0),
+    ),
     Scenario("a record", old_record, append_three, record_is_as_acknowledged),
-    Scenario("an old record", lambda place: old_record(place, 2), append_three, record_is_as_acknowledged),
-    Scenario("an answer", old_record, lambda place: place.command("answer", "q-1", "yes"), answered_once),
-    Scenario("a backup", old_record, lambda place: place.command("record", "backup", "copy.db"), backed_up),
+    Scenario(
+        "an old record",
+        lambda place: old_record(place, 2),
+        append_three,
+        record_is_as_acknowledged,
+    ),
+    Scenario(
+        "an answer",
+        old_record,
+        lambda place: place.command("answer", "q-1", "yes"),
+        answered_once,
+    ),
+    Scenario(
+        "a backup",
+        old_record,
+        lambda place: place.command("record", "backup", "copy.db"),
+        backed_up,
+    ),
     Scenario("flow run", flow_script, run_flow, flow_ends_well),
     Scenario("flow respond", paused_flow, respond, answer_is_kept),
     Scenario("flow resume", answered_flow, resume, run_is_over),

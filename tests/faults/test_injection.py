@@ -33,15 +33,21 @@ def inject(*arguments: str) -> str:
     sys.platform != "linux" or not (shutil.which("gcc") or shutil.which("cc")),
     reason="no C compiler: the calls of SQLite and git cannot be failed",
 )
-@pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS if scenario.quick])
+@pytest.mark.parametrize(
+    "name", [scenario.name for scenario in SCENARIOS if scenario.quick]
+)
 def test_the_next_command_understands_what_a_failed_call_left(name: str) -> None:
     said = inject("--only", name, "--quick", "--points", str(POINTS))
 
     counted = re.search(r"(\d+) calls, (\d+) faults, 0 problems", said)
-    assert counted is not None and int(counted[1]) > POINTS and int(counted[2]) >= 1, said
+    assert counted is not None and int(counted[1]) > POINTS and int(counted[2]) >= 1, (
+        said
+    )
 
 
-@pytest.mark.parametrize("name", ["config trust", "bus participant add", "flow respond"])
+@pytest.mark.parametrize(
+    "name", ["config trust", "bus participant add", "flow respond"]
+)
 def test_our_own_calls_are_failed_without_a_compiler_too(name: str) -> None:
     said = inject("--only", name, "--quick", "--points", str(POINTS), "--python")
 

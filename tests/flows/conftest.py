@@ -99,13 +99,22 @@ class FlowProject:
 def flow_project(tmp_path: Path) -> FlowProject:
     root = tmp_path / "app"
     root.mkdir()
-    return FlowProject(root.resolve(), ManualClock(datetime(2026, 11, 15, 10, 15, 2, tzinfo=UTC)), Recorder())
+    return FlowProject(
+        root.resolve(),
+        ManualClock(datetime(2026, 11, 15, 10, 15, 2, tzinfo=UTC)),
+        Recorder(),
+    )
 
 
 @pytest.fixture(autouse=True)
 def private_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+    for name in (
+        "XDG_DATA_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_CACHE_HOME",
+        "XDG_STATE_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -16,13 +16,21 @@ FEWEST_WRITES = 10
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_kill_at_any_write_loses_nothing_and_needs_no_repair(name: str, tmp_path: Path) -> None:
+def test_a_kill_at_any_write_loses_nothing_and_needs_no_repair(
+    name: str, tmp_path: Path
+) -> None:
     shell = shell_in(tmp_path)
     program = Path(__file__).parent / "support/crash_program.py"
-    done = shell.run(sys.executable, str(program), name, str(tmp_path / "lab"), timeout_seconds=280)
+    done = shell.run(
+        sys.executable, str(program), name, str(tmp_path / "lab"), timeout_seconds=280
+    )
     assert done.code == 0, done.err
     verdicts = json.loads(done.out)
-    wrong = {number: verdict for number, verdict in enumerate(verdicts, start=1) if verdict != "fine"}
+    wrong = {
+        number: verdict
+        for number, verdict in enumerate(verdicts, start=1)
+        if verdict != "fine"
+    }
     assert wrong == {}
     # The crashes really happened: before and after each of a good number of writes.
     assert len(verdicts) >= FEWEST_WRITES

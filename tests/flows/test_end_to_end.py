@@ -55,31 +55,53 @@ def pause_facts(done: Done) -> dict[str, Any]:
     return read
 
 
-def test_run_respond_resume_from_three_directories(shell: Shell, tmp_path: Path) -> None:
+def test_run_respond_resume_from_three_directories(
+    shell: Shell, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     facts = pause_facts(shell.flow("run", "release.py", "--tag", "v1", "--loud"))
     assert facts["request_file"] == str(shell.root / ".agent-request.json")
 
     answered = shell.flow(
-        "respond", "--dir", str(shell.root), "--response-file", "-", cwd=elsewhere, stdin="größer ☃\r\nzwei"
+        "respond",
+        "--dir",
+        str(shell.root),
+        "--response-file",
+        "-",
+        cwd=elsewhere,
+        stdin="größer ☃\r\nzwei",
     )
     assert (answered.code, answered.out) == (0, f"{shell.root}/.agent-response.json\n")
     pause_facts(shell.flow("resume", "--dir", str(shell.root), "--json", cwd=elsewhere))
     assert shell.request()["prompt"] == "A title for: größer ☃\r\nzwei"
 
     (elsewhere / "title.txt").write_text("the title")
-    shell.flow("respond", "--dir", "../project", "--response-file", "title.txt", cwd=elsewhere)
+    shell.flow(
+        "respond", "--dir", "../project", "--response-file", "title.txt", cwd=elsewhere
+    )
     done = shell.flow("resume", "--dir", str(shell.root), "--json", cwd=tmp_path)
     result = json.loads(done.out)
-    assert (done.code, result["schema_version"], result["status"]) == (0, "1.0", "completed")
-    assert result["result"] == {"tag": "v1", "count": 2, "notes": "größer ☃\r\nzwei", "title": "THE TITLE"}
+    assert (done.code, result["schema_version"], result["status"]) == (
+        0,
+        "1.0",
+        "completed",
+    )
+    assert result["result"] == {
+        "tag": "v1",
+        "count": 2,
+        "notes": "größer ☃\r\nzwei",
+        "title": "THE TITLE",
+    }
     again = shell.flow("resume")
     assert (again.code, json.loads(again.out)["title"]) == (0, "THE TITLE")
 
 
 def test_a_handler_written_in_shell_carries_a_program_to_its_end(shell: Shell) -> None:
-    handler = shell.write("handler.sh", HANDLER.replace("BRIDGEHEAD", str(BRIDGEHEAD)).replace("ROOT", str(shell.root)))
+    handler = shell.write(
+        "handler.sh",
+        HANDLER.replace("BRIDGEHEAD", str(BRIDGEHEAD)).replace("ROOT", str(shell.root)),
+    )
     done = shell.run(str(handler), sys.executable, "release.py", "--tag", "v2")
     assert done.code == 0, done
     assert json.loads(done.out)["title"] == "answer to request"
@@ -91,12 +113,17 @@ def test_the_driver_does_the_same_with_one_command(shell: Shell) -> None:
     done = shell.flow("drive", "--handler", handler, "--", *program)
     assert done.code == 0, done
     assert json.loads(done.out)["notes"] == "writer read: Notes for v3 (ünï ☃)\n"
-    assert sorted(path.name for path in shell.root.iterdir()) == [".bridgehead", "release.py"]
+    assert sorted(path.name for path in shell.root.iterdir()) == [
+        ".bridgehead",
+        "release.py",
+    ]
 
 
 def test_driving_is_bounded_and_what_is_paused_can_be_resumed(shell: Shell) -> None:
     program = (sys.executable, "release.py", "--tag", "v4")
-    done = shell.flow("drive", "--max-iterations", "2", "--handler", "cmd:echo x", "--", *program)
+    done = shell.flow(
+        "drive", "--max-iterations", "2", "--handler", "cmd:echo x", "--", *program
+    )
     assert (done.code, done.out) == (1, "")
     assert "is still waiting after 2 runs" in done.err
     shell.flow("respond", "--response", "title")
@@ -122,7 +149,10 @@ def test_two_resumes_at_once_take_the_answer_once(shell: Shell) -> None:
 
 
 def test_an_answer_of_ten_megabytes_passes_through(shell: Shell) -> None:
-    shell.write("long.py", RELEASE.replace("A title for: {notes}", "A title for {len(notes)} characters"))
+    shell.write(
+        "long.py",
+        RELEASE.replace("A title for: {notes}", "A title for {len(notes)} characters"),
+    )
     shell.flow("run", "long.py", "--tag", "v6")
     text = 'zeile mit ☃ und \\ "quote"\n' * 300_000
     (shell.root / "big.txt").write_text(text)
@@ -163,7 +193,10 @@ def test_a_changed_version_is_refused_and_can_be_forced(shell: Shell) -> None:
     shell.write("release.py", RELEASE.replace('version="1"', 'version="2"'))
     refused = shell.flow("resume", "--json")
     assert (refused.code, refused.out) == (1, "")
-    assert "paused by version 1 and is now version 2" in refused.err and "--force-version" in refused.err
+    assert (
+        "paused by version 1 and is now version 2" in refused.err
+        and "--force-version" in refused.err
+    )
     assert shell.flow("resume", "--force-version").code == 42
 
 
@@ -175,21 +208,31 @@ def test_the_built_in_ask_gives_a_script_an_answer(shell: Shell) -> None:
 
 
 def test_waiting_in_the_command_itself(shell: Shell) -> None:
-    waiting = shell.start(*shell.command("run", "release.py", "--tag", "v8", "--wait", "100"))
+    waiting = shell.start(
+        *shell.command("run", "release.py", "--tag", "v8", "--wait", "100")
+    )
     for text in ("notes", "title"):
-        assert waiting.stderr is not None and b"waiting for writer" in waiting.stderr.readline()
+        assert (
+            waiting.stderr is not None
+            and b"waiting for writer" in waiting.stderr.readline()
+        )
         assert shell.flow("respond", "--response", text).code == 0
     out, err = waiting.communicate(timeout=120)
     assert (waiting.returncode, json.loads(out)["title"]) == (0, "title"), err
 
 
-def test_a_failed_flow_leaves_stdout_empty_and_says_where_its_files_are(shell: Shell) -> None:
+def test_a_failed_flow_leaves_stdout_empty_and_says_where_its_files_are(
+    shell: Shell,
+) -> None:
     shell.flow("run", "release.py", "--tag", "v9")
     shell.flow("respond", "--status", "cancelled", "--message", "not today")
     done = shell.flow("resume", "--json")
     assert (done.code, done.out) == (1, "")
     assert "not today" in done.err and "post-mortem" in done.err
-    assert sorted(path.name for path in shell.root.iterdir()) == [".bridgehead", "release.py"]
+    assert sorted(path.name for path in shell.root.iterdir()) == [
+        ".bridgehead",
+        "release.py",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +252,9 @@ def test_a_failed_flow_leaves_stdout_empty_and_says_where_its_files_are(shell: S
         (("status",), "no flow has run"),
     ],
 )
-def test_mistakes_end_in_one_sentence_and_exit_one(shell: Shell, words: tuple[str, ...], complaint: str) -> None:
+def test_mistakes_end_in_one_sentence_and_exit_one(
+    shell: Shell, words: tuple[str, ...], complaint: str
+) -> None:
     done = shell.flow(*words)
     assert (done.code, done.out) == (1, ""), done
     assert complaint in done.err and "Traceback" not in done.err

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from bridgehead.flows import AskFailed, AsyncContext, Context, Failed, Flow, asking, flow
+from bridgehead.flows import (
+    AskFailed,
+    AsyncContext,
+    Context,
+    Failed,
+    Flow,
+    asking,
+    flow,
+)
 from bridgehead.flows.fleet import Job, PassEnd, records_of, run_pass
 from bridgehead.flows.operations.inspect import steps_of
 from bridgehead.flows.words import RunStatus
@@ -21,10 +29,24 @@ class Died(BaseException):
 class Passes:
     """Runs the passes of one flow as a queue would; `dies_at` kills the worker at that checkpoint, once."""
 
-    def __init__(self, flow: Flow, *, dies_at: int | None = None, after: bool = False, **settings: Any) -> None:
+    def __init__(
+        self,
+        flow: Flow,
+        *,
+        dies_at: int | None = None,
+        after: bool = False,
+        **settings: Any,
+    ) -> None:
         self.flow = flow
         self.clock = ManualClock()
-        self.job = Job("flow-1", flow.name, settings, "default", "2026-11-15T10:00:00Z", version=flow.version)
+        self.job = Job(
+            "flow-1",
+            flow.name,
+            settings,
+            "default",
+            "2026-11-15T10:00:00Z",
+            version=flow.version,
+        )
         self.kept: list[list[tuple[str, Any]]] = [[]]
         self.answers: dict[str, str | tuple[str, str]] = {}
         self.asked: dict[str, str] = {}
@@ -55,7 +77,9 @@ class Passes:
     def to_end(self) -> PassEnd:
         while (ended := self.next()).status is RunStatus.WAITING:
             if ended.wake is not None:
-                self.clock.advance(max(0.0, (ended.wake - self.clock.now()).total_seconds() + 1))
+                self.clock.advance(
+                    max(0.0, (ended.wake - self.clock.now()).total_seconds() + 1)
+                )
             assert len(self.kept) < 20
         return ended
 
@@ -77,14 +101,25 @@ class Passes:
                 raise Died
             return present[number][1]
 
-        return run_pass(self.flow, self.job, records_of(before, self.job.forgets), checkpoint, self._look, self.clock)
+        return run_pass(
+            self.flow,
+            self.job,
+            records_of(before, self.job.forgets),
+            checkpoint,
+            self._look,
+            self.clock,
+        )
 
     def _look(self, request_ids: Any) -> dict[str, dict[str, Any]]:
         found = {}
         for prompt, given in self.answers.items():
             request_id = self.asked.get(prompt)
             if request_id in request_ids:
-                base = {"request_id": request_id, "version": "1.0", "created_at": "2026-11-15T10:00:00Z"}
+                base = {
+                    "request_id": request_id,
+                    "version": "1.0",
+                    "created_at": "2026-11-15T10:00:00Z",
+                }
                 if isinstance(given, str):
                     found[request_id] = {**base, "status": "success", "response": given}
                 else:
@@ -163,7 +198,12 @@ def test_a_worker_may_die_at_any_checkpoint(of: Flow, after: bool) -> None:
         ended = drive_branches(of, dies_at=dies_at, after=after)
 
         assert ended.result[:2] == ["begin left L+", "begin right R"]
-        assert set(EFFECTS) == {"begin left", "begin right", "begin right R", "begin left L+"}
+        assert set(EFFECTS) == {
+            "begin left",
+            "begin right",
+            "begin right R",
+            "begin left L+",
+        }
         assert len(EFFECTS) == 4
 
 
@@ -179,7 +219,10 @@ def test_an_answer_that_is_no_use_opens_the_question_again() -> None:
     passes.refuse("what?", "quota")
     ended = passes.next()
 
-    assert (ended.status, ended.error) == (RunStatus.WAITING, "no usable answer at it#0: UNKNOWN: quota")
+    assert (ended.status, ended.error) == (
+        RunStatus.WAITING,
+        "no usable answer at it#0: UNKNOWN: quota",
+    )
     assert passes.asked["what?"] != first
     passes.answer("what?", "this")
     assert passes.next().result == "this"
@@ -239,8 +282,15 @@ def test_a_failed_step_is_kept_and_made_again_when_the_run_is_retried() -> None:
     passes = Passes(building)
     failed = passes.next()
     assert failed.error == "StepFailed: step build#0 raised OSError: disk full"
-    step = steps_of(records_of([[value for _, value in kept] for kept in passes.kept], ()).values(), ())[-1]
-    assert step.traceback and step.traceback.startswith("Traceback") and 'raise OSError("disk full")' in step.traceback
+    step = steps_of(
+        records_of([[value for _, value in kept] for kept in passes.kept], ()).values(),
+        (),
+    )[-1]
+    assert (
+        step.traceback
+        and step.traceback.startswith("Traceback")
+        and 'raise OSError("disk full")' in step.traceback
+    )
 
     broken = False
     passes.job = passes.job.next(forget="build#0")
@@ -256,7 +306,12 @@ def test_a_fallback_and_an_answer_of_another_branch_survive_a_failure() -> None:
     @flow("pair")
     def pair(ctx: Context) -> list[Any]:
         def first(ctx: Context) -> str:
-            said = ctx.ask("x", agent="a", prompt="x?", fallback=lambda failure: f"without: {failure.reason}")
+            said = ctx.ask(
+                "x",
+                agent="a",
+                prompt="x?",
+                fallback=lambda failure: f"without: {failure.reason}",
+            )
             if broken:
                 raise ValueError(said)
             return str(said)
@@ -298,7 +353,9 @@ def test_code_that_takes_another_way_is_refused_before_it_acts() -> None:
     refused = passes._once()
     passes.flow = newer
 
-    assert refused.status is RunStatus.FAILED and "took a different path" in str(refused.error)
+    assert refused.status is RunStatus.FAILED and "took a different path" in str(
+        refused.error
+    )
     assert EFFECTS == ["one"]
     assert "version 1" in str(passes._once().error)
 

@@ -74,14 +74,24 @@ main()
 """
 
 
-def test_the_command_imports_nothing_dear_besides_what_the_record_needs(shell: Shell) -> None:
+def test_the_command_imports_nothing_dear_besides_what_the_record_needs(
+    shell: Shell,
+) -> None:
     ours = {
         "bridgehead.contract.words",
         "bridgehead.flows.files.state_file",
         "bridgehead.flows.template_create",
         "bridgehead.flows.fleet",
     }
-    others = {"platformdirs", "rich", "tomllib", "typing_extensions", "dbos", "sqlalchemy", "psycopg"}
+    others = {
+        "platformdirs",
+        "rich",
+        "tomllib",
+        "typing_extensions",
+        "dbos",
+        "sqlalchemy",
+        "psycopg",
+    }
     probe = PROBE % sorted((TOO_DEAR - RECORDING_NEEDS) | ours | others)
     words = (sys.executable, "-c", probe, "flow")
     paused = shell.run(*words, "run", "one.py:one")

@@ -38,7 +38,10 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def start(source: str, *arguments: str) -> subprocess.Popen[str]:
         child = subprocess.Popen(
-            [sys.executable, "-c", source, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", source, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         children.append(child)
         return child

@@ -31,7 +31,9 @@ def stoppable() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_signal_inside_popen_leaves_no_child(stoppable: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_inside_popen_leaves_no_child(
+    stoppable: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The moment at which the process exists and its object has not been handed out."""
     execute = subprocess.Popen._execute_child
 
@@ -69,7 +71,10 @@ def test_a_pager_stopped_at_any_step_is_ended(tmp_path: Path) -> None:
         def show() -> None:
             terminal._shown_by(["cat"], "text", screen, os.environ)
 
-        assert len(list(stopped_at_every_step(show, child.__file__, terminal.__file__))) > 50
+        assert (
+            len(list(stopped_at_every_step(show, child.__file__, terminal.__file__)))
+            > 50
+        )
 
 
 def test_what_arrived_is_handled_at_the_end_of_the_block(stoppable: None) -> None:

@@ -41,16 +41,26 @@ def test_a_manual_clock_refuses_to_run_backwards() -> None:
         (MOMENT, "2026-11-15T10:15:02.123Z"),
         (MOMENT.replace(microsecond=0), "2026-11-15T10:15:02.000Z"),
         (MOMENT.replace(microsecond=999999), "2026-11-15T10:15:02.999Z"),
-        (datetime(2026, 11, 15, 12, 15, 2, tzinfo=timezone(timedelta(hours=2))), "2026-11-15T10:15:02.000Z"),
+        (
+            datetime(2026, 11, 15, 12, 15, 2, tzinfo=timezone(timedelta(hours=2))),
+            "2026-11-15T10:15:02.000Z",
+        ),
         (datetime(1, 1, 1, tzinfo=UTC), "0001-01-01T00:00:00.000Z"),
     ],
 )
-def test_a_moment_is_spelled_in_utc_with_three_digits(moment: datetime, spelled: str) -> None:
+def test_a_moment_is_spelled_in_utc_with_three_digits(
+    moment: datetime, spelled: str
+) -> None:
     assert iso_ms(moment) == spelled
 
 
 @pytest.mark.parametrize(
-    "text", ["2026-11-15T10:15:02.123Z", "2026-11-15T11:15:02.123+01:00", "2026-11-15T10:15:02.123000+00:00"]
+    "text",
+    [
+        "2026-11-15T10:15:02.123Z",
+        "2026-11-15T11:15:02.123+01:00",
+        "2026-11-15T10:15:02.123000+00:00",
+    ],
 )
 def test_the_same_moment_is_read_from_every_offset(text: str) -> None:
     assert parse_iso(text) == MOMENT
@@ -58,7 +68,15 @@ def test_the_same_moment_is_read_from_every_offset(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "yesterday", "2026-11-15", "2026-11-15T10:15:02", "2026-13-01T00:00:00Z", "0001-01-01T00:00:00+14:00"]
+    "text",
+    [
+        "",
+        "yesterday",
+        "2026-11-15",
+        "2026-11-15T10:15:02",
+        "2026-13-01T00:00:00Z",
+        "0001-01-01T00:00:00+14:00",
+    ],
 )
 def test_text_that_names_no_moment_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a moment with a time zone"):
@@ -74,6 +92,8 @@ def test_a_naive_datetime_is_refused_everywhere() -> None:
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
-def test_property_what_is_written_is_read_back_to_the_millisecond(moment: datetime) -> None:
+def test_property_what_is_written_is_read_back_to_the_millisecond(
+    moment: datetime,
+) -> None:
     cut = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     assert parse_iso(iso_ms(moment)) == cut

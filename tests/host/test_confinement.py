@@ -11,10 +11,18 @@ import pytest
 
 from bridgehead.host import confinement, process
 from bridgehead.host.command import Command, CommandResult
-from bridgehead.host.confinement import BUBBLEWRAP, LANDLOCK, SEATBELT, Confinement, installation, visible
+from bridgehead.host.confinement import (
+    BUBBLEWRAP,
+    LANDLOCK,
+    SEATBELT,
+    Confinement,
+    installation,
+    visible,
+)
 
 needs_landlock = pytest.mark.skipif(
-    not confinement.landlock_version(), reason="this kernel has no Landlock, so nothing can be tried with it"
+    not confinement.landlock_version(),
+    reason="this kernel has no Landlock, so nothing can be tried with it",
 )
 
 
@@ -32,7 +40,11 @@ def copy(tmp_path: Path) -> Path:
 def run(argv: list[str], copy: Path) -> CommandResult:
     scratch = str(copy.parent / "scratch")
     confined = Confinement(
-        LANDLOCK, read=(str(copy),), hidden=(str(copy.parent / "home"),), home=scratch, temporary=scratch
+        LANDLOCK,
+        read=(str(copy),),
+        hidden=(str(copy.parent / "home"),),
+        home=scratch,
+        temporary=scratch,
     )
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(copy.parent / "home")}
     command = Command(argv, env=environment, cwd=copy, confined=confined)
@@ -45,13 +57,20 @@ def test_a_confined_program_reads_the_copy_and_no_home(copy: Path) -> None:
     (copy / "link").symlink_to(key)
 
     assert run(["/bin/cat", "a.py"], copy).text() == "the copy"
-    for path in (key, copy / "link", Path(f"/proc/{os.getpid()}/root{key}"), Path("/etc/shadow")):
+    for path in (
+        key,
+        copy / "link",
+        Path(f"/proc/{os.getpid()}/root{key}"),
+        Path("/etc/shadow"),
+    ):
         refused = run(["/bin/cat", str(path)], copy)
         assert (refused.exit_code, refused.text()) == (1, ""), path
 
 
 @needs_landlock
-def test_children_are_confined_too_and_other_processes_keep_their_environment(copy: Path) -> None:
+def test_children_are_confined_too_and_other_processes_keep_their_environment(
+    copy: Path,
+) -> None:
     key = copy.parent / "home" / ".ssh" / "id_rsa"
     script = f"cat {key}; tr '\\0' '\\n' < /proc/{os.getpid()}/environ; kill -0 {os.getpid()} && echo signalled"
 
@@ -71,7 +90,9 @@ def test_a_confined_program_writes_in_its_own_folders_only(copy: Path) -> None:
 
     assert (copy.parent / "scratch" / "kept").read_text() == "kept\n"
     assert (copy.parent / "scratch" / "too").read_text() == "kept\n"
-    assert {path.name: path.read_text() for path in copy.iterdir()} == {"a.py": "the copy"}
+    assert {path.name: path.read_text() for path in copy.iterdir()} == {
+        "a.py": "the copy"
+    }
 
 
 def test_what_cannot_be_confined_is_not_started(
@@ -79,20 +100,35 @@ def test_what_cannot_be_confined_is_not_started(
 ) -> None:
     monkeypatch.setattr(confinement, "landlock_version", lambda: 0)
 
-    ended = confinement.main(["-r", "/usr", "--", "/bin/touch", str(tmp_path / "started")])
+    ended = confinement.main(
+        ["-r", "/usr", "--", "/bin/touch", str(tmp_path / "started")]
+    )
 
     assert ended == confinement.NOT_CONFINED
     assert not (tmp_path / "started").exists()
-    assert "/bin/touch was not started, because it could not be confined" in capsys.readouterr().err
+    assert (
+        "/bin/touch was not started, because it could not be confined"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_launcher_imports_next_to_nothing() -> None:
     code = "import sys; exec(open(sys.argv[1]).read(), {'__name__': 'launcher'}); print(*sys.modules)"
     words = [sys.executable, "-I", "-S", "-c", code, confinement.__file__]
 
-    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    loaded = subprocess.run(
+        words, capture_output=True, text=True, check=True
+    ).stdout.split()
 
-    assert not {"typing", "json", "subprocess", "pathlib", "dataclasses", "re", "bridgehead"} & set(loaded)
+    assert not {
+        "typing",
+        "json",
+        "subprocess",
+        "pathlib",
+        "dataclasses",
+        "re",
+        "bridgehead",
+    } & set(loaded)
 
 
 def test_a_system_folder_around_a_home_is_given_without_it(tmp_path: Path) -> None:
@@ -108,8 +144,12 @@ def test_a_system_folder_around_a_home_is_given_without_it(tmp_path: Path) -> No
     assert visible(folders, (str(tmp_path / "opt"),)) == [str(tmp_path / "usr")]
 
 
-def test_the_installation_of_a_script_is_its_packages_and_its_interpreter(tmp_path: Path) -> None:
-    script = tmp_path / "npm" / "node_modules" / "@openai" / "codex" / "bin" / "codex.js"
+def test_the_installation_of_a_script_is_its_packages_and_its_interpreter(
+    tmp_path: Path,
+) -> None:
+    script = (
+        tmp_path / "npm" / "node_modules" / "@openai" / "codex" / "bin" / "codex.js"
+    )
     node = tmp_path / "nvm" / "bin" / "node"
     for program, text in ((script, "#!/usr/bin/env node\n"), (node, "\x7fELF")):
         program.parent.mkdir(parents=True)
@@ -128,25 +168,51 @@ def test_the_installation_of_a_script_is_its_packages_and_its_interpreter(tmp_pa
     )
 
 
-def test_bubblewrap_gets_a_process_table_of_its_own_and_folders_before_what_is_in_them() -> None:
+def test_bubblewrap_gets_a_process_table_of_its_own_and_folders_before_what_is_in_them() -> (
+    None
+):
     confined = Confinement(
-        BUBBLEWRAP, read=("/data/copy", "/data"), write=("/data/copy/out",), home="/s/home", helper="/x/bwrap"
+        BUBBLEWRAP,
+        read=("/data/copy", "/data"),
+        write=("/data/copy/out",),
+        home="/s/home",
+        helper="/x/bwrap",
     )
 
     argv = confined.wrap(["/bin/true", "-x"], "/data/copy")
 
-    assert argv[:6] == ["/x/bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--proc"]
+    assert argv[:6] == [
+        "/x/bwrap",
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--die-with-parent",
+        "--proc",
+    ]
     bound = [argv[at + 1] for at, word in enumerate(argv) if word.endswith("bind-try")]
     assert bound == sorted(bound)
     ours = ["/data", "/data/copy", "/data/copy/out", "/s/home"]
     assert [path for path in bound if path in ours] == ours
     assert argv[argv.index("/data/copy") - 1] == "--ro-bind-try"
     assert argv[argv.index("/data/copy/out") - 1] == "--bind-try"
-    assert argv[-5:] == ["--chdir", "/data/copy", "--", os.path.realpath("/bin/true"), "-x"]
+    assert argv[-5:] == [
+        "--chdir",
+        "/data/copy",
+        "--",
+        os.path.realpath("/bin/true"),
+        "-x",
+    ]
 
 
-def test_the_profile_for_macos_denies_the_home_and_all_writing_and_then_allows_what_is_given() -> None:
-    confined = Confinement(SEATBELT, read=("/copy",), write=('/Users/me/.claude "x"',), hidden=("/Users/me", "/src"))
+def test_the_profile_for_macos_denies_the_home_and_all_writing_and_then_allows_what_is_given() -> (
+    None
+):
+    confined = Confinement(
+        SEATBELT,
+        read=("/copy",),
+        write=('/Users/me/.claude "x"',),
+        hidden=("/Users/me", "/src"),
+    )
 
     assert confined.seatbelt_profile().splitlines() == [
         "(version 1)",

@@ -53,21 +53,29 @@ def test_only_the_allow_list_is_inherited_and_the_terminal_is_dumb() -> None:
 def test_the_key_of_this_runtime_comes_in_and_those_of_others_stay_out() -> None:
     environment = child_environment({"ANTHROPIC_API_KEY": "ours"}, base=PARENT)
     assert environment["ANTHROPIC_API_KEY"] == "ours"
-    assert not {"OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"} & set(environment)
+    assert not {"OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY"} & set(
+        environment
+    )
 
 
 def test_what_the_settings_list_is_passed_on_if_it_is_set() -> None:
-    environment = child_environment({}, keep=iter(["SSH_AUTH_SOCK", "NOT_SET"]), base=PARENT)
+    environment = child_environment(
+        {}, keep=iter(["SSH_AUTH_SOCK", "NOT_SET"]), base=PARENT
+    )
     assert environment["SSH_AUTH_SOCK"] == "/tmp/agent"
     assert "NOT_SET" not in environment
 
 
 def test_what_is_given_wins_over_what_is_inherited_or_fixed() -> None:
-    environment = child_environment({"HOME": "/scratch", "TERM": "vt100"}, keep=["TERM"], base=PARENT)
+    environment = child_environment(
+        {"HOME": "/scratch", "TERM": "vt100"}, keep=["TERM"], base=PARENT
+    )
     assert (environment["HOME"], environment["TERM"]) == ("/scratch", "vt100")
 
 
-def test_our_own_environment_is_the_default_source(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_environment_is_the_default_source(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("STRIPE_KEY", "ours")
     environment = child_environment({})

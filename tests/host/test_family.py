@@ -19,7 +19,11 @@ SLEEPER = "import os, time; os.setsid(); print('up', flush=True); time.sleep(600
 
 
 def marked_sleeper(family: Family) -> subprocess.Popen[bytes]:
-    child = subprocess.Popen([sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, env={MARK: family.mark()})
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLEEPER],
+        stdout=subprocess.PIPE,
+        env={MARK: family.mark()},
+    )
     assert child.stdout is not None
     child.stdout.readline()
     child.stdout.close()
@@ -37,7 +41,9 @@ def test_a_marked_process_is_killed_although_nobody_named_a_leader() -> None:
     assert child.wait(30) == -signal.SIGKILL
 
 
-def test_an_outer_run_kills_what_an_inner_run_started_and_not_the_reverse(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outer_run_kills_what_an_inner_run_started_and_not_the_reverse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     outer = Family()
     monkeypatch.setenv(MARK, outer.mark())
     inner = Family()
@@ -61,7 +67,9 @@ sys.stdin.read()
 """
     family = Family()
     pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, "-c", source], stdin=pipe, stdout=pipe, start_new_session=True) as leader:
+    with subprocess.Popen(
+        [sys.executable, "-c", source], stdin=pipe, stdout=pipe, start_new_session=True
+    ) as leader:
         assert leader.stdin is not None
         assert leader.stdout is not None
         grandchild = int(leader.stdout.readline())
@@ -95,7 +103,9 @@ def killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     return noted
 
 
-def test_a_process_id_that_is_used_again_belongs_to_somebody_else(killed: list[int], tmp_path: Path) -> None:
+def test_a_process_id_that_is_used_again_belongs_to_somebody_else(
+    killed: list[int], tmp_path: Path
+) -> None:
     table, family = tmp_path / "proc", Family()
     processes(table, (4001, 4001, 100), (4002, 4001, 110))
     family.set_leader(4001)
@@ -146,7 +156,9 @@ def test_signalling_a_family_without_a_leader_or_with_a_dead_one_does_nothing() 
     assert leader.returncode == 0
 
 
-def test_a_member_that_may_not_be_killed_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_may_not_be_killed_is_given_up_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     family = Family()
     child = marked_sleeper(family)
     attempts: list[int] = []

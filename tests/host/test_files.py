@@ -31,12 +31,19 @@ from bridgehead.host.file_errors import (
     UnusablePath,
     translated,
 )
-from bridgehead.host.files import append_line, opened_regular, read_bounded, write_atomic
+from bridgehead.host.files import (
+    append_line,
+    opened_regular,
+    read_bounded,
+    write_atomic,
+)
 
 RunScript = Callable[..., subprocess.CompletedProcess[str]]
 StartScript = Callable[..., subprocess.Popen[str]]
 
-needs_ordinary_user = pytest.mark.skipif(os.geteuid() == 0, reason="root ignores permission bits")
+needs_ordinary_user = pytest.mark.skipif(
+    os.geteuid() == 0, reason="root ignores permission bits"
+)
 
 
 def names_in(directory: Path) -> list[str]:
@@ -66,7 +73,9 @@ def test_a_private_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     assert permissions(target) == 0o600
 
 
-def test_a_rewritten_file_keeps_its_permissions_without_special_bits(tmp_path: Path) -> None:
+def test_a_rewritten_file_keeps_its_permissions_without_special_bits(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / "script"
     target.write_text("old")
     target.chmod(0o4750)
@@ -116,7 +125,9 @@ def test_of_many_exclusive_writers_exactly_one_wins(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["answer.json"]
 
 
-def test_a_name_as_long_as_the_file_system_allows_can_be_written(tmp_path: Path) -> None:
+def test_a_name_as_long_as_the_file_system_allows_can_be_written(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / ("ä" * 127)
     write_atomic(target, "x")
     assert target.read_text() == "x"
@@ -131,7 +142,10 @@ def test_a_name_longer_than_the_file_system_allows_is_refused(tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["nul\0inside", "..", "."])
 def test_a_path_that_names_no_file_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileError, match="was not written"):
-        write_atomic(f"{tmp_path}/sub/{name}" if name == "nul\0inside" else f"{tmp_path}/{name}", "x")
+        write_atomic(
+            f"{tmp_path}/sub/{name}" if name == "nul\0inside" else f"{tmp_path}/{name}",
+            "x",
+        )
     assert names_in(tmp_path) == []
 
 
@@ -147,7 +161,9 @@ def test_writing_into_a_missing_directory_names_the_directory(tmp_path: Path) ->
     with pytest.raises(FileMissing, match="missing was not opened: it does not exist"):
         write_atomic(tmp_path / "missing" / "file", "x")
     target = tmp_path / "missing" / "file"
-    found = pytest.raises(FileMissing, match="file was not written: its directory does not exist")
+    found = pytest.raises(
+        FileMissing, match="file was not written: its directory does not exist"
+    )
     with found, translated(target, "written"):
         target.touch()
 
@@ -171,7 +187,11 @@ def test_a_directory_without_write_permission_is_reported(tmp_path: Path) -> Non
 )
 @pytest.mark.parametrize("call", ["write", "fsync", "rename"])
 def test_a_failing_system_call_leaves_the_old_content_and_a_clear_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, kind: type[FileError], call: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    kind: type[FileError],
+    call: str,
 ) -> None:
     target = tmp_path / "state.json"
     write_atomic(target, "old")
@@ -179,7 +199,10 @@ def test_a_failing_system_call_leaves_the_old_content_and_a_clear_error(
     def fail(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    with monkeypatch.context() as patched, pytest.raises(kind, match=r"state\.json was not written"):
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(kind, match=r"state\.json was not written"),
+    ):
         patched.setattr(os, call, fail)
         write_atomic(target, "new")
     assert target.read_text() == "old"
@@ -201,7 +224,9 @@ def test_a_file_system_that_cannot_sync_directories_is_put_up_with(
     assert (tmp_path / "file").read_text() == "x"
 
 
-def test_a_directory_that_fails_to_sync_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_fails_to_sync_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sync = os.fsync
 
     def fail_for_directories(handle: int) -> None:
@@ -214,7 +239,9 @@ def test_a_directory_that_fails_to_sync_is_told(tmp_path: Path, monkeypatch: pyt
         write_atomic(tmp_path / "file", "x")
 
 
-@pytest.mark.parametrize(("exclusive", "placed"), [(False, ["rename"]), (True, ["link", "unlink"])])
+@pytest.mark.parametrize(
+    ("exclusive", "placed"), [(False, ["rename"]), (True, ["link", "unlink"])]
+)
 def test_content_is_on_the_disk_before_it_takes_its_place_and_the_place_before_we_return(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exclusive: bool, placed: list[str]
 ) -> None:
@@ -224,7 +251,9 @@ def test_content_is_on_the_disk_before_it_takes_its_place_and_the_place_before_w
         real = getattr(os, name)
 
         def call(*arguments: object, **options: object) -> object:
-            is_directory = name == "fsync" and stat.S_ISDIR(os.fstat(arguments[0]).st_mode)  # type: ignore[arg-type]
+            is_directory = name == "fsync" and stat.S_ISDIR(
+                os.fstat(arguments[0]).st_mode
+            )  # type: ignore[arg-type]
             calls.append("fsync directory" if is_directory else name)
             return real(*arguments, **options)
 
@@ -248,18 +277,27 @@ except DiskFull as error:
 """
 
 
-def test_running_out_of_space_in_the_middle_keeps_the_old_file(tmp_path: Path, run_script: RunScript) -> None:
+def test_running_out_of_space_in_the_middle_keeps_the_old_file(
+    tmp_path: Path, run_script: RunScript
+) -> None:
     target = tmp_path / "state.json"
     target.write_text("old")
-    ended = run_script(LIMITED_WRITER.format(call="write_atomic(sys.argv[1], b'x' * 10000)"), str(target))
+    ended = run_script(
+        LIMITED_WRITER.format(call="write_atomic(sys.argv[1], b'x' * 10000)"),
+        str(target),
+    )
     assert "exhausted" in ended.stdout, ended.stderr
     assert target.read_text() == "old"
     assert names_in(tmp_path) == ["state.json"]
 
 
-def test_a_line_torn_by_a_full_disk_does_not_spoil_the_next_one(tmp_path: Path, run_script: RunScript) -> None:
+def test_a_line_torn_by_a_full_disk_does_not_spoil_the_next_one(
+    tmp_path: Path, run_script: RunScript
+) -> None:
     log = tmp_path / "events.jsonl"
-    ended = run_script(LIMITED_WRITER.format(call="append_line(sys.argv[1], 'x' * 5000)"), str(log))
+    ended = run_script(
+        LIMITED_WRITER.format(call="append_line(sys.argv[1], 'x' * 5000)"), str(log)
+    )
     assert "exhausted" in ended.stdout, ended.stderr
     append_line(log, "whole")
     assert log.read_text().splitlines() == ["x" * 4096, "whole"]
@@ -338,7 +376,9 @@ def test_leftovers_of_killed_writers_are_removed_after_an_hour(tmp_path: Path) -
 # --- links and things that are not files
 
 
-def test_a_link_in_the_place_of_the_file_is_refused_and_its_target_untouched(tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_the_file_is_refused_and_its_target_untouched(
+    tmp_path: Path,
+) -> None:
     outside = tmp_path / "outside"
     outside.write_text("mine")
     link = tmp_path / "link"
@@ -390,7 +430,9 @@ def test_above_the_root_a_link_is_the_users_own_affair(tmp_path: Path) -> None:
     assert read_bounded(tmp_path / "home" / "file", 10, root=tmp_path / "home") == b"x"
 
 
-@pytest.mark.parametrize("path", ["../file", "sub/../../file", "sub/../file", "/etc/hostname"])
+@pytest.mark.parametrize(
+    "path", ["../file", "sub/../../file", "sub/../file", "/etc/hostname"]
+)
 def test_a_path_that_leaves_its_root_is_refused(tmp_path: Path, path: str) -> None:
     root = tmp_path / "root"
     (root / "sub").mkdir(parents=True)
@@ -419,7 +461,9 @@ def make_socket(path: Path) -> None:
         listener.bind(path.name)
 
 
-@pytest.mark.parametrize("make", [make_fifo, make_socket, Path.mkdir], ids=["fifo", "socket", "directory"])
+@pytest.mark.parametrize(
+    "make", [make_fifo, make_socket, Path.mkdir], ids=["fifo", "socket", "directory"]
+)
 def test_what_is_not_a_regular_file_is_refused_without_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:
@@ -488,7 +532,9 @@ def test_a_link_that_takes_the_files_place_after_the_check_is_not_followed(
 # --- reading
 
 
-def test_a_file_of_exactly_the_limit_is_read_and_one_byte_more_refused(tmp_path: Path) -> None:
+def test_a_file_of_exactly_the_limit_is_read_and_one_byte_more_refused(
+    tmp_path: Path,
+) -> None:
     target = tmp_path / "body"
     target.write_bytes(b"x" * 100)
     assert read_bounded(target, 100) == b"x" * 100
@@ -496,7 +542,9 @@ def test_a_file_of_exactly_the_limit_is_read_and_one_byte_more_refused(tmp_path:
         read_bounded(target, 99)
 
 
-def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_grows_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "body"
     target.write_bytes(b"x" * 10)
     read = os.read
@@ -527,7 +575,12 @@ def test_an_opened_file_can_be_judged_by_its_owner_and_links(tmp_path: Path) -> 
 def test_no_handle_stays_open_whatever_happens(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     before = len(names_in(Path("/dev/fd")))
-    for path in (tmp_path / "link" / "x", tmp_path / "none", tmp_path / ".." / "x", tmp_path / "none" / "x"):
+    for path in (
+        tmp_path / "link" / "x",
+        tmp_path / "none",
+        tmp_path / ".." / "x",
+        tmp_path / "none" / "x",
+    ):
         for attempt in (
             lambda path=path: write_atomic(path, "x", root=tmp_path, exclusive=True),
             lambda path=path: read_bounded(path, 0, root=tmp_path),
@@ -585,9 +638,13 @@ for number in range(200):
 """
 
 
-def test_lines_of_several_processes_never_mix(tmp_path: Path, started: StartScript) -> None:
+def test_lines_of_several_processes_never_mix(
+    tmp_path: Path, started: StartScript
+) -> None:
     log = tmp_path / "events.jsonl"
     children = [started(APPENDER, str(log), letter) for letter in "abc"]
     assert [child.wait(timeout=60) for child in children] == [0, 0, 0]
-    expected = sorted(letter * 3000 + str(number) for letter in "abc" for number in range(200))
+    expected = sorted(
+        letter * 3000 + str(number) for letter in "abc" for number in range(200)
+    )
     assert sorted(log.read_text().splitlines()) == expected

@@ -19,7 +19,9 @@ from bridgehead.host.family import living_processes
 from bridgehead.host.guardian import Guardian
 from support.forked_child import in_child
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="runs are found in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="runs are found in /proc"
+)
 
 # A program with a child in a session of its own, both deaf to signals; each says its process id.
 AGENT = """
@@ -47,7 +49,9 @@ PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture
-def owner(tmp_path: Path, started: Callable[..., subprocess.Popen[str]]) -> tuple[subprocess.Popen[str], list[int]]:
+def owner(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+) -> tuple[subprocess.Popen[str], list[int]]:
     """A process that runs an agent, and handles on the agent and its grandchild."""
     told = tmp_path / "told"
     os.mkfifo(told)
@@ -73,7 +77,9 @@ def wait_for_the_end(handles: list[int]) -> None:
 def test_nothing_outlives_a_process_group_that_was_killed(tmp_path: Path) -> None:
     told = tmp_path / "told"
     os.mkfifo(told)
-    process = subprocess.Popen([sys.executable, "-c", OWNER, AGENT, str(told)], start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER, AGENT, str(told)], start_new_session=True
+    )
     handles = handles_on_two(told)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(PATIENCE_SECONDS)
@@ -102,7 +108,9 @@ def test_nothing_outlives_a_terminal_that_is_closed(tmp_path: Path) -> None:
         stdout=terminal,
         stderr=terminal,
         start_new_session=True,
-        preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        preexec_fn=lambda: __import__("fcntl").ioctl(
+            0, __import__("termios").TIOCSCTTY, 0
+        ),
     )
     os.close(terminal)
     handles = handles_on_two(told)
@@ -125,11 +133,15 @@ ask_for_commit(clone, tree, None, "said", names, sign=True)
 """
 
 
-def test_a_signer_does_not_outlive_who_asked_it(tmp_path: Path, started: Callable[..., subprocess.Popen[str]]) -> None:
+def test_a_signer_does_not_outlive_who_asked_it(
+    tmp_path: Path, started: Callable[..., subprocess.Popen[str]]
+) -> None:
     told = tmp_path / "told"
     os.mkfifo(told)
     signer = tmp_path / "signer"
-    signer.write_text(f"#!{sys.executable}\nimport sys\nsys.argv[1:] = [{str(told)!r}]\n{AGENT}")
+    signer.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.argv[1:] = [{str(told)!r}]\n{AGENT}"
+    )
     signer.chmod(0o755)
     subprocess.run(["git", "init", "-q", str(tmp_path / "clone")], check=True)
     process = started(SIGNING, str(tmp_path / "clone"), str(signer))
@@ -182,11 +194,18 @@ def test_a_guardian_that_was_ended_is_replaced() -> None:
 
 
 def children() -> set[int]:
-    return {entry.pid for listed in living_processes() for entry in listed if entry.parent == os.getpid()}
+    return {
+        entry.pid
+        for listed in living_processes()
+        for entry in listed
+        if entry.parent == os.getpid()
+    }
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_guardian_ends_by_its_pipe_and_not_by_a_signal(number: signal.Signals) -> None:
+def test_a_guardian_ends_by_its_pipe_and_not_by_a_signal(
+    number: signal.Signals,
+) -> None:
     before, ours = children(), Guardian()
     with ours.watching("a"):
         pass

@@ -15,7 +15,12 @@ import pytest
 
 from bridgehead.errors import LockTimeout
 from bridgehead.host.clock import ManualClock
-from bridgehead.host.file_errors import FileFailure, FileMissing, IsSymlink, NotRegularFile
+from bridgehead.host.file_errors import (
+    FileFailure,
+    FileMissing,
+    IsSymlink,
+    NotRegularFile,
+)
 from bridgehead.host.locks import FileLock, LockReentered, read_holder
 
 StartScript = Callable[..., subprocess.Popen[str]]
@@ -45,16 +50,22 @@ def test_a_lock_is_private_and_can_be_taken_again_after_release(tmp_path: Path) 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_the_second_process_waits_in_vain_and_learns_who_holds_the_lock(tmp_path: Path, started: StartScript) -> None:
+def test_the_second_process_waits_in_vain_and_learns_who_holds_the_lock(
+    tmp_path: Path, started: StartScript
+) -> None:
     path = tmp_path / "lock"
     child = hold(started, path)
     clock = ManualClock()
-    with pytest.raises(LockTimeout, match=rf"held by pid {child.pid} on \S+ since .*gave up after 5 s"):
+    with pytest.raises(
+        LockTimeout, match=rf"held by pid {child.pid} on \S+ since .*gave up after 5 s"
+    ):
         FileLock(path, 5, clock=clock).acquire()
     assert clock.monotonic() == pytest.approx(5)
 
 
-def test_the_second_process_gets_the_lock_when_the_first_lets_go(tmp_path: Path, started: StartScript) -> None:
+def test_the_second_process_gets_the_lock_when_the_first_lets_go(
+    tmp_path: Path, started: StartScript
+) -> None:
     path = tmp_path / "lock"
     child = hold(started, path)
     waiting = threading.Event()
@@ -79,7 +90,9 @@ def test_the_second_process_gets_the_lock_when_the_first_lets_go(tmp_path: Path,
     assert got == [True]
 
 
-def test_kill_9_of_the_holder_releases_the_lock(tmp_path: Path, started: StartScript) -> None:
+def test_kill_9_of_the_holder_releases_the_lock(
+    tmp_path: Path, started: StartScript
+) -> None:
     path = tmp_path / "lock"
     child = hold(started, path)
     child.send_signal(signal.SIGKILL)
@@ -100,7 +113,9 @@ for _ in range(50):
 """
 
 
-def test_processes_that_count_under_the_lock_lose_no_count(tmp_path: Path, started: StartScript) -> None:
+def test_processes_that_count_under_the_lock_lose_no_count(
+    tmp_path: Path, started: StartScript
+) -> None:
     counter = tmp_path / "counter"
     counter.write_text("0")
     children = [started(INCREMENT, str(counter)) for _ in range(3)]
@@ -109,7 +124,9 @@ def test_processes_that_count_under_the_lock_lose_no_count(tmp_path: Path, start
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one lock object", "one each"])
-def test_threads_that_count_under_the_lock_lose_no_count(tmp_path: Path, shared: bool) -> None:
+def test_threads_that_count_under_the_lock_lose_no_count(
+    tmp_path: Path, shared: bool
+) -> None:
     counter = tmp_path / "counter"
     counter.write_text("0")
     lock = FileLock(tmp_path / "lock", 60)
@@ -191,7 +208,9 @@ def test_a_link_a_fifo_or_a_missing_directory_is_refused(tmp_path: Path) -> None
     assert (tmp_path / "target").read_text() == "mine"
 
 
-def test_a_file_system_without_locks_is_named_as_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_named_as_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -200,7 +219,9 @@ def test_a_file_system_without_locks_is_named_as_the_reason(tmp_path: Path, monk
         FileLock(tmp_path / "lock", 0).acquire()
 
 
-def test_the_holder_is_quoted_only_if_it_looks_like_our_own_signature(tmp_path: Path) -> None:
+def test_the_holder_is_quoted_only_if_it_looks_like_our_own_signature(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "lock"
     assert read_holder(path) is None
     path.write_bytes(b"\x1b[31m 12 evil\n")

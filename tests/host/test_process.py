@@ -19,7 +19,13 @@ import pytest
 
 from bridgehead.host import family, process
 from bridgehead.host.clock import SystemClock
-from bridgehead.host.command import Cancel, Command, CommandResult, Ended, child_environment
+from bridgehead.host.command import (
+    Cancel,
+    Command,
+    CommandResult,
+    Ended,
+    child_environment,
+)
 from bridgehead.host.guardian import MARK
 from bridgehead.host.process import Pipes, Stream, run
 
@@ -38,13 +44,18 @@ def nothing_is_left_alive() -> Iterator[None]:
 
 def left_alive() -> list[family.ProcessEntry]:
     return [
-        entry for listed in family.living_processes() for entry in listed if family.has_variable(entry, TAG, TAGGED)
+        entry
+        for listed in family.living_processes()
+        for entry in listed
+        if family.has_variable(entry, TAG, TAGGED)
     ]
 
 
 def python(source: str, *arguments: str, **options: object) -> Command:
     environment = child_environment({TAG: TAGGED})
-    return Command([sys.executable, "-c", source, *arguments], **{"env": environment, **options})  # type: ignore[arg-type]
+    return Command(
+        [sys.executable, "-c", source, *arguments], **{"env": environment, **options}
+    )  # type: ignore[arg-type]
 
 
 def finish(command: Command, **options: object) -> CommandResult:
@@ -113,7 +124,11 @@ def test_a_program_is_given_its_prompt_and_its_output_comes_back() -> None:
     assert result.argv[:2] == (sys.executable, "-c")
     assert result.duration_seconds > 0
     assert result.started_at.tzinfo is not None
-    assert (result.stdout_truncated, result.stderr_truncated, result.reason) == (False, False, None)
+    assert (result.stdout_truncated, result.stderr_truncated, result.reason) == (
+        False,
+        False,
+        None,
+    )
 
 
 def test_a_prompt_far_beyond_the_size_of_a_pipe_arrives_intact() -> None:
@@ -127,12 +142,18 @@ def test_a_program_that_answers_while_it_still_reads_blocks_nobody() -> None:
     source = "import sys\nfor line in sys.stdin: print(line * 3, end='', flush=True)"
     prompt = "".join(f"{number:05} {'x' * 94}\n" for number in range(5000))
     result = finish(python(source, stdin=prompt))
-    assert result.text() == "".join(line * 3 for line in prompt.splitlines(keepends=True))
+    assert result.text() == "".join(
+        line * 3 for line in prompt.splitlines(keepends=True)
+    )
 
 
 def test_a_program_that_never_reads_its_prompt_does_not_hang_us() -> None:
     result = finish(python("print('done')", stdin=b"x" * 1_000_000))
-    assert (result.ended, result.exit_code, result.text()) == (Ended.EXITED, 0, "done\n")
+    assert (result.ended, result.exit_code, result.text()) == (
+        Ended.EXITED,
+        0,
+        "done\n",
+    )
 
 
 def test_a_program_that_closes_stdin_early_is_put_up_with() -> None:
@@ -150,16 +171,25 @@ print(result.ended, result.text())
 """
 
 
-def test_a_program_that_reads_to_the_end_of_stdin_is_not_left_waiting_for_ours(started: StartScript) -> None:
+def test_a_program_that_reads_to_the_end_of_stdin_is_not_left_waiting_for_ours(
+    started: StartScript,
+) -> None:
     parent = started(OPEN_STDIN)  # its own stdin is a pipe nobody writes to or closes
     assert parent.stdout is not None
     assert parent.stdout.read().split() == ["exited", "''"]
 
 
 @pytest.mark.parametrize(
-    ("returncode", "source"), [(0, "pass"), (42, "raise SystemExit(42)"), (143, "import os; os.kill(os.getpid(), 15)")]
+    ("returncode", "source"),
+    [
+        (0, "pass"),
+        (42, "raise SystemExit(42)"),
+        (143, "import os; os.kill(os.getpid(), 15)"),
+    ],
 )
-def test_the_exit_code_is_the_programs_own_or_that_of_the_signal_that_killed_it(returncode: int, source: str) -> None:
+def test_the_exit_code_is_the_programs_own_or_that_of_the_signal_that_killed_it(
+    returncode: int, source: str
+) -> None:
     result = finish(python(source))
     assert (result.ended, result.exit_code) == (Ended.EXITED, returncode)
 
@@ -175,10 +205,16 @@ def test_the_program_runs_in_the_directory_it_was_given(tmp_path: Path) -> None:
     assert Path(result.text().strip()) == tmp_path.resolve()
 
 
-def test_where_the_system_does_not_announce_an_end_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_system_does_not_announce_an_end_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     result = finish(python("print('done')", stdin="x"))
-    assert (result.ended, result.exit_code, result.text()) == (Ended.EXITED, 0, "done\n")
+    assert (result.ended, result.exit_code, result.text()) == (
+        Ended.EXITED,
+        0,
+        "done\n",
+    )
 
 
 # --- a program that cannot be started
@@ -201,7 +237,10 @@ def test_a_file_that_is_not_executable_is_a_result(tmp_path: Path) -> None:
 def test_a_missing_working_directory_is_named(tmp_path: Path) -> None:
     result = finish(python("pass", cwd=tmp_path / "gone"))
     assert (result.ended, result.exit_code) == (Ended.NOT_STARTED, 126)
-    assert result.reason == f"working directory {tmp_path / 'gone'}: No such file or directory"
+    assert (
+        result.reason
+        == f"working directory {tmp_path / 'gone'}: No such file or directory"
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,7 +250,11 @@ def test_a_missing_working_directory_is_named(tmp_path: Path) -> None:
         Command([sys.executable], env={"A=B": "c"}),
         Command([sys.executable, "x" * 200_000]),
     ],
-    ids=["nul in an argument", "impossible variable", "argument beyond the system's limit"],
+    ids=[
+        "nul in an argument",
+        "impossible variable",
+        "argument beyond the system's limit",
+    ],
 )
 def test_what_the_system_cannot_pass_on_is_a_result(command: Command) -> None:
     result = finish(command)
@@ -229,13 +272,19 @@ def test_a_command_without_a_program_cannot_be_made(argv: object) -> None:
 
 
 def test_a_program_that_hangs_is_ended_at_the_deadline_with_124() -> None:
-    result = run(python("import time; time.sleep(600)", grace_seconds=0.1), timeout_seconds=0.05, idle_seconds=None)
+    result = run(
+        python("import time; time.sleep(600)", grace_seconds=0.1),
+        timeout_seconds=0.05,
+        idle_seconds=None,
+    )
     assert (result.ended, result.exit_code) == (Ended.TIMEOUT, 124)
 
 
 def test_a_program_that_falls_silent_is_ended_by_the_idle_limit() -> None:
     source = "import time; print('thinking', flush=True); time.sleep(600)"
-    result = run(python(source, grace_seconds=0.1), timeout_seconds=None, idle_seconds=0.3)
+    result = run(
+        python(source, grace_seconds=0.1), timeout_seconds=None, idle_seconds=0.3
+    )
     assert (result.ended, result.exit_code) == (Ended.IDLE, 124)
 
 
@@ -270,14 +319,24 @@ def test_a_program_that_prints_without_end_is_stopped_at_the_cap() -> None:
 
 def test_output_of_exactly_the_cap_is_complete() -> None:
     result = finish(python("print('y' * 1000, end='')", stdout_cap=1000))
-    assert (result.ended, result.stdout, result.stdout_truncated) == (Ended.EXITED, b"y" * 1000, False)
+    assert (result.ended, result.stdout, result.stdout_truncated) == (
+        Ended.EXITED,
+        b"y" * 1000,
+        False,
+    )
 
 
 def test_of_stderr_the_end_is_kept() -> None:
     source = "import sys\nfor n in range(30000): print(f'{n:09}', file=sys.stderr)"
     result = finish(python(source, stderr_tail=50))
-    assert result.stderr == b"".join(b"%09d\n" % number for number in range(29995, 30000))
-    assert (result.ended, result.stderr_truncated, result.stdout_truncated) == (Ended.EXITED, True, False)
+    assert result.stderr == b"".join(
+        b"%09d\n" % number for number in range(29995, 30000)
+    )
+    assert (result.ended, result.stderr_truncated, result.stdout_truncated) == (
+        Ended.EXITED,
+        True,
+        False,
+    )
 
 
 def test_what_a_program_prints_in_its_grace_period_is_kept() -> None:
@@ -290,7 +349,9 @@ signal.signal(signal.SIGINT, last_words)
 print("READY", flush=True)
 time.sleep(600)
 """
-    result = run_until_ready(python(source, first_signal=signal.SIGINT, grace_seconds=60))
+    result = run_until_ready(
+        python(source, first_signal=signal.SIGINT, grace_seconds=60)
+    )
     assert (result.ended, result.exit_code) == (Ended.TIMEOUT, 124)
     assert result.text() == "READY\nlast record\n"
 
@@ -307,7 +368,9 @@ time.sleep(600)
 signal.signal(signal.SIGUSR1, lambda *_: None)
 subprocess.Popen([sys.executable, "-c", child]).wait()
 """
-    told = run_until_ready(python(source, first_signal=signal.SIGUSR1, grace_seconds=60))
+    told = run_until_ready(
+        python(source, first_signal=signal.SIGUSR1, grace_seconds=60)
+    )
     assert told.text() == "READY\nchild told\n"
 
 
@@ -331,21 +394,31 @@ child = subprocess.Popen([sys.executable, "-c", grandchild])
 """
 
 
-def tree(*, grandchild_then: str = "", child_then: str = "time.sleep(600)", **options: object) -> Command:
+def tree(
+    *, grandchild_then: str = "", child_then: str = "time.sleep(600)", **options: object
+) -> Command:
     source = TREE.format(grandchild_then=grandchild_then, child_then=child_then)
     return python(source, **{"grace_seconds": 0.1, **options})
 
 
-def test_a_grandchild_in_a_session_of_its_own_that_ignores_sigterm_does_not_survive_the_deadline() -> None:
+def test_a_grandchild_in_a_session_of_its_own_that_ignores_sigterm_does_not_survive_the_deadline() -> (
+    None
+):
     result = run_until_ready(tree())
-    assert (result.ended, result.exit_code, result.leftovers_killed) == (Ended.TIMEOUT, 124, 1)
+    assert (result.ended, result.exit_code, result.leftovers_killed) == (
+        Ended.TIMEOUT,
+        124,
+        1,
+    )
     assert len(pids_in(result)) == 2
     assert [pid for pid in pids_in(result) if is_alive(pid)] == []
 
 
 def test_an_orphan_in_a_session_of_its_own_is_found_by_its_mark() -> None:
     fork_away = "os.fork() and os._exit(0); print(os.getpid(), flush=True)"
-    result = run_until_ready(tree(grandchild_then=fork_away, child_then="child.wait(); time.sleep(600)"))
+    result = run_until_ready(
+        tree(grandchild_then=fork_away, child_then="child.wait(); time.sleep(600)")
+    )
     assert result.ended is Ended.TIMEOUT
     assert len(pids_in(result)) == 3
     assert [pid for pid in pids_in(result) if is_alive(pid)] == []
@@ -359,7 +432,9 @@ def test_a_grandchild_that_cleared_its_environment_is_found_by_its_parents() -> 
     assert len(set(pids_in(result))) == 2
 
 
-def test_without_proc_the_family_is_found_by_its_parents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_proc_the_family_is_found_by_its_parents(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delattr(os, "pidfd_open")
     with monkeypatch.context() as without_proc:
         without_proc.setattr(family, "PROC", str(tmp_path / "none"))
@@ -395,13 +470,21 @@ print(child.stdout.readline().decode(), flush=True)
 
 def test_a_child_that_outlives_a_normal_end_is_killed_and_counted() -> None:
     result = finish(python(LEAVER.format(stderr="subprocess.DEVNULL")))
-    assert (result.ended, result.exit_code, result.leftovers_killed) == (Ended.EXITED, 0, 1)
+    assert (result.ended, result.exit_code, result.leftovers_killed) == (
+        Ended.EXITED,
+        0,
+        1,
+    )
     assert [pid for pid in pids_in(result) if is_alive(pid)] == []
 
 
 def test_a_child_that_holds_the_pipe_open_does_not_hang_us() -> None:
     result = finish(python(LEAVER.format(stderr="None")))
-    assert (result.ended, result.exit_code, result.leftovers_killed) == (Ended.EXITED, 0, 1)
+    assert (result.ended, result.exit_code, result.leftovers_killed) == (
+        Ended.EXITED,
+        0,
+        1,
+    )
     assert len(pids_in(result)) == 1
 
 
@@ -426,7 +509,9 @@ def wait_until_gone(pid: int) -> None:
         os.close(handle)
 
 
-def test_the_last_output_is_taken_although_it_comes_through_a_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_output_is_taken_although_it_comes_through_a_helper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(process, "LINGER_SECONDS", 60.0)
     source = """
 import os, subprocess, sys
@@ -492,7 +577,13 @@ def test_another_thread_can_cancel_a_run() -> None:
 
     canceller = threading.Thread(target=cancel_when_ready)
     canceller.start()
-    result = run(tree(), timeout_seconds=None, idle_seconds=None, cancel=cancel, on_output=Listener(ready.set))
+    result = run(
+        tree(),
+        timeout_seconds=None,
+        idle_seconds=None,
+        cancel=cancel,
+        on_output=Listener(ready.set),
+    )
     canceller.join()
     assert (result.ended, result.exit_code) == (Ended.CANCELLED, 130)
     assert len(pids_in(result)) == 2
@@ -502,7 +593,10 @@ def test_another_thread_can_cancel_a_run() -> None:
 def test_output_itself_can_cancel_a_run() -> None:
     cancel = Cancel()
     result = run(
-        python("import time; print('READY', flush=True); time.sleep(600)", grace_seconds=0.1),
+        python(
+            "import time; print('READY', flush=True); time.sleep(600)",
+            grace_seconds=0.1,
+        ),
         timeout_seconds=None,
         idle_seconds=None,
         cancel=cancel,
@@ -511,7 +605,9 @@ def test_output_itself_can_cancel_a_run() -> None:
     assert (result.ended, result.text()) == (Ended.CANCELLED, "READY\n")
 
 
-def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waits: list[float | None] = []
     wait = Pipes.wait
 
@@ -522,7 +618,10 @@ def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(m
     monkeypatch.setattr(Pipes, "wait", counted)
     cancel = Cancel()
     result = run(
-        tree(grace_seconds=0.3, child_then="import signal; signal.signal(15, signal.SIG_IGN); time.sleep(600)"),
+        tree(
+            grace_seconds=0.3,
+            child_then="import signal; signal.signal(15, signal.SIG_IGN); time.sleep(600)",
+        ),
         timeout_seconds=None,
         idle_seconds=None,
         cancel=cancel,
@@ -534,12 +633,22 @@ def test_a_cancelled_run_waits_for_its_grace_period_without_turning_in_circles(m
 
 def test_one_token_stops_several_runs_and_is_never_reset(tmp_path: Path) -> None:
     cancel, ready = Cancel(), threading.Semaphore(0)
-    command = python("import time; print('READY', flush=True); time.sleep(600)", grace_seconds=0.1)
+    command = python(
+        "import time; print('READY', flush=True); time.sleep(600)", grace_seconds=0.1
+    )
     results: list[CommandResult] = []
 
     def attend() -> None:
         listener = Listener(ready.release)
-        results.append(run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, on_output=listener))
+        results.append(
+            run(
+                command,
+                timeout_seconds=None,
+                idle_seconds=None,
+                cancel=cancel,
+                on_output=listener,
+            )
+        )
 
     threads = [threading.Thread(target=attend) for _ in range(2)]
     for thread in threads:
@@ -553,7 +662,9 @@ def test_one_token_stops_several_runs_and_is_never_reset(tmp_path: Path) -> None
     assert [result.ended for result in results] == [Ended.CANCELLED, Ended.CANCELLED]
 
     marker = tmp_path / "ran"
-    late = finish(python("import sys; open(sys.argv[1], 'w')", str(marker)), cancel=cancel)
+    late = finish(
+        python("import sys; open(sys.argv[1], 'w')", str(marker)), cancel=cancel
+    )
     assert (late.ended, late.exit_code) == (Ended.CANCELLED, 130)
     assert not marker.exists()
 
@@ -574,7 +685,9 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_kills_the_family_before_it_goes_on(started: StartScript, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_kills_the_family_before_it_goes_on(
+    started: StartScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(TAG, TAGGED)
     parent = started(INTERRUPTED, str(tree().argv[2]), TAG)
     output, _ = parent.communicate(timeout=60)
@@ -595,27 +708,48 @@ def test_a_listener_that_fails_takes_the_family_with_it() -> None:
 def test_no_handle_and_no_thread_is_left_behind() -> None:
     finish(python("pass", stdin="x"))
     handles, threads = len(list(Path("/dev/fd").iterdir())), threading.active_count()
-    for command in (python("pass", stdin="x" * 200_000), Command(["no-such-program"]), python("pass")):
+    for command in (
+        python("pass", stdin="x" * 200_000),
+        Command(["no-such-program"]),
+        python("pass"),
+    ):
         finish(command, cancel=Cancel())
-    assert (len(list(Path("/dev/fd").iterdir())), threading.active_count()) == (handles, threads)
+    assert (len(list(Path("/dev/fd").iterdir())), threading.active_count()) == (
+        handles,
+        threads,
+    )
 
 
 # --- what the program can see
 
 
-def test_nothing_of_our_environment_reaches_the_program_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_our_environment_reaches_the_program_unasked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not for you")
     monkeypatch.setenv("LD_PRELOAD_NOTE", "nor this")
-    command = Command([sys.executable, "-c", "import os, json; print(json.dumps(dict(os.environ)))"])
+    command = Command(
+        [sys.executable, "-c", "import os, json; print(json.dumps(dict(os.environ)))"]
+    )
     seen = json.loads(finish(command).text())
     assert "not for you" not in seen.values()
-    assert set(seen) <= {*child_environment({}), MARK, "LC_CTYPE"}  # Python itself sets LC_CTYPE
+    assert set(seen) <= {
+        *child_environment({}),
+        MARK,
+        "LC_CTYPE",
+    }  # Python itself sets LC_CTYPE
     assert (seen["TERM"], seen["NO_COLOR"]) == ("dumb", "1")
 
 
 def test_a_command_given_an_environment_gets_that_one_and_the_mark() -> None:
-    command = Command([sys.executable, "-c", "import os; print(sorted(os.environ))"], env={"ONLY": "this"})
-    assert set(ast.literal_eval(finish(command).text())) - {"LC_CTYPE"} == {MARK, "ONLY"}
+    command = Command(
+        [sys.executable, "-c", "import os; print(sorted(os.environ))"],
+        env={"ONLY": "this"},
+    )
+    assert set(ast.literal_eval(finish(command).text())) - {"LC_CTYPE"} == {
+        MARK,
+        "ONLY",
+    }
 
 
 def test_keys_and_prompts_do_not_show_in_the_text_of_a_command() -> None:

@@ -41,7 +41,9 @@ def web_token(header: dict[str, str]) -> str:
     def part(value: object) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
 
-    return ".".join([part(header), part({"sub": "1234", "admin": True}), drawn(ALNUM, 43)])
+    return ".".join(
+        [part(header), part({"sub": "1234", "admin": True}), drawn(ALNUM, 43)]
+    )
 
 
 def pem(label: str) -> str:
@@ -67,8 +69,16 @@ FAKES: dict[str, str] = {
     "gitlab-token": "gl" + "pat-" + drawn(WORD, 20),
     "slack-token": "xo" + "xb-" + drawn(string.digits, 12) + "-" + drawn(ALNUM, 24),
     "slack-webhook": "https://hooks.sl"
-    "ack.com/services/T" + drawn(UPPER, 8) + "/B" + drawn(UPPER, 8) + "/" + drawn(ALNUM, 24),
-    "discord-webhook": "https://discord.com/api/webhooks/" + drawn("123456789", 18) + "/" + drawn(WORD, 68),
+    "ack.com/services/T"
+    + drawn(UPPER, 8)
+    + "/B"
+    + drawn(UPPER, 8)
+    + "/"
+    + drawn(ALNUM, 24),
+    "discord-webhook": "https://discord.com/api/webhooks/"
+    + drawn("123456789", 18)
+    + "/"
+    + drawn(WORD, 68),
     "stripe-key": "sk_" + "live_" + drawn(ALNUM, 24),
     "stripe-webhook-secret": "wh" + "sec_" + drawn(ALNUM, 32),
     "npm-token": "np" + "m_" + drawn(ALNUM, 36),
@@ -100,7 +110,16 @@ VARIANTS: list[tuple[str, str]] = [
     ("github-token", "github" + "_pat_" + drawn(ALNUM, 22) + "_" + drawn(ALNUM, 59)),
     *[("github-token", f"gh{letter}" + "_" + drawn(ALNUM, 36)) for letter in "ousr"],
     ("gitlab-token", "gl" + "agent-" + drawn(WORD, 50)),
-    ("slack-token", "xa" + "pp-1-" + drawn(UPPER, 11) + "-" + drawn(string.digits, 13) + "-" + drawn(HEX, 64)),
+    (
+        "slack-token",
+        "xa"
+        "pp-1-"
+        + drawn(UPPER, 11)
+        + "-"
+        + drawn(string.digits, 13)
+        + "-"
+        + drawn(HEX, 64),
+    ),
     ("stripe-key", "rk_" + "test_" + drawn(ALNUM, 99)),
     *[
         ("private-key", pem(label))
@@ -134,7 +153,9 @@ FRAMES: dict[str, str] = {
 # --- what has to be found
 
 
-@pytest.mark.parametrize(("kind", "fake"), POSITIVES, ids=[kind for kind, _ in POSITIVES])
+@pytest.mark.parametrize(
+    ("kind", "fake"), POSITIVES, ids=[kind for kind, _ in POSITIVES]
+)
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_a_secret_is_found_wherever_it_stands(kind: str, fake: str, frame: str) -> None:
     hits = scan("harmless\n\n" + frame.format(fake) + "\nharmless\n")
@@ -142,26 +163,72 @@ def test_a_secret_is_found_wherever_it_stands(kind: str, fake: str, frame: str) 
 
 
 ORACLE_KINDS = {
-    *("aws-access-key", "openai-key", "github-token", "gitlab-token", "slack-token", "slack-webhook", "stripe-key"),
-    *("pypi-token", "sendgrid-key", "twilio-key", "telegram-bot-token", "azure-storage-key", "jwt", "url-password"),
+    *(
+        "aws-access-key",
+        "openai-key",
+        "github-token",
+        "gitlab-token",
+        "slack-token",
+        "slack-webhook",
+        "stripe-key",
+    ),
+    *(
+        "pypi-token",
+        "sendgrid-key",
+        "twilio-key",
+        "telegram-bot-token",
+        "azure-storage-key",
+        "jwt",
+        "url-password",
+    ),
     *("password", "private-key"),
 }
 ORACLE_PLUGINS = [
-    *("AWSKeyDetector", "AzureStorageKeyDetector", "BasicAuthDetector", "GitHubTokenDetector", "GitLabTokenDetector"),
-    *("JwtTokenDetector", "OpenAIDetector", "PrivateKeyDetector", "PypiTokenDetector", "SendGridDetector"),
-    *("SlackDetector", "StripeDetector", "TelegramBotTokenDetector", "TwilioKeyDetector", "KeywordDetector"),
+    *(
+        "AWSKeyDetector",
+        "AzureStorageKeyDetector",
+        "BasicAuthDetector",
+        "GitHubTokenDetector",
+        "GitLabTokenDetector",
+    ),
+    *(
+        "JwtTokenDetector",
+        "OpenAIDetector",
+        "PrivateKeyDetector",
+        "PypiTokenDetector",
+        "SendGridDetector",
+    ),
+    *(
+        "SlackDetector",
+        "StripeDetector",
+        "TelegramBotTokenDetector",
+        "TwilioKeyDetector",
+        "KeywordDetector",
+    ),
 ]
 # Shapes newer than the oracle, which only knows older ones of the same provider.
-UNKNOWN_TO_ORACLE = ("github_pat_", "sk-proj-", "sk-svcacct-", "glagent-", "xapp-", "rk_test_", "ENCRYPTED")
+UNKNOWN_TO_ORACLE = (
+    "github_pat_",
+    "sk-proj-",
+    "sk-svcacct-",
+    "glagent-",
+    "xapp-",
+    "rk_test_",
+    "ENCRYPTED",
+)
 
 
 def oracle_sees(text: str) -> bool:
-    with transient_settings({"plugins_used": [{"name": name} for name in ORACLE_PLUGINS]}):
+    with transient_settings(
+        {"plugins_used": [{"name": name} for name in ORACLE_PLUGINS]}
+    ):
         return any(True for line in text.splitlines() for _ in scan_line(line))
 
 
 @pytest.mark.parametrize("prefix", ["", "+", "> "])
-def test_what_detect_secrets_recognises_by_its_shape_we_recognise_too(prefix: str) -> None:
+def test_what_detect_secrets_recognises_by_its_shape_we_recognise_too(
+    prefix: str,
+) -> None:
     known = [
         (kind, fake)
         for kind, fake in POSITIVES
@@ -207,16 +274,30 @@ RANDOM = drawn(ALNUM, 32)
     ],
 )
 def test_a_random_value_under_the_name_of_a_secret_is_found(line: str) -> None:
-    for text in (line.format(RANDOM), "+" + line.format(RANDOM), "> " + line.format(RANDOM)):
+    for text in (
+        line.format(RANDOM),
+        "+" + line.format(RANDOM),
+        "> " + line.format(RANDOM),
+    ):
         assert len(scan(text)) == 1, text
 
 
-ALPHABETS = [(HEX, 32), (HEX.upper(), 40), (BASE64, 40), (ALNUM, 16), (string.digits + string.ascii_lowercase, 24)]
+ALPHABETS = [
+    (HEX, 32),
+    (HEX.upper(), 40),
+    (BASE64, 40),
+    (ALNUM, 16),
+    (string.digits + string.ascii_lowercase, 24),
+]
 
 
-@pytest.mark.parametrize("value", [drawn(alphabet, length) for alphabet, length in ALPHABETS])
+@pytest.mark.parametrize(
+    "value", [drawn(alphabet, length) for alphabet, length in ALPHABETS]
+)
 def test_random_values_of_every_usual_alphabet_are_found(value: str) -> None:
-    assert [hit.kind for hit in scan(f'auth_token = "{value}"')] == ["high-entropy-value"]
+    assert [hit.kind for hit in scan(f'auth_token = "{value}"')] == [
+        "high-entropy-value"
+    ]
 
 
 def test_every_secret_of_a_text_is_reported_in_order_with_line_and_column() -> None:
@@ -232,17 +313,23 @@ def test_every_secret_of_a_text_is_reported_in_order_with_line_and_column() -> N
 def test_one_secret_is_reported_once_under_its_most_telling_kind() -> None:
     token = FAKES["github-token"]
     assert [hit.kind for hit in scan(f"GITHUB_TOKEN={token}")] == ["github-token"]
-    assert [hit.kind for hit in scan(f"https://ann:{token}@github.com/org/repo")] == ["github-token"]
+    assert [hit.kind for hit in scan(f"https://ann:{token}@github.com/org/repo")] == [
+        "github-token"
+    ]
 
 
 def test_a_key_in_a_diff_is_found_although_every_line_is_prefixed() -> None:
     for prefix in ("+", "-", " ", "> ", "    "):
-        text = "".join(f"{prefix}{line}\n" for line in pem("PRIVATE " + "KEY").splitlines())
+        text = "".join(
+            f"{prefix}{line}\n" for line in pem("PRIVATE " + "KEY").splitlines()
+        )
         assert scan(text) == [SecretHit("private-key", 1, 1 + len(prefix))]
 
 
 def test_a_key_inside_a_json_string_is_found() -> None:
-    text = json.dumps({"type": "service_account", "private_key": pem("PRIVATE " + "KEY")})
+    text = json.dumps(
+        {"type": "service_account", "private_key": pem("PRIVATE " + "KEY")}
+    )
     assert [hit.kind for hit in scan(text)] == ["private-key"]
 
 
@@ -262,7 +349,11 @@ def test_bytes_are_scanned_like_text_whatever_they_hold() -> None:
 
 SHA256, SHA1 = drawn(HEX, 64), drawn(HEX, 40)
 IMAGE = base64.b64encode(random.Random(3).randbytes(3000)).decode()
-NOT_A_TOKEN = base64.urlsafe_b64encode(json.dumps({"page": 3, "sort": "name"}).encode()).decode().rstrip("=")
+NOT_A_TOKEN = (
+    base64.urlsafe_b64encode(json.dumps({"page": 3, "sort": "name"}).encode())
+    .decode()
+    .rstrip("=")
+)
 
 NEGATIVES: list[str] = [
     "",
@@ -339,7 +430,7 @@ NEGATIVES: list[str] = [
     pem("PUBLIC KEY"),
     pem("CERTIFICATE"),
     'if "-----BEGIN ' + 'PRIVATE KEY-----" in text: refuse()',
-    "-----BEGIN " + "RSA PRIVATE KEY-----\n...\n-----END " + "RSA PRIVATE KEY-----\n" + SHA256,
+    "-----BEGIN RSA PRIVATE KEY-----\n...\n-----END RSA PRIVATE KEY-----\n" + SHA256,
     f"cursor={NOT_A_TOKEN}",
     f"{NOT_A_TOKEN}.{NOT_A_TOKEN}.{NOT_A_TOKEN}",
     "2026-11-15T10:15:02.123Z",
@@ -366,7 +457,9 @@ def test_fuzz_any_text_is_scanned_and_hits_lie_inside_it(text: str) -> None:
 
 
 @given(before=st.text(), after=st.text())
-def test_fuzz_a_planted_secret_is_found_whatever_surrounds_it(before: str, after: str) -> None:
+def test_fuzz_a_planted_secret_is_found_whatever_surrounds_it(
+    before: str, after: str
+) -> None:
     fake = FAKES["anthropic-key"]
     hits = scan(f"{before} {fake} {after}")
     planted = f"{before} "
@@ -389,13 +482,33 @@ def test_fuzz_a_planted_secret_is_found_whatever_surrounds_it(before: str, after
             "key=",
             "key:",
         ),
-        *("token='", "password", "-----BEGIN ", "-----BEGIN A A A ", "xoxb-1-", "1234567890:AA", "SG.", "Bearer "),
-        *("api_key: str | ", 'auth\\\\"', "SK" + "a" * 31, "AccountKey=", "key\t\t\t\t", "\\", "+", " "),
+        *(
+            "token='",
+            "password",
+            "-----BEGIN ",
+            "-----BEGIN A A A ",
+            "xoxb-1-",
+            "1234567890:AA",
+            "SG.",
+            "Bearer ",
+        ),
+        *(
+            "api_key: str | ",
+            'auth\\\\"',
+            "SK" + "a" * 31,
+            "AccountKey=",
+            "key\t\t\t\t",
+            "\\",
+            "+",
+            " ",
+        ),
     ],
 )
 def test_fuzz_text_made_to_be_slow_is_scanned_in_one_go(fragment: str) -> None:
     assert isinstance(scan(fragment * (100_000 // len(fragment))), list)
-    assert isinstance(scan((fragment * 40 + "\n") * (100_000 // len(fragment) // 40)), list)
+    assert isinstance(
+        scan((fragment * 40 + "\n") * (100_000 // len(fragment) // 40)), list
+    )
 
 
 def patterns() -> list[bytes | str]:
@@ -403,7 +516,10 @@ def patterns() -> list[bytes | str]:
         value
         for module in (secrets_scan, secret_shapes, secret_shapes, secrets_scan)
         for name, value in vars(module).items()
-        if name.startswith("_") and name.isupper() and isinstance(value, bytes | str) and name != "_KINDS"
+        if name.startswith("_")
+        and name.isupper()
+        and isinstance(value, bytes | str)
+        and name != "_KINDS"
     ]
     return [*constants, *(shape.pattern for shape in secret_shapes.SHAPES)]
 
@@ -441,17 +557,27 @@ def branches(argument: Any) -> list[Any]:
 
 def test_a_text_is_shown_without_its_secrets_and_with_everything_else() -> None:
     body = "b3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ"
-    begin, end = "-----BEGIN OPENSSH " + "PRIVATE KEY-----", "-----END OPENSSH " + "PRIVATE KEY-----"
+    begin, end = (
+        "-----BEGIN OPENSSH " + "PRIVATE KEY-----",
+        "-----END OPENSSH " + "PRIVATE KEY-----",
+    )
     key = "\n".join([begin, *[body] * 3, end])
     token = "gh" + "p_" + "a1B2c3D4e5F6" * 3
     text = f"before\n{key}\nbetween {token} and\nafter"
 
     shown, kinds = without_secrets(text)
 
-    assert shown == "before\n[left out: private-key]\nbetween [left out: github-token] and\nafter"
+    assert (
+        shown
+        == "before\n[left out: private-key]\nbetween [left out: github-token] and\nafter"
+    )
     assert kinds == ("private-key", "github-token")
     assert without_secrets("nothing here") == ("nothing here", ())
-    for hidden in (text.replace("\n", "\n+"), json.dumps(text), key.removesuffix(end) + "\nwords that follow"):
+    for hidden in (
+        text.replace("\n", "\n+"),
+        json.dumps(text),
+        key.removesuffix(end) + "\nwords that follow",
+    ):
         left = without_secrets(hidden)[0]
         assert body not in left and token not in left
 
@@ -462,10 +588,14 @@ def test_fuzz_a_text_without_secrets_stays_as_it_is(text: str) -> None:
     assert kinds or shown == text
 
 
-def test_clean_text_is_not_searched_again_by_the_next_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_text_is_not_searched_again_by_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = tmp_path / "cache" / "clean-texts"
     searched: list[bytes] = []
-    monkeypatch.setattr(secrets_scan, "find_shapes", lambda text: searched.append(text) or iter(()))
+    monkeypatch.setattr(
+        secrets_scan, "find_shapes", lambda text: searched.append(text) or iter(())
+    )
 
     def process(*texts: bytes) -> list[bytes]:
         monkeypatch.setattr(secrets_scan, "_CLEAN", set())

@@ -63,7 +63,9 @@ Tty = tuple[TextIO, Callable[[], str]]
         ({"TERM": "dumb"}, False),
     ],
 )
-def test_on_a_terminal_colour_follows_the_environment(tty: Tty, environ: dict[str, str], expected: bool) -> None:
+def test_on_a_terminal_colour_follows_the_environment(
+    tty: Tty, environ: dict[str, str], expected: bool
+) -> None:
     assert terminal.use_color(tty[0], environ) is expected
 
 
@@ -72,7 +74,8 @@ def test_piped_output_has_no_colour() -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "expected"), [((), "x"), ((31,), "\x1b[31mx\x1b[0m"), ((1, 31), "\x1b[1;31mx\x1b[0m")]
+    ("codes", "expected"),
+    [((), "x"), ((31,), "\x1b[31mx\x1b[0m"), ((1, 31), "\x1b[1;31mx\x1b[0m")],
 )
 def test_style_wraps_text_in_codes(codes: tuple[int, ...], expected: str) -> None:
     assert terminal.style("x", *codes) == expected
@@ -85,11 +88,17 @@ def test_the_size_comes_from_the_terminal(tty: Tty) -> None:
 
 def test_the_environment_can_overrule_the_size_unless_it_is_nonsense(tty: Tty) -> None:
     environ = {"COLUMNS": "66", "LINES": "-3"}
-    assert (terminal.width(tty[0], environ), terminal.height(tty[0], environ)) == (66, ROWS)
+    assert (terminal.width(tty[0], environ), terminal.height(tty[0], environ)) == (
+        66,
+        ROWS,
+    )
 
 
 def test_without_a_terminal_the_size_is_80_by_24() -> None:
-    assert (terminal.width(io.StringIO(), {}), terminal.height(io.StringIO(), {"LINES": "0"})) == (80, 24)
+    assert (
+        terminal.width(io.StringIO(), {}),
+        terminal.height(io.StringIO(), {"LINES": "0"}),
+    ) == (80, 24)
 
 
 # --- foreign text
@@ -125,8 +134,16 @@ def test_only_the_characters_named_are_kept() -> None:
 def test_property_escaped_text_holds_no_control_and_can_be_printed(text: str) -> None:
     escaped = terminal.escape_controls(text)
     escaped.encode()
-    assert not [char for char in escaped if unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t"]
-    assert not [char for char in escaped if unicodedata.bidirectional(char) in ("RLO", "LRO", "RLE", "LRE", "PDF")]
+    assert not [
+        char
+        for char in escaped
+        if unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t"
+    ]
+    assert not [
+        char
+        for char in escaped
+        if unicodedata.bidirectional(char) in ("RLO", "LRO", "RLE", "LRE", "PDF")
+    ]
     assert terminal.escape_controls(escaped) == escaped
 
 
@@ -164,7 +181,9 @@ def test_the_width_of_text_counts_columns(text: str, columns: int) -> None:
         ("e\u0301e\u0301e\u0301", 2, "e\u0301…"),
     ],
 )
-def test_text_is_cut_to_columns_with_an_ellipsis(text: str, columns: int, cut: str) -> None:
+def test_text_is_cut_to_columns_with_an_ellipsis(
+    text: str, columns: int, cut: str
+) -> None:
     assert terminal.truncate(text, columns) == cut
 
 
@@ -176,7 +195,11 @@ def test_property_cut_text_fits_and_is_a_beginning(text: str, columns: int) -> N
 
 
 def test_padding_fills_up_to_the_column() -> None:
-    assert [terminal.pad(text, 5) + "|" for text in ("ab", "漢字", "longer")] == ["ab   |", "漢字 |", "longer|"]
+    assert [terminal.pad(text, 5) + "|" for text in ("ab", "漢字", "longer")] == [
+        "ab   |",
+        "漢字 |",
+        "longer|",
+    ]
 
 
 # --- paging
@@ -188,7 +211,9 @@ def pager(tmp_path: Path) -> Callable[[str, str], Path]:
 
     def make(name: str, ending: str = "exit 0") -> Path:
         program = tmp_path / name
-        program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncat > {tmp_path}/text\n{ending}\n')
+        program.write_text(
+            f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncat > {tmp_path}/text\n{ending}\n'
+        )
         program.chmod(0o755)
         return program
 
@@ -201,17 +226,28 @@ SHORT = "".join(f"line {number}\n" for number in range(ROWS))
 
 def page(text: str, stream: TextIO, **environ: str) -> None:
     environment = {"PATH": os.environ["PATH"], **environ}
-    terminal.page(text, stream=stream, environ=environment, no_pager_variable="RIG_BRIDGE_NO_PAGER")
+    terminal.page(
+        text,
+        stream=stream,
+        environ=environment,
+        no_pager_variable="RIG_BRIDGE_NO_PAGER",
+    )
 
 
-def test_text_longer_than_the_terminal_goes_to_the_pager(tty: Tty, tmp_path: Path, pager: Callable[..., Path]) -> None:
+def test_text_longer_than_the_terminal_goes_to_the_pager(
+    tty: Tty, tmp_path: Path, pager: Callable[..., Path]
+) -> None:
     page(LONG, tty[0], PAGER=str(pager("mypager")))
     assert tty[1]() == ""
-    assert ((tmp_path / "text").read_text(), (tmp_path / "arguments").read_text()) == (LONG, "\n")
+    assert ((tmp_path / "text").read_text(), (tmp_path / "arguments").read_text()) == (
+        LONG,
+        "\n",
+    )
 
 
 @pytest.mark.parametrize(
-    ("setting", "arguments"), [("less", "-FIRX"), ("less -S", "-S"), ("mypager", ""), ("mypager -a b", "-a b")]
+    ("setting", "arguments"),
+    [("less", "-FIRX"), ("less -S", "-S"), ("mypager", ""), ("mypager -a b", "-a b")],
 )
 def test_only_less_without_arguments_gets_some_of_ours(
     tty: Tty, tmp_path: Path, pager: Callable[..., Path], setting: str, arguments: str
@@ -222,13 +258,17 @@ def test_only_less_without_arguments_gets_some_of_ours(
     assert (tmp_path / "arguments").read_text() == arguments + "\n"
 
 
-def test_less_is_the_pager_when_none_is_named(tty: Tty, tmp_path: Path, pager: Callable[..., Path]) -> None:
+def test_less_is_the_pager_when_none_is_named(
+    tty: Tty, tmp_path: Path, pager: Callable[..., Path]
+) -> None:
     pager("less")
     page(LONG, tty[0], PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert (tmp_path / "arguments").read_text() == "-FIRX\n"
 
 
-@pytest.mark.parametrize("environ", [{"RIG_BRIDGE_NO_PAGER": "1"}, {"PAGER": ""}, {"PAGER": "cat"}])
+@pytest.mark.parametrize(
+    "environ", [{"RIG_BRIDGE_NO_PAGER": "1"}, {"PAGER": ""}, {"PAGER": "cat"}]
+)
 def test_the_user_can_have_no_pager(
     tty: Tty, tmp_path: Path, pager: Callable[..., Path], environ: dict[str, str]
 ) -> None:
@@ -238,7 +278,9 @@ def test_the_user_can_have_no_pager(
     assert not (tmp_path / "text").exists()
 
 
-def test_text_that_fits_or_is_piped_is_written_directly(tty: Tty, tmp_path: Path, pager: Callable[..., Path]) -> None:
+def test_text_that_fits_or_is_piped_is_written_directly(
+    tty: Tty, tmp_path: Path, pager: Callable[..., Path]
+) -> None:
     program = str(pager("mypager"))
     page(SHORT, tty[0], PAGER=program)
     assert tty[1]() == SHORT
@@ -248,7 +290,9 @@ def test_text_that_fits_or_is_piped_is_written_directly(tty: Tty, tmp_path: Path
     assert not (tmp_path / "text").exists()
 
 
-@pytest.mark.parametrize("setting", ["no-such-pager", "failing", "/dev/null", "nul\0inside"])
+@pytest.mark.parametrize(
+    "setting", ["no-such-pager", "failing", "/dev/null", "nul\0inside"]
+)
 def test_when_the_pager_fails_the_text_is_shown_directly(
     tty: Tty, tmp_path: Path, pager: Callable[..., Path], setting: str
 ) -> None:
@@ -257,15 +301,21 @@ def test_when_the_pager_fails_the_text_is_shown_directly(
     assert tty[1]() == LONG
 
 
-def test_a_pager_left_early_has_shown_what_the_user_wanted(tty: Tty, pager: Callable[..., Path]) -> None:
+def test_a_pager_left_early_has_shown_what_the_user_wanted(
+    tty: Tty, pager: Callable[..., Path]
+) -> None:
     page("x" * 1_000_000 + LONG, tty[0], PAGER="head -n 1 --bytes=3")
     assert tty[1]() == "xxx"
     page(LONG, tty[0], PAGER=str(pager("killed", "kill -INT $$")))
     assert tty[1]() == ""
 
 
-def test_an_interrupt_while_paging_is_left_to_the_pager(tty: Tty, tmp_path: Path, pager: Callable[..., Path]) -> None:
-    program = pager("interrupting", f"kill -INT {os.getpid()}; echo on > {tmp_path}/went")
+def test_an_interrupt_while_paging_is_left_to_the_pager(
+    tty: Tty, tmp_path: Path, pager: Callable[..., Path]
+) -> None:
+    program = pager(
+        "interrupting", f"kill -INT {os.getpid()}; echo on > {tmp_path}/went"
+    )
     page(LONG, tty[0], PAGER=str(program))
     assert (tmp_path / "went").read_text() == "on\n"
     assert tty[1]() == ""

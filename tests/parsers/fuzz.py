@@ -33,11 +33,19 @@ WORDS = (
 
 
 def main(arguments: list[str]) -> int:
-    options = argparse.ArgumentParser(prog="python -m parsers.fuzz", description=__doc__)
-    options.add_argument("--minutes", type=float, default=20.0, help="CPU minutes, over all parsers")
+    options = argparse.ArgumentParser(
+        prog="python -m parsers.fuzz", description=__doc__
+    )
+    options.add_argument(
+        "--minutes", type=float, default=20.0, help="CPU minutes, over all parsers"
+    )
     options.add_argument("--only", default="", help="parsers whose name holds this")
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--keep", action="store_true", help="write what reached new code to the corpus, too")
+    options.add_argument(
+        "--keep",
+        action="store_true",
+        help="write what reached new code to the corpus, too",
+    )
     chosen = options.parse_args(arguments)
     named = [name for name in PARSERS if chosen.only in name]
     findings = inputs = 0
@@ -72,8 +80,16 @@ class Fuzzer:
 
     def run(self, seconds: float) -> None:
         ends = time.process_time() + seconds
-        seeds = [path.read_bytes() for path in sorted(self._folder.glob("*"))] if self._folder.exists() else []
-        seeds += [wrapped(context, piece).encode() for context in self._parser.contexts for piece in ("", *PIECES)]
+        seeds = (
+            [path.read_bytes() for path in sorted(self._folder.glob("*"))]
+            if self._folder.exists()
+            else []
+        )
+        seeds += [
+            wrapped(context, piece).encode()
+            for context in self._parser.contexts
+            for piece in ("", *PIECES)
+        ]
         for seed in seeds:
             self._try(seed)
         while time.process_time() < ends and len(self.findings) < 5:
@@ -83,9 +99,9 @@ class Fuzzer:
         """The shortest of what reached new code."""
         self._folder.mkdir(parents=True, exist_ok=True)
         have = len(list(self._folder.iterdir()))
-        for content in sorted((one for one in self._new if len(one) <= MOST_KEPT_BYTES), key=len)[
-            : max(0, KEPT_ON_DISK - have)
-        ]:
+        for content in sorted(
+            (one for one in self._new if len(one) <= MOST_KEPT_BYTES), key=len
+        )[: max(0, KEPT_ON_DISK - have)]:
             (self._folder / sha256(content).hexdigest()[:12]).write_bytes(content)
 
     def _try(self, content: bytes) -> None:
@@ -95,11 +111,17 @@ class Fuzzer:
             with tracer.tracing():
                 call(self._parser, content.decode("utf-8", "replace"))
         except OverBudget:
-            self._found(content, "too much work", f"more than {budget(content)} lines for {len(content)} bytes")
+            self._found(
+                content,
+                "too much work",
+                f"more than {budget(content)} lines for {len(content)} bytes",
+            )
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             self._found(
-                content, f"{type(error).__name__} {place.filename}:{place.lineno}", traceback.format_exc(limit=-3)
+                content,
+                f"{type(error).__name__} {place.filename}:{place.lineno}",
+                traceback.format_exc(limit=-3),
             )
         if tracer.arcs - self._arcs:
             self._arcs |= tracer.arcs
@@ -128,15 +150,27 @@ class Fuzzer:
                 case 3 if content:
                     place = min(place, len(content) - 1)
                     content = (
-                        content[:place] + bytes([content[place] ^ (1 << chance.randrange(8))]) + content[place + 1 :]
+                        content[:place]
+                        + bytes([content[place] ^ (1 << chance.randrange(8))])
+                        + content[place + 1 :]
                     )
                 case 4:
-                    content = content[:end] + content[place:end] * chance.choice((1, 3, 20, 200)) + content[end:]
+                    content = (
+                        content[:end]
+                        + content[place:end] * chance.choice((1, 3, 20, 200))
+                        + content[end:]
+                    )
                 case 5:
                     other = chance.choice(self._pool or [b""])
-                    content = content[:place] + other[chance.randrange(len(other) + 1) :]
+                    content = (
+                        content[:place] + other[chance.randrange(len(other) + 1) :]
+                    )
                 case 6:
-                    content = content[:place] + bytes([chance.randrange(256)]) + content[place:]
+                    content = (
+                        content[:place]
+                        + bytes([chance.randrange(256)])
+                        + content[place:]
+                    )
                 case _:
                     content = chance.choice(WORDS) + content + chance.choice(WORDS)
         return content[:MOST_BYTES]

@@ -33,10 +33,21 @@ def found_in_the_source() -> Iterator[str]:
         if name.startswith(ELSEWHERE):
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        owners = [("", tree), *((f"{node.name}.", node) for node in tree.body if isinstance(node, ast.ClassDef))]
+        owners = [
+            ("", tree),
+            *(
+                (f"{node.name}.", node)
+                for node in tree.body
+                if isinstance(node, ast.ClassDef)
+            ),
+        ]
         for owner, body in owners:
             for node in body.body:
-                if isinstance(node, ast.FunctionDef) and READING.match(node.name) and _takes_text(node):
+                if (
+                    isinstance(node, ast.FunctionDef)
+                    and READING.match(node.name)
+                    and _takes_text(node)
+                ):
                     yield f"{name}:{owner}{node.name}"
 
 
@@ -50,31 +61,47 @@ def test_every_parser_has_a_row_or_a_reason() -> None:
     found = set(found_in_the_source())
     another_way_to_call_it = {"council/replies/reply.py:read_lists"}
 
-    assert found - {*PARSERS, *EXEMPT} == set(), "new parsers: give them a row in parsers/table.py"
+    assert found - {*PARSERS, *EXEMPT} == set(), (
+        "new parsers: give them a row in parsers/table.py"
+    )
     assert {*PARSERS, *EXEMPT} - found == another_way_to_call_it, "these are gone"
     assert len(PARSERS) >= 27
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_twice_the_input_is_twice_the_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twice_the_input_is_twice_the_work(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     parser = PARSERS[name]
-    monkeypatch.setattr(answers, "LEAST_BUDGET", 0)  # what a short answer may cost, however it is nested
+    monkeypatch.setattr(
+        answers, "LEAST_BUDGET", 0
+    )  # what a short answer may cost, however it is nested
     worst = (0.0, "")
     with counting_patterns() as work:
         for context in parser.contexts:
             for piece in PIECES:
-                call(parser, wrapped(context, piece))  # what is made once is not counted
+                call(
+                    parser, wrapped(context, piece)
+                )  # what is made once is not counted
                 once = steps(parser, wrapped(context, piece * SIZE), work)
                 twice = steps(parser, wrapped(context, piece * 2 * SIZE), work)
                 worst = max(
-                    worst, ((twice + CONSTANT) / (once + CONSTANT), f"{piece!r} in {context!r}: {once}, {twice}")
+                    worst,
+                    (
+                        (twice + CONSTANT) / (once + CONSTANT),
+                        f"{piece!r} in {context!r}: {once}, {twice}",
+                    ),
                 )
     assert worst[0] < MOST_GROWTH, worst
 
 
 def corpus() -> list[tuple[str, Path]]:
     folders = {folder_of(name): name for name in PARSERS}
-    return [(folders[path.parent.name], path) for path in sorted(CORPUS.glob("*/*")) if path.parent.name in folders]
+    return [
+        (folders[path.parent.name], path)
+        for path in sorted(CORPUS.glob("*/*"))
+        if path.parent.name in folders
+    ]
 
 
 def folder_of(name: str) -> str:
@@ -85,7 +112,11 @@ def budget(content: bytes) -> int:
     return 20_000 + 400 * len(content)
 
 
-@pytest.mark.parametrize(("name", "path"), corpus(), ids=lambda one: one.name if isinstance(one, Path) else "")
+@pytest.mark.parametrize(
+    ("name", "path"),
+    corpus(),
+    ids=lambda one: one.name if isinstance(one, Path) else "",
+)
 def test_the_corpus_is_read_within_its_budget(name: str, path: Path) -> None:
     content = path.read_bytes()
     tracer = Tracer()

@@ -23,9 +23,18 @@ def counting_patterns() -> Iterator[Work]:
     """Every pattern that a module of ours has compiled counts what it looks at."""
     work = Work()
     with pytest.MonkeyPatch.context() as patched:
-        ours = [module for name, module in list(sys.modules.items()) if name.startswith("bridgehead.")]
+        ours = [
+            module
+            for name, module in list(sys.modules.items())
+            if name.startswith("bridgehead.")
+        ]
         work.watch(
-            patched, *(module for module in ours if any(isinstance(v, re.Pattern) for v in vars(module).values()))
+            patched,
+            *(
+                module
+                for module in ours
+                if any(isinstance(v, re.Pattern) for v in vars(module).values())
+            ),
         )
         yield work
 
@@ -49,7 +58,9 @@ class Tracer:
             sys.settrace(before)
 
     def _called(self, frame: FrameType, event: str, _argument: Any) -> Any:
-        return self._ours if frame.f_code.co_filename.startswith(SOURCE) else self._others
+        return (
+            self._ours if frame.f_code.co_filename.startswith(SOURCE) else self._others
+        )
 
     def _ours(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":

@@ -21,7 +21,8 @@ PROGRAM = Path(sys.executable).parent / "bridgehead"
 pytestmark = [
     pytest.mark.xdist_group("replays"),
     pytest.mark.skipif(
-        os.path.lexists(PLACE) and PLACE.stat().st_uid != os.geteuid(), reason=f"{PLACE} belongs to another user"
+        os.path.lexists(PLACE) and PLACE.stat().st_uid != os.geteuid(),
+        reason=f"{PLACE} belongs to another user",
     ),
 ]
 
@@ -46,7 +47,9 @@ def run(folder: str, *arguments: str, code: int = 0) -> str:
         text=True,
         timeout=200,
     )
-    assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    assert done.returncode == code, (
+        f"{arguments}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    )
     return done.stdout
 
 
@@ -57,7 +60,12 @@ def test_something_is_kept() -> None:
 def test_the_record_is_read_whole(left: Path) -> None:
     waiting = json.loads(run("home", "pending", "--json"))["items"]
     assert {item["question"]["kind"] for item in waiting} >= {"flow_request"}
-    kinds = {event["kind"] for event in json.loads(run("home", "events", "--limit", "1000", "--json"))["events"]}
+    kinds = {
+        event["kind"]
+        for event in json.loads(run("home", "events", "--limit", "1000", "--json"))[
+            "events"
+        ]
+    }
     assert {"record.created", "run.waiting"} <= kinds
     assert json.loads(run("home", "record", "check", "--json"))["whole"]
 
@@ -77,7 +85,9 @@ def test_an_answered_flow_goes_on_with_its_answer(left: Path) -> None:
     assert "completed" in run("answered", "flow", "list", "--json")
 
 
-def test_a_waiting_council_is_listed_and_ends_without_the_seat_that_waits(left: Path) -> None:
+def test_a_waiting_council_is_listed_and_ends_without_the_seat_that_waits(
+    left: Path,
+) -> None:
     (council,) = json.loads(run("council", "council", "list", "--json"))["councils"]
     run("council", "council", "resume", council["review_id"], "--close")
     shown = run("council", "council", "show", council["review_id"])

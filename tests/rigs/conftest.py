@@ -24,7 +24,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory.mkdir()
     config = directory / ".gitconfig"
     config.write_text(GLOBAL_CONFIG)
-    for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_", "SSH_", "GNUPG"))]:
+    for name in [
+        name
+        for name in os.environ
+        if name.startswith(("GIT_", "XDG_", "SSH_", "GNUPG"))
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(directory))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
@@ -82,8 +86,21 @@ def make_key(tmp_path: Path) -> Callable[[str], Path]:
 
     def make(name: str) -> Path:
         path = tmp_path / name
-        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name}@example.com", "-f", str(path)]
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        command = [
+            "ssh-keygen",
+            "-q",
+            "-t",
+            "ed25519",
+            "-N",
+            "",
+            "-C",
+            f"{name}@example.com",
+            "-f",
+            str(path),
+        ]
+        subprocess.run(
+            command, check=True, stdin=subprocess.DEVNULL, capture_output=True
+        )
         return path.with_suffix(".pub")
 
     return make

@@ -5,18 +5,28 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.errors import ConfigError
-from bridgehead.rigs.config import RigConfig, new_config, parse_config, read_values, write_config
+from bridgehead.rigs.config import (
+    RigConfig,
+    new_config,
+    parse_config,
+    read_values,
+    write_config,
+)
 from bridgehead.rigs.envelope.names import RigId
 
 
 def test_nested_values_and_odd_keys_of_others_are_kept() -> None:
-    values = read_values(b'rig_id: mac\nfoo:\n  a: [1, {b: "x: y"}]\n"a: b": [yes, []]\nnull: 1\n')
+    values = read_values(
+        b'rig_id: mac\nfoo:\n  a: [1, {b: "x: y"}]\n"a: b": [yes, []]\nnull: 1\n'
+    )
     kept = read_values(write_config({**values, "allowed_signers": "s"}).encode())
     assert kept == {**values, "allowed_signers": "s"}
 
 
 def test_the_three_keys_of_the_reference_are_read():
-    config = parse_config(b"rig_id: mac-m5max\ndisplay_name: Mac Claude\ndefault_thread: null\n")
+    config = parse_config(
+        b"rig_id: mac-m5max\ndisplay_name: Mac Claude\ndefault_thread: null\n"
+    )
     assert config == RigConfig(RigId("mac-m5max"), "Mac Claude")
 
 
@@ -67,18 +77,30 @@ somebody_elses: [1, 2]
         ("rig_id: a\nrig_id: b\n", "not valid YAML"),
         ("display_name: x\n", "rig_id is required and must be a string"),
         ("rig_id: 12\n", "rig_id is required and must be a string"),
-        ("rig_id: Mac-M5\n", 'is not a canonical kebab-case slug. Did you mean "mac-m5"?'),
+        (
+            "rig_id: Mac-M5\n",
+            'is not a canonical kebab-case slug. Did you mean "mac-m5"?',
+        ),
         ("rig_id: 5_x\n", "is not a canonical kebab-case slug"),
         ("rig_id: r1\ndisplay_name: 7\n", "display_name must be a string"),
         ("rig_id: r1\ndisplay_name:\n", "display_name must be a string"),
         (f"rig_id: r1\ndisplay_name: {'n' * 81}\n", "exceeds 80-char cap"),
         ("rig_id: r1\ndefault_thread: 7\n", "default_thread must be a string or null"),
         ("rig_id: r1\nauto_references: yes\n", "auto_references must be true or false"),
-        ("rig_id: r1\nallowed_signers: 7\n", "allowed_signers must be a string or null"),
+        (
+            "rig_id: r1\nallowed_signers: 7\n",
+            "allowed_signers must be a string or null",
+        ),
         ("rig_id: r1\ncontrol_plane: 7\n", "control_plane must be a path or true"),
         ("rig_id: r1\nfreeze_minutes: 0\n", "freeze_minutes must be a positive number"),
-        ("rig_id: r1\nfreeze_minutes: true\n", "freeze_minutes must be a positive number"),
-        ("rig_id: r1\nfreeze_minutes: soon\n", "freeze_minutes must be a positive number"),
+        (
+            "rig_id: r1\nfreeze_minutes: true\n",
+            "freeze_minutes must be a positive number",
+        ),
+        (
+            "rig_id: r1\nfreeze_minutes: soon\n",
+            "freeze_minutes must be a positive number",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_named(text, fragment):
@@ -98,4 +120,7 @@ def test_written_values_keep_the_order_and_the_keys_of_others():
 def test_a_display_name_beyond_the_cap_is_refused_before_it_is_written():
     with pytest.raises(ConfigError, match="exceeds 80-char cap"):
         new_config(RigId("r1"), "n" * 81)
-    assert write_config(new_config(RigId("r1"), "n" * 80)) == f"rig_id: r1\ndisplay_name: {'n' * 80}\n"
+    assert (
+        write_config(new_config(RigId("r1"), "n" * 80))
+        == f"rig_id: r1\ndisplay_name: {'n' * 80}\n"
+    )

@@ -32,7 +32,9 @@ documents = st.dictionaries(
     keys | st.sampled_from(["mcpServers", "mcp"]),
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3)
+        ),
         max_leaves=8,
     ),
     max_size=5,
@@ -40,11 +42,18 @@ documents = st.dictionaries(
 
 
 @pytest.mark.parametrize("host", ["claude", "gemini", "opencode"])
-@given(document=documents, indent=st.sampled_from([None, 2, 4, "\t"]), newline=st.sampled_from(["\n", "\r\n"]))
+@given(
+    document=documents,
+    indent=st.sampled_from([None, 2, 4, "\t"]),
+    newline=st.sampled_from(["\n", "\r\n"]),
+)
 def test_any_json_file_gets_the_server_and_nothing_else_and_is_restored_exactly(
     host: str, document: dict[str, Any], indent: int | str | None, newline: str
 ) -> None:
-    before = json.dumps(document, indent=indent, ensure_ascii=False).replace("\n", newline) + newline
+    before = (
+        json.dumps(document, indent=indent, ensure_ascii=False).replace("\n", newline)
+        + newline
+    )
     name = "mcp" if host == "opencode" else "mcpServers"
     registration = REGISTRATIONS[host]
     if not isinstance(document.get(name, {}), dict):
@@ -62,7 +71,9 @@ def test_any_json_file_gets_the_server_and_nothing_else_and_is_restored_exactly(
     assert json.loads(registration.remove(after)) == loaded
 
 
-def test_comments_and_trailing_commas_stay_where_they_are_allowed_and_are_refused_where_not() -> None:
+def test_comments_and_trailing_commas_stay_where_they_are_allowed_and_are_refused_where_not() -> (
+    None
+):
     after = REGISTRATIONS["opencode"].add(WITH_COMMENTS, LAUNCH)
 
     assert after.startswith(WITH_COMMENTS[: WITH_COMMENTS.index('["x"]}')])
@@ -70,9 +81,9 @@ def test_comments_and_trailing_commas_stay_where_they_are_allowed_and_are_refuse
     assert REGISTRATIONS["opencode"].add(after, LAUNCH) == after
     assert Hunk.between(WITH_COMMENTS, after).taken_back(after) == WITH_COMMENTS
     strict = '{\n  "a": 1 // about a\n}\n'
-    assert REGISTRATIONS["gemini"].remove(REGISTRATIONS["gemini"].add(strict, LAUNCH)) == (
-        '{\n  "a": 1, // about a\n  "mcpServers": {\n  }\n}\n'
-    )
+    assert REGISTRATIONS["gemini"].remove(
+        REGISTRATIONS["gemini"].add(strict, LAUNCH)
+    ) == ('{\n  "a": 1, // about a\n  "mcpServers": {\n  }\n}\n')
     with pytest.raises(UserError, match="line 1: comments are not allowed"):
         REGISTRATIONS["claude"].add(WITH_COMMENTS, LAUNCH)
 
@@ -126,25 +137,43 @@ def test_codex_settings_keep_their_formatting_and_what_the_user_decided() -> Non
     after = REGISTRATIONS["codex"].add(CODEX, LAUNCH)
 
     entry = tomllib.loads(after)["mcp_servers"]["bridgehead"]
-    assert entry == {"command": "/opt/bin/bridgehead", "tool_timeout_sec": 7, "mine": True, "args": ["mcp"]}
-    assert after.replace('"/opt/bin/bridgehead"', '"old"').replace('args = ["mcp"]\n', "") == CODEX
+    assert entry == {
+        "command": "/opt/bin/bridgehead",
+        "tool_timeout_sec": 7,
+        "mine": True,
+        "args": ["mcp"],
+    }
+    assert (
+        after.replace('"/opt/bin/bridgehead"', '"old"').replace('args = ["mcp"]\n', "")
+        == CODEX
+    )
     assert REGISTRATIONS["codex"].add(after, LAUNCH) == after
     assert Hunk.between(CODEX, after).taken_back(after) == CODEX
-    assert "bridgehead" not in tomllib.loads(REGISTRATIONS["codex"].remove(after))["mcp_servers"]
+    assert (
+        "bridgehead"
+        not in tomllib.loads(REGISTRATIONS["codex"].remove(after))["mcp_servers"]
+    )
 
 
 @pytest.mark.parametrize("before", ["", "# Mine\n", "# Mine\n\ntext without end"])
-def test_the_block_stands_between_its_markers_and_goes_without_a_trace(before: str) -> None:
+def test_the_block_stands_between_its_markers_and_goes_without_a_trace(
+    before: str,
+) -> None:
     after = with_block(before, "ours")
 
     assert after.startswith(before)
     assert with_block(after, "ours") == after
     assert with_block(after, "newer") == after.replace("ours", "newer")
-    assert Hunk.between(before, after).taken_back(f"{after}more of mine\n") == f"{before}more of mine\n"
+    assert (
+        Hunk.between(before, after).taken_back(f"{after}more of mine\n")
+        == f"{before}more of mine\n"
+    )
     assert "ours" not in without_block(after)
 
 
-@pytest.mark.parametrize("text", [BEGIN, END, f"{END}\n{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
+@pytest.mark.parametrize(
+    "text", [BEGIN, END, f"{END}\n{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"]
+)
 def test_markers_that_are_no_pair_are_not_guessed_about(text: str) -> None:
     with pytest.raises(UserError, match="must appear once each"):
         with_block(text, "ours")

@@ -47,7 +47,9 @@ def run_host(user: Machine, environment: dict[str, str], *words: str) -> str:
 
 
 @pytest.mark.parametrize("host", ["codex", "opencode"])
-def test_the_host_lists_the_server_it_was_told_of(user: Machine, tmp_path: Path, host: str) -> None:
+def test_the_host_lists_the_server_it_was_told_of(
+    user: Machine, tmp_path: Path, host: str
+) -> None:
     link_programs(tmp_path / "bin", (host,))
     peer = furnish(tmp_path, lambda _cli: NOWHERE, (host,), programs=tmp_path / "bin")
 
@@ -58,8 +60,23 @@ def test_the_host_lists_the_server_it_was_told_of(user: Machine, tmp_path: Path,
 
 
 CALLS = {
-    "codex": ("codex", "exec", "-c", 'mcp_servers.bridgehead.default_tools_approval_mode="approve"', ASKED),
-    "gemini": ("gemini", "--model", "gemini-2.5-flash", "--approval-mode", "yolo", "--skip-trust", "-p", ASKED),
+    "codex": (
+        "codex",
+        "exec",
+        "-c",
+        'mcp_servers.bridgehead.default_tools_approval_mode="approve"',
+        ASKED,
+    ),
+    "gemini": (
+        "gemini",
+        "--model",
+        "gemini-2.5-flash",
+        "--approval-mode",
+        "yolo",
+        "--skip-trust",
+        "-p",
+        ASKED,
+    ),
     "opencode": ("opencode", "run", ASKED),
 }
 
@@ -76,22 +93,38 @@ def test_an_agent_in_every_host_reads_the_inbox_with_the_tools_it_was_given(
         offered.update(request.tools)
         if request.answers_tool:
             return Scripted(Say("seen"))
-        return Scripted(CallTool(ToolKind.NAMED, name="mcp__bridgehead__pending" if host == "codex" else "pending"))
+        return Scripted(
+            CallTool(
+                ToolKind.NAMED,
+                name="mcp__bridgehead__pending" if host == "codex" else "pending",
+            )
+        )
 
-    assert user.run("flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it on Friday?").code == 42
+    assert (
+        user.run(
+            "flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it on Friday?"
+        ).code
+        == 42
+    )
     link_programs(tmp_path / "bin", (host,))
     with ModelServer(script=script) as server:
-        peer = furnish(tmp_path, lambda _cli: server.base_url(), (host,), programs=tmp_path / "bin")
+        peer = furnish(
+            tmp_path, lambda _cli: server.base_url(), (host,), programs=tmp_path / "bin"
+        )
         assert user.run("setup", host, "--yes").code == 0
         said = run_host(user, peer.environment, *CALLS[host])
         asked = [json.dumps(entry.body) for entry in server.log.questions()]
 
-    assert host == "codex" or any(name.endswith("pending") for name in offered), said  # it offers them by server
+    assert host == "codex" or any(name.endswith("pending") for name in offered), (
+        said
+    )  # it offers them by server
     assert any("Ship it on Friday?" in one for one in asked), said
     assert "seen" in said
 
 
-def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(user: Machine, tmp_path: Path) -> None:
+def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(
+    user: Machine, tmp_path: Path
+) -> None:
     wanted = {
         "paths": ["orders/store.py"],
         "runtimes": ["claude", "static"],
@@ -110,9 +143,20 @@ def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(use
 
     link_programs(tmp_path / "bin", ("claude",))
     with ModelServer(script=script) as server:
-        peer = furnish(tmp_path, lambda _cli: server.base_url(), ("claude",), programs=tmp_path / "bin")
+        peer = furnish(
+            tmp_path,
+            lambda _cli: server.base_url(),
+            ("claude",),
+            programs=tmp_path / "bin",
+        )
         assert user.run("setup", "claude", "--yes").code == 0
-        words = ("claude", "-p", "review my change", "--allowedTools", "mcp__bridgehead__council")
+        words = (
+            "claude",
+            "-p",
+            "review my change",
+            "--allowedTools",
+            "mcp__bridgehead__council",
+        )
         # Otherwise it may ask the model before a server that starts on a busy machine has listed its tools.
         waiting = {**peer.environment, "MCP_CONNECTION_NONBLOCKING": "false"}
         said = run_host(user, waiting, *words)
@@ -132,16 +176,35 @@ def test_an_agent_in_claude_code_is_offered_the_tools_and_asked_for_its_seat(use
     assert {item["id"] for item in pending} == {one["id"] for one in told["requests"]}
 
 
-def test_claude_code_finds_nothing_wrong_with_the_plugin_and_it_tells_the_truth(user: Machine, tmp_path: Path) -> None:
+def test_claude_code_finds_nothing_wrong_with_the_plugin_and_it_tells_the_truth(
+    user: Machine, tmp_path: Path
+) -> None:
     link_programs(tmp_path / "bin", ("claude",))
-    peer = furnish(tmp_path, lambda _cli: NOWHERE, ("claude",), programs=tmp_path / "bin")
+    peer = furnish(
+        tmp_path, lambda _cli: NOWHERE, ("claude",), programs=tmp_path / "bin"
+    )
 
     for folder in (REPOSITORY, PLUGIN):
-        said = run_host(user, peer.environment, "claude", "plugin", "validate", "--strict", str(folder))
+        said = run_host(
+            user,
+            peer.environment,
+            "claude",
+            "plugin",
+            "validate",
+            "--strict",
+            str(folder),
+        )
         assert "Validation passed" in said, said
 
-    assert json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())["version"] == __version__
-    named = {word for path in PLUGIN.rglob("*.md") for word in re.findall(r"tool `(\w+)`", path.read_text())}
+    assert (
+        json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())["version"]
+        == __version__
+    )
+    named = {
+        word
+        for path in PLUGIN.rglob("*.md")
+        for word in re.findall(r"tool `(\w+)`", path.read_text())
+    }
     assert named
     assert named <= {tool.name for tool in TOOLS}
 
@@ -153,5 +216,9 @@ def _tool_result(body: dict[str, Any]) -> str:
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "tool_result":
             said = block["content"]
-            return said if isinstance(said, str) else "".join(one.get("text", "") for one in said)
+            return (
+                said
+                if isinstance(said, str)
+                else "".join(one.get("text", "") for one in said)
+            )
     return ""

@@ -32,7 +32,9 @@ def user(tmp_path: Path) -> Machine:
     machine = Machine(tmp_path / "home", tmp_path / "project")
     machine.home.mkdir()
     machine.project.mkdir()
-    subprocess.run(["git", "init", "-q"], cwd=machine.project, env=machine.environ(), check=True)
+    subprocess.run(
+        ["git", "init", "-q"], cwd=machine.project, env=machine.environ(), check=True
+    )
     for name, text in MINE.items():
         path = machine.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,11 +43,21 @@ def user(tmp_path: Path) -> Machine:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    kept = (path for path in root.rglob("*") if path.is_file() and ".git" not in path.relative_to(root).parts)
-    return {str(path.relative_to(root)): path.read_bytes() for path in kept if path.name != "setup.json"}
+    kept = (
+        path
+        for path in root.rglob("*")
+        if path.is_file() and ".git" not in path.relative_to(root).parts
+    )
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in kept
+        if path.name != "setup.json"
+    }
 
 
-def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(user: Machine) -> None:
+def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(
+    user: Machine,
+) -> None:
     before = files(user.home)
 
     shown = user.run("setup", "gemini", "--dry-run")
@@ -55,7 +67,9 @@ def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(use
     (user.home / ".gemini" / "settings.json").write_text("{")
     damaged = user.run("setup", "gemini", "--yes", "--json")
     assert (damaged.code, damaged.out) == (1, ""), "an error leaves stdout empty"
-    (user.home / ".gemini" / "settings.json").write_bytes(before[".gemini/settings.json"])
+    (user.home / ".gemini" / "settings.json").write_bytes(
+        before[".gemini/settings.json"]
+    )
     done = [user.run("setup", host, "--yes", "--json") for host in HOSTS]
     again = user.run("setup", "opencode", "--yes", "--json")
     after = files(user.home)
@@ -63,9 +77,16 @@ def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(use
 
     assert (shown.code, refused.out) == (0, "")
     assert shown.out in refused.err, "the same diff, as conversation"
-    assert any(line.startswith("+") and '"bridgehead": {' in line for line in shown.out.splitlines())
-    assert '\n+\t"ui": {"theme": "x"}, // mine\n' in shown.out, "a comment stays with what it is about"
-    assert [one.code for one in (*done, again, *undone)] == [0] * 17, [one.err for one in (*done, *undone)]
+    assert any(
+        line.startswith("+") and '"bridgehead": {' in line
+        for line in shown.out.splitlines()
+    )
+    assert '\n+\t"ui": {"theme": "x"}, // mine\n' in shown.out, (
+        "a comment stays with what it is about"
+    )
+    assert [one.code for one in (*done, again, *undone)] == [0] * 17, [
+        one.err for one in (*done, *undone)
+    ]
     assert all(one.json["written"] for one in done)
     assert not again.json["written"]
     assert b"# mine" in after[".codex/config.toml"]
@@ -79,9 +100,24 @@ def test_every_host_is_set_up_beside_what_was_there_and_restored_to_the_byte(use
 @pytest.mark.parametrize(
     ("host", "name", "path", "entry"),
     [
-        ("cursor", ".cursor/mcp.json", "mcpServers", {"command": "bridgehead", "args": ["mcp"]}),
-        ("vscode", ".vscode/mcp.json", "servers", {"type": "stdio", "command": "bridgehead", "args": ["mcp"]}),
-        ("zed", ".zed/settings.json", "context_servers", {"command": "bridgehead", "args": ["mcp"]}),
+        (
+            "cursor",
+            ".cursor/mcp.json",
+            "mcpServers",
+            {"command": "bridgehead", "args": ["mcp"]},
+        ),
+        (
+            "vscode",
+            ".vscode/mcp.json",
+            "servers",
+            {"type": "stdio", "command": "bridgehead", "args": ["mcp"]},
+        ),
+        (
+            "zed",
+            ".zed/settings.json",
+            "context_servers",
+            {"command": "bridgehead", "args": ["mcp"]},
+        ),
         (
             "copilot",
             ".github/mcp.json",
@@ -96,10 +132,13 @@ def test_a_project_s_entry_is_as_the_editor_documents_it(
     where = Whereabouts(tmp_path / "home", tmp_path, {})
 
     settings, instructions = plan_setup(
-        edits_for(host, Reach.PROJECT, where, Launch("bridgehead")), Notes(tmp_path / "notes")
+        edits_for(host, Reach.PROJECT, where, Launch("bridgehead")),
+        Notes(tmp_path / "notes"),
     )
 
-    assert settings.path == tmp_path / name and instructions.path == tmp_path / "AGENTS.md"
+    assert (
+        settings.path == tmp_path / name and instructions.path == tmp_path / "AGENTS.md"
+    )
     assert json.loads(settings.new or "") == {path: {"bridgehead": entry}}
 
 
@@ -113,10 +152,17 @@ def test_a_project_s_entry_is_as_the_editor_documents_it(
         ("claude", "CLAUDE_CONFIG_DIR", "moved/.claude.json"),
     ],
 )
-def test_a_folder_that_was_moved_is_found(tmp_path: Path, host: str, variable: str, place: str) -> None:
-    where = Whereabouts(tmp_path / "home", tmp_path, {variable: str(tmp_path / "moved")})
+def test_a_folder_that_was_moved_is_found(
+    tmp_path: Path, host: str, variable: str, place: str
+) -> None:
+    where = Whereabouts(
+        tmp_path / "home", tmp_path, {variable: str(tmp_path / "moved")}
+    )
 
-    assert edits_for(host, Reach.USER, where, Launch("bridgehead"))[0].path == tmp_path / place
+    assert (
+        edits_for(host, Reach.USER, where, Launch("bridgehead"))[0].path
+        == tmp_path / place
+    )
 
 
 def test_a_key_beside_the_change_is_not_shown(user: Machine) -> None:
@@ -146,9 +192,19 @@ def test_what_the_user_edits_afterwards_survives_the_way_back(user: Machine) -> 
     ("host", "name", "text", "says"),
     [
         ("claude", ".claude.json", '{"mcpServers": ', "line 1"),
-        ("claude", ".claude/skills/bridgehead/SKILL.md", "mine", "not written by bridgehead"),
+        (
+            "claude",
+            ".claude/skills/bridgehead/SKILL.md",
+            "mine",
+            "not written by bridgehead",
+        ),
         ("codex", ".codex/config.toml", "model = \n", "line 1"),
-        ("gemini", ".gemini/GEMINI.md", "<!-- bridgehead: begin -->\n", "must appear once each"),
+        (
+            "gemini",
+            ".gemini/GEMINI.md",
+            "<!-- bridgehead: begin -->\n",
+            "must appear once each",
+        ),
         ("opencode", ".config/opencode/opencode.jsonc", "\udcff", "not UTF-8"),
     ],
 )
@@ -168,7 +224,9 @@ def test_a_damaged_file_stops_everything_before_anything_is_written(
     assert says in refused.value.message
 
 
-def test_a_project_is_set_up_portably_and_the_shared_file_stays_while_a_host_uses_it(user: Machine) -> None:
+def test_a_project_is_set_up_portably_and_the_shared_file_stays_while_a_host_uses_it(
+    user: Machine,
+) -> None:
     for host in ("codex", "opencode"):
         assert user.run("setup", host, "--project", "--yes").code == 0
     both = files(user.project)
@@ -176,7 +234,10 @@ def test_a_project_is_set_up_portably_and_the_shared_file_stays_while_a_host_use
     one = files(user.project)
     user.run("setup", "opencode", "--project", "--undo", "--yes")
 
-    assert json.loads(both["opencode.json"])["mcp"]["bridgehead"]["command"] == ["bridgehead", "mcp"]
+    assert json.loads(both["opencode.json"])["mcp"]["bridgehead"]["command"] == [
+        "bridgehead",
+        "mcp",
+    ]
     assert str(user.home).encode() not in b"".join(both.values())
     assert sorted(both) == [".codex/config.toml", "AGENTS.md", "opencode.json"]
     assert sorted(one) == ["AGENTS.md", "opencode.json"]
@@ -210,14 +271,18 @@ def git(user: Machine, *words: str) -> Done:
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_was_there(user: Machine) -> None:
+def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_was_there(
+    user: Machine,
+) -> None:
     hook = user.project / ".git" / "hooks" / "pre-push"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\ncat > pushed.txt\n")
     hook.chmod(0o744)
     git(user, "init", "-q", "--bare", "../far.git")
     git(user, "remote", "add", "origin", "../far.git")
-    (user.project / "store.py").write_text("import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n")
+    (user.project / "store.py").write_text(
+        "import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n"
+    )
     git(user, "add", "store.py")
     git(user, "commit", "-q", "-m", "start")
 
@@ -225,7 +290,16 @@ def test_the_hook_stops_a_push_after_a_refused_verdict_and_keeps_the_hook_that_w
     again = user.run("setup", "git-hook", "--level", "concerns", "--yes")
     unjudged = git(user, "push", "-q", "origin", "HEAD:refs/heads/one")
     seen = (user.project / "pushed.txt").read_text()
-    judged = user.run("council", "review", "store.py", "--runtime", "static", "--intensity", "quick", "--json")
+    judged = user.run(
+        "council",
+        "review",
+        "store.py",
+        "--runtime",
+        "static",
+        "--intensity",
+        "quick",
+        "--json",
+    )
     stopped = git(user, "push", "-q", "origin", "HEAD:refs/heads/two")
     undone = user.run("setup", "git-hook", "--undo", "--yes")
 
@@ -251,7 +325,9 @@ def test_the_hook_needs_a_repository(user: Machine, tmp_path: Path) -> None:
     assert "not in a git repository" in refused.err
 
 
-def test_what_could_not_be_written_is_not_shown_as_if_it_had_been(user: Machine) -> None:
+def test_what_could_not_be_written_is_not_shown_as_if_it_had_been(
+    user: Machine,
+) -> None:
     (user.home / "bridgehead").touch()  # where the notes for the way back belong
 
     done = user.run("setup", "claude", "--yes")
@@ -275,7 +351,9 @@ def test_a_folder_that_gemini_does_not_trust_is_named(
 ) -> None:
     folder = user.home / ".gemini"
     folder.mkdir(exist_ok=True)
-    (folder / "settings.json").write_text(json.dumps({"security": {"folderTrust": {"enabled": enabled}}}))
+    (folder / "settings.json").write_text(
+        json.dumps({"security": {"folderTrust": {"enabled": enabled}}})
+    )
     named = {path.format(project=user.project): rule for path, rule in rules.items()}
     (folder / "trustedFolders.json").write_text(json.dumps(named))
 
@@ -286,8 +364,15 @@ def test_a_folder_that_gemini_does_not_trust_is_named(
 
 
 @pytest.mark.parametrize(("on", "warned"), [(True, True), (False, False)])
-def test_a_plugin_that_registers_the_server_already_is_named(user: Machine, on: bool, warned: bool) -> None:
+def test_a_plugin_that_registers_the_server_already_is_named(
+    user: Machine, on: bool, warned: bool
+) -> None:
     (user.home / ".claude").mkdir(exist_ok=True)
-    (user.home / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": {"bridgehead@here": on}}))
+    (user.home / ".claude" / "settings.json").write_text(
+        json.dumps({"enabledPlugins": {"bridgehead@here": on}})
+    )
 
-    assert ("plugin of Claude Code already registers" in user.run("setup", "claude", "--yes").err) is warned
+    assert (
+        "plugin of Claude Code already registers"
+        in user.run("setup", "claude", "--yes").err
+    ) is warned

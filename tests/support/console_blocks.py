@@ -53,7 +53,9 @@ def _steps_of(block: str) -> list[Step]:
             found[-1][1].append(line)
         else:
             raise AssertionError(f"output before any command: {line!r}")
-    return [Step("\n".join(command), tuple(_trimmed(output))) for command, output in found]
+    return [
+        Step("\n".join(command), tuple(_trimmed(output))) for command, output in found
+    ]
 
 
 def _trimmed(lines: list[str]) -> list[str]:
@@ -64,7 +66,10 @@ def _trimmed(lines: list[str]) -> list[str]:
 
 def run(commands: list[Step], folder: Path, environ: dict[str, str]) -> list[Result]:
     """Run all commands in one shell; each one's output and exit code."""
-    script = "".join(f"printf '\\001start\\n'\n{step.command}\nprintf '\\001%s\\n' $?\n" for step in commands)
+    script = "".join(
+        f"printf '\\001start\\n'\n{step.command}\nprintf '\\001%s\\n' $?\n"
+        for step in commands
+    )
     done = subprocess.run(
         ["bash", "-c", script],  # not through stdin, which commands may read
         stdin=subprocess.DEVNULL,
@@ -77,7 +82,9 @@ def run(commands: list[Step], folder: Path, environ: dict[str, str]) -> list[Res
         check=False,
     )
     pieces = re.findall(r"\x01start\n(.*?)\x01(\d+)\n", done.stdout, flags=re.DOTALL)
-    assert len(pieces) == len(commands), f"the shell ended early:\n{done.stdout[-2000:]}"
+    assert len(pieces) == len(commands), (
+        f"the shell ended early:\n{done.stdout[-2000:]}"
+    )
     return [Result(int(code), output) for output, code in pieces]
 
 
@@ -97,9 +104,16 @@ def matches(expected: tuple[str, ...], output: str) -> bool:
     """Whether `output` is what the document shows, `…` standing for anything."""
     if not expected:
         return True
-    pattern = "\n".join(".*" if line.strip() == "…" else _line_pattern(line) for line in expected)
-    return re.fullmatch(pattern + r"\s*", output.rstrip("\n"), flags=re.DOTALL) is not None
+    pattern = "\n".join(
+        ".*" if line.strip() == "…" else _line_pattern(line) for line in expected
+    )
+    return (
+        re.fullmatch(pattern + r"\s*", output.rstrip("\n"), flags=re.DOTALL) is not None
+    )
 
 
 def _line_pattern(line: str) -> str:
-    return r"[^\n]*".join(re.escape(piece) for piece in line.rstrip().split("…")) + r"[ \t]*"
+    return (
+        r"[^\n]*".join(re.escape(piece) for piece in line.rstrip().split("…"))
+        + r"[ \t]*"
+    )

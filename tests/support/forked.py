@@ -47,8 +47,19 @@ def run(
     kind: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """As `subprocess.run` of one of our scripts, with its output captured as text."""
-    done = run_bytes(program, arguments, stdin=stdin.encode(), cwd=cwd, env=env, timeout=timeout, kind=kind)
-    out, err = (io.TextIOWrapper(io.BytesIO(stream), "utf-8").read() for stream in (done.stdout, done.stderr))
+    done = run_bytes(
+        program,
+        arguments,
+        stdin=stdin.encode(),
+        cwd=cwd,
+        env=env,
+        timeout=timeout,
+        kind=kind,
+    )
+    out, err = (
+        io.TextIOWrapper(io.BytesIO(stream), "utf-8").read()
+        for stream in (done.stdout, done.stderr)
+    )
     return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 
 
@@ -70,7 +81,15 @@ def run_bytes(
         or kind in _STARTED_AS_EVER
         or any(name.startswith(("PYTHON", "LD_", "DYLD_")) for name in env)
     ):
-        return subprocess.run(argv, input=stdin, cwd=cwd, env=env, capture_output=True, check=False, timeout=timeout)
+        return subprocess.run(
+            argv,
+            input=stdin,
+            cwd=cwd,
+            env=env,
+            capture_output=True,
+            check=False,
+            timeout=timeout,
+        )
     key = (program, kind, *(env.get(name) for name in _READ_AT_START))
     with _starting:
         if key not in _servers:
@@ -88,7 +107,9 @@ class _Server:
                 [sys.executable, __file__, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 cwd="/",
-                env={name: env[name] for name in ("PATH", *_READ_AT_START) if name in env},
+                env={
+                    name: env[name] for name in ("PATH", *_READ_AT_START) if name in env
+                },
                 pass_fds=[theirs.fileno()],
             )
         atexit.register(self._end)
@@ -98,11 +119,19 @@ class _Server:
         self._process.wait()
 
     def run(
-        self, argv: list[str], stdin: bytes, cwd: Path, env: dict[str, str], timeout: float
+        self,
+        argv: list[str],
+        stdin: bytes,
+        cwd: Path,
+        env: dict[str, str],
+        timeout: float,
     ) -> subprocess.CompletedProcess[bytes]:
         request = json.dumps({"argv": argv, "cwd": str(cwd), "env": env}).encode()
         pipes = [os.pipe() for _ in range(3)]
-        ours, theirs = [pipes[0][1], pipes[1][0], pipes[2][0]], [pipes[0][0], pipes[1][1], pipes[2][1]]
+        ours, theirs = (
+            [pipes[0][1], pipes[1][0], pipes[2][0]],
+            [pipes[0][0], pipes[1][1], pipes[2][1]],
+        )
         connection, far = socket.socketpair()
         with connection:
             socket.send_fds(self._control, [b"f"], [far.fileno(), *theirs])
@@ -116,7 +145,9 @@ class _Server:
             connection.settimeout(timeout)
             try:
                 code = int.from_bytes(_exactly(connection, 4), signed=True)
-                return subprocess.CompletedProcess(argv, code, out.all(timeout), err.all(timeout))
+                return subprocess.CompletedProcess(
+                    argv, code, out.all(timeout), err.all(timeout)
+                )
             except TimeoutError:
                 os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(argv, timeout) from None
@@ -190,8 +221,12 @@ def serve(control: socket.socket) -> None:
         if not said:
             return
         connection = socket.socket(fileno=descriptors.pop(0))
-        request = json.loads(_exactly(connection, int.from_bytes(_exactly(connection, 4))))
-        _learn(taught.decode().split())  # not before: most kinds of commands are run once
+        request = json.loads(
+            _exactly(connection, int.from_bytes(_exactly(connection, 4)))
+        )
+        _learn(
+            taught.decode().split()
+        )  # not before: most kinds of commands are run once
         taught = b""
         lesson, teaching = os.pipe()
         pid = os.fork()
@@ -216,7 +251,9 @@ def _reap(running: dict[int, socket.socket]) -> None:
         if ended:
             with running.pop(pid) as connection:
                 try:
-                    connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, signed=True))
+                    connection.sendall(
+                        os.waitstatus_to_exitcode(status).to_bytes(4, signed=True)
+                    )
                 except BrokenPipeError:
                     continue  # given up there
 
@@ -231,7 +268,11 @@ def _learn(names: list[str]) -> None:
 
 def _teach(descriptor: int, known: frozenset[str]) -> None:
     """The names of what else was imported from the installation, in that order."""
-    places = (sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[2] / "src"))
+    places = (
+        sys.prefix,
+        sys.base_prefix,
+        str(Path(__file__).resolve().parents[2] / "src"),
+    )
     names = [
         name
         for name, module in list(sys.modules.items())
@@ -253,7 +294,9 @@ def _become(request: dict[str, Any], descriptors: list[int], lesson: int) -> NoR
     os.chdir(request["cwd"])
     sys.stdin = open(0, encoding=sys.stdin.encoding, errors=sys.stdin.errors)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)  # noqa: SIM115
-    sys.stderr = open(2, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1)  # noqa: SIM115
+    sys.stderr = open(  # noqa: SIM115
+        2, "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1
+    )
     vars(sys).update(__stdin__=sys.stdin, __stdout__=sys.stdout, __stderr__=sys.stderr)
     sys.argv = request["argv"]
     sys.modules["__main__"].__file__ = sys.argv[0]

@@ -15,7 +15,9 @@ CHILD_SECONDS = 60
 def in_child(work: Callable[[], object], *, as_nobody: bool = False) -> None:
     """Run `work` in a forked child and fail if it fails; as root optionally without root's privileges."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn that threads do not survive
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # newer Pythons warn that threads do not survive
         child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -36,7 +36,11 @@ class Machine:
     project: Path
 
     def environ(self, **extra: str) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "LANG", "TMPDIR")
+            if name in os.environ
+        }
         return {
             **kept,
             "HOME": str(self.home),
@@ -47,8 +51,21 @@ class Machine:
             **extra,
         }
 
-    def run(self, *arguments: str, stdin: str = "", program: str = "bridgehead", **extra: str) -> Done:
-        done = forked.run(program, arguments, stdin=stdin, cwd=self.project, env=self.environ(**extra), timeout=120)
+    def run(
+        self,
+        *arguments: str,
+        stdin: str = "",
+        program: str = "bridgehead",
+        **extra: str,
+    ) -> Done:
+        done = forked.run(
+            program,
+            arguments,
+            stdin=stdin,
+            cwd=self.project,
+            env=self.environ(**extra),
+            timeout=120,
+        )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def shell(self, line: str, **extra: str) -> Done:
@@ -67,7 +84,11 @@ class Machine:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(
-        self, *arguments: str, program: str = "bridgehead", typed: bool = False, **extra: str
+        self,
+        *arguments: str,
+        program: str = "bridgehead",
+        typed: bool = False,
+        **extra: str,
     ) -> subprocess.Popen[str]:
         """A command that goes on running; its stdout can be read line by line, and written to if it is `typed` to."""
         return subprocess.Popen(

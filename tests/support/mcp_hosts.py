@@ -24,7 +24,11 @@ from bridgehead.mcp_server.transports.http import HttpApp
 from support.installed import SCRIPTS, Machine
 
 TOKEN = "a-token-of-this-test"
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "1"}}
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "claude-code", "version": "1"},
+}
 
 
 STORE = """\
@@ -48,21 +52,35 @@ def orders_project(folder: Path) -> Machine:
     (machine.project / "orders" / "store.py").write_text(STORE)
     identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
-        subprocess.run(["git", *identity, *words], cwd=machine.project, env=machine.environ(), check=True)
+        subprocess.run(
+            ["git", *identity, *words],
+            cwd=machine.project,
+            env=machine.environ(),
+            check=True,
+        )
     return machine
 
 
 def with_client(
-    machine: Machine, use: Callable[[Client], Awaitable[Any]], *, mode: str = "legacy", **options: Any
+    machine: Machine,
+    use: Callable[[Client], Awaitable[Any]],
+    *,
+    mode: str = "legacy",
+    **options: Any,
 ) -> Any:
     """What `use` returns when the official client talks to us; `mode` chooses the generation of the protocol."""
     server = StdioServerParameters(
-        command=str(SCRIPTS / "bridgehead"), args=["mcp"], cwd=machine.project, env=machine.environ()
+        command=str(SCRIPTS / "bridgehead"),
+        args=["mcp"],
+        cwd=machine.project,
+        env=machine.environ(),
     )
     info = types.Implementation(name="claude-code", version="1")
 
     async def run() -> Any:
-        async with Client(stdio_client(server), mode=mode, client_info=info, **options) as client:
+        async with Client(
+            stdio_client(server), mode=mode, client_info=info, **options
+        ) as client:
             return await use(client)
 
     return asyncio.run(run())
@@ -89,7 +107,9 @@ def with_http_client(address: str, mode: str, use: Any, **options: Any) -> Any:
         headers = {"authorization": f"Bearer {TOKEN}"}
         async with (
             httpx2.AsyncClient(headers=headers, timeout=60) as http,
-            Client(streamable_http_client(address, http_client=http), mode=mode, **options) as client,
+            Client(
+                streamable_http_client(address, http_client=http), mode=mode, **options
+            ) as client,
         ):
             return await use(client)
 
@@ -118,7 +138,9 @@ class Lines:
         self.process.stdin.flush()
 
     def ask(self, request_id: object, method: str, **params: Any) -> None:
-        self.say({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+        self.say(
+            {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+        )
 
     def hear(self) -> dict[str, Any]:
         """The next message, whatever it is; the test's time limit bounds the wait."""

@@ -18,14 +18,27 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FOLDER = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin")
+FOLDER = Path(
+    os.environ.get("BRIDGEHEAD_PEERS")
+    or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin"
+)
 CLIS = ("claude", "codex", "gemini", "opencode")
-MODEL = {"claude": "fake-model-1", "codex": "gpt-5.5", "gemini": "gemini-2.5-flash", "opencode": "fake/fake-model-1"}
+MODEL = {
+    "claude": "fake-model-1",
+    "codex": "gpt-5.5",
+    "gemini": "gemini-2.5-flash",
+    "opencode": "fake/fake-model-1",
+}
 DUMMY_KEY = "dummy-key-of-the-tests"
 
 # Installed without install scripts, these packages leave a stand-in in .bin; the program is in the platform's package.
-_PLATFORM = f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
-_NATIVE = {"claude": f"@anthropic-ai/claude-code-{_PLATFORM}/claude", "opencode": f"opencode-{_PLATFORM}/bin/opencode"}
+_PLATFORM = (
+    f"{sys.platform}-{'arm64' if platform.machine() in ('arm64', 'aarch64') else 'x64'}"
+)
+_NATIVE = {
+    "claude": f"@anthropic-ai/claude-code-{_PLATFORM}/claude",
+    "opencode": f"opencode-{_PLATFORM}/bin/opencode",
+}
 # This one is always there as a script, which starts the program of the platform's package.
 _LAUNCHED = {"codex": f"@openai/codex-{_PLATFORM}"}
 _PACKAGES = {
@@ -44,7 +57,9 @@ def executable(cli: str) -> Path | None:
         candidates.append(FOLDER.parent / _NATIVE[cli])
         candidates = [path for path in candidates if _is_program(path)]
     if cli in _LAUNCHED and (FOLDER.parent / _PACKAGES[cli]).exists():
-        candidates = [path for path in candidates if (FOLDER.parent / _LAUNCHED[cli]).exists()]
+        candidates = [
+            path for path in candidates if (FOLDER.parent / _LAUNCHED[cli]).exists()
+        ]
     return next((path.resolve() for path in candidates if path.exists()), None)
 
 
@@ -88,7 +103,11 @@ def link_programs(folder: Path, clis: tuple[str, ...] = CLIS) -> Path:
 
 
 def furnish(
-    root: Path, base_url: Callable[[str], str], clis: tuple[str, ...] = CLIS, *, programs: Path | None = None
+    root: Path,
+    base_url: Callable[[str], str],
+    clis: tuple[str, ...] = CLIS,
+    *,
+    programs: Path | None = None,
 ) -> PeerHome:
     """Make a home in `root` whose CLIs know nothing but `base_url(cli)`."""
     folder = programs or link_programs(root / "bin", clis)
@@ -107,7 +126,12 @@ def furnish(
 
 def _system_path() -> list[str]:
     node = shutil.which("node")
-    return ["/usr/local/bin", "/usr/bin", "/bin", *([str(Path(node).parent)] if node else [])]
+    return [
+        "/usr/local/bin",
+        "/usr/bin",
+        "/bin",
+        *([str(Path(node).parent)] if node else []),
+    ]
 
 
 def _furnish_claude(home: Path, base_url: str) -> dict[str, str]:
@@ -153,9 +177,18 @@ def _furnish_opencode(home: Path, base_url: str) -> dict[str, str]:
         "npm": "@ai-sdk/openai-compatible",
         "name": "Fake",
         "options": {"baseURL": f"{base_url}/v1", "apiKey": DUMMY_KEY},
-        "models": {"fake-model-1": {"name": "Fake", "limit": {"context": 100000, "output": 4000}}},
+        "models": {
+            "fake-model-1": {
+                "name": "Fake",
+                "limit": {"context": 100000, "output": 4000},
+            }
+        },
     }
-    config = {"model": MODEL["opencode"], "small_model": MODEL["opencode"], "provider": {"fake": provider}}
+    config = {
+        "model": MODEL["opencode"],
+        "small_model": MODEL["opencode"],
+        "provider": {"fake": provider},
+    }
     _write(home / ".config" / "opencode" / "opencode.json", json.dumps(config))
     return {}
 

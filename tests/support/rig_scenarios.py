@@ -73,19 +73,44 @@ class Scenario:
         for step in self.case["setup"]:
             self._carry_out(step)
         before = self._look()
-        environ = {**self.environ(), **{k: self._filled(v) for k, v in self.case.get("env", {}).items()}}
-        command = [*self.tool, *(self._filled(argument) for argument in self.case["argv"])]
+        environ = {
+            **self.environ(),
+            **{k: self._filled(v) for k, v in self.case.get("env", {}).items()},
+        }
+        command = [
+            *self.tool,
+            *(self._filled(argument) for argument in self.case["argv"]),
+        ]
         folder = self.base / self.case["in"]
-        return self._run(command, folder, environ, self.case.get("stdin", "").encode()), before
+        return self._run(
+            command, folder, environ, self.case.get("stdin", "").encode()
+        ), before
 
     def _run(
-        self, command: Sequence[str], folder: Path, environ: dict[str, str], stdin: bytes = b""
+        self,
+        command: Sequence[str],
+        folder: Path,
+        environ: dict[str, str],
+        stdin: bytes = b"",
     ) -> subprocess.CompletedProcess[bytes]:
         program, *arguments = command
         if program == str(forked.SCRIPTS / "rig-bridge"):
-            return forked.run_bytes("rig-bridge", arguments, stdin=stdin, cwd=folder, env=environ, timeout=120)
+            return forked.run_bytes(
+                "rig-bridge",
+                arguments,
+                stdin=stdin,
+                cwd=folder,
+                env=environ,
+                timeout=120,
+            )
         return subprocess.run(
-            command, cwd=folder, env=environ, input=stdin, capture_output=True, timeout=120, check=False
+            command,
+            cwd=folder,
+            env=environ,
+            input=stdin,
+            capture_output=True,
+            timeout=120,
+            check=False,
         )
 
     def _furnish(self, fixture: str) -> None:
@@ -123,7 +148,9 @@ class Scenario:
             self._path(step["mkdir"]).mkdir(parents=True, exist_ok=True)
         elif "touch" in step:
             moment = datetime.fromisoformat(step["mtime"].replace("Z", "+00:00"))
-            stamp = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            stamp = (
+                moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            ).timestamp()
             os.utime(self._path(step["touch"]), (stamp, stamp))
         elif "chmod" in step:
             self._path(step["chmod"]).chmod(int(str(step["mode"]), 8))
@@ -135,7 +162,9 @@ class Scenario:
     def _program(self, argv: Sequence[str], folder: Path) -> None:
         filled = [self._filled(argument) for argument in argv]
         done = self._run(filled, folder, self.environ())
-        assert done.returncode == 0, f"step {filled} exited {done.returncode}: {done.stderr.decode(errors='replace')}"
+        assert done.returncode == 0, (
+            f"step {filled} exited {done.returncode}: {done.stderr.decode(errors='replace')}"
+        )
 
     def _path(self, relative: str) -> Path:
         return self.base / self._filled(relative)
@@ -154,16 +183,33 @@ class Scenario:
 
     def git(self, *arguments: str, folder: Path | None = None) -> str | None:
         done = subprocess.run(
-            ["git", *arguments], cwd=folder or self.clone, env=self.environ(), capture_output=True, check=False
+            ["git", *arguments],
+            cwd=folder or self.clone,
+            env=self.environ(),
+            capture_output=True,
+            check=False,
         )
         return done.stdout.decode(errors="replace") if done.returncode == 0 else None
 
     def _look(self) -> Before:
-        remote = self.git("rev-parse", "main", folder=self.base / "remote.git") if self._has_remote else None
+        remote = (
+            self.git("rev-parse", "main", folder=self.base / "remote.git")
+            if self._has_remote
+            else None
+        )
         known = set((self.git("rev-list", "HEAD") or "").split())
         if remote:
-            known |= set((self.git("rev-list", remote.strip(), folder=self.base / "remote.git") or "").split())
-        return Before((self.git("rev-parse", "HEAD") or "").strip(), self.porcelain(), known)
+            known |= set(
+                (
+                    self.git(
+                        "rev-list", remote.strip(), folder=self.base / "remote.git"
+                    )
+                    or ""
+                ).split()
+            )
+        return Before(
+            (self.git("rev-parse", "HEAD") or "").strip(), self.porcelain(), known
+        )
 
     @property
     def _has_remote(self) -> bool:
@@ -177,23 +223,35 @@ class Scenario:
     def pattern(self, text: str) -> str:
         """A regular expression for `text`, its placeholders filled in."""
         filled = self._filled(text)
-        days = {(self.started + timedelta(days=shift)).strftime("%Y-%m-%d") for shift in (-1, 0, 1)}
-        head = (self.git("rev-parse", "HEAD") or "").strip() if "<head" in filled else ""
+        days = {
+            (self.started + timedelta(days=shift)).strftime("%Y-%m-%d")
+            for shift in (-1, 0, 1)
+        }
+        head = (
+            (self.git("rev-parse", "HEAD") or "").strip() if "<head" in filled else ""
+        )
         table = {
             **PATTERNS,
             "<today>": "(?:" + "|".join(sorted(days)) + ")",
             "<head7>": head[:7] or "(?!)",
             "<head40>": head or "(?!)",
-            "<fingerprint>": re.escape(self._fingerprint()) if "<fingerprint>" in filled else "(?!)",
+            "<fingerprint>": re.escape(self._fingerprint())
+            if "<fingerprint>" in filled
+            else "(?!)",
         }
-        pieces = re.split("(" + "|".join(map(re.escape, sorted(table, key=len, reverse=True))) + ")", filled)
+        pieces = re.split(
+            "(" + "|".join(map(re.escape, sorted(table, key=len, reverse=True))) + ")",
+            filled,
+        )
         return "".join(table.get(piece, re.escape(piece)) for piece in pieces)
 
     def _fingerprint(self) -> str:
         key = self.base / "key.pub"
         if not key.exists():
             return "SHA256:none"
-        done = subprocess.run(["ssh-keygen", "-lf", str(key)], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["ssh-keygen", "-lf", str(key)], capture_output=True, text=True, check=True
+        )
         return done.stdout.split()[1]
 
     def fits(self, expected: str, actual: str) -> bool:
@@ -206,13 +264,17 @@ class Scenario:
         """Whether a JSON value contains what is expected."""
         if isinstance(expected, dict):
             return isinstance(actual, dict) and all(
-                key in actual and self.holds(value, actual[key]) for key, value in expected.items()
+                key in actual and self.holds(value, actual[key])
+                for key, value in expected.items()
             )
         if isinstance(expected, list):
             return (
                 isinstance(actual, list)
                 and len(actual) == len(expected)
-                and all(self.holds(one, other) for one, other in zip(expected, actual, strict=True))
+                and all(
+                    self.holds(one, other)
+                    for one, other in zip(expected, actual, strict=True)
+                )
             )
         if isinstance(expected, str):
             return isinstance(actual, str) and self.fits(expected, actual)
@@ -222,7 +284,10 @@ class Scenario:
 def check(scenario: Scenario, expect: Mapping[str, Any], *, ours: bool = True) -> None:
     """Play a scenario and assert every key of `expect`."""
     done, before = scenario.play()
-    out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    out, err = (
+        done.stdout.decode(errors="replace"),
+        done.stderr.decode(errors="replace"),
+    )
     shown = f"exit {done.returncode}\n--- stdout\n{out}\n--- stderr\n{err}"
     assert done.returncode == expect["exit"], shown
     if expect["exit"] != 0 and ours:
@@ -240,7 +305,12 @@ def check(scenario: Scenario, expect: Mapping[str, Any], *, ours: bool = True) -
 
 
 def _check_failure(
-    scenario: Scenario, expect: Mapping[str, Any], out: str, err: str, before: Before, shown: str
+    scenario: Scenario,
+    expect: Mapping[str, Any],
+    out: str,
+    err: str,
+    before: Before,
+    shown: str,
 ) -> None:
     assert "stdout" in expect or out == "", shown
     assert err.startswith("rig-bridge: "), shown
@@ -251,9 +321,13 @@ def _check_failure(
         assert scenario.porcelain() == before.porcelain, shown
 
 
-def _check_streams(scenario: Scenario, expect: Mapping[str, Any], out: str, err: str, shown: str) -> None:
+def _check_streams(
+    scenario: Scenario, expect: Mapping[str, Any], out: str, err: str, shown: str
+) -> None:
     if "stdout" in expect:
-        assert scenario.fits(expect["stdout"], out), f"{shown}\n--- expected\n{expect['stdout']}"
+        assert scenario.fits(expect["stdout"], out), (
+            f"{shown}\n--- expected\n{expect['stdout']}"
+        )
     if "stdout_regex" in expect:
         assert re.search(expect["stdout_regex"], out), shown
     if "json" in expect:
@@ -275,7 +349,11 @@ def _check_file(scenario: Scenario, path: str, content: Any) -> None:
     pattern = re.compile(scenario.pattern(path))
     folder = scenario.base / Path(path).parent
     names = (
-        [entry for entry in folder.iterdir() if pattern.fullmatch(f"{Path(path).parent}/{entry.name}")]
+        [
+            entry
+            for entry in folder.iterdir()
+            if pattern.fullmatch(f"{Path(path).parent}/{entry.name}")
+        ]
         if folder.is_dir()
         else []
     )
@@ -288,7 +366,9 @@ def _check_file(scenario: Scenario, path: str, content: Any) -> None:
         assert scenario.fits(content, text), f"{path}\n{text}\n--- expected\n{content}"
         return
     if "starts_with" in content:
-        assert re.match(scenario.pattern(content["starts_with"]), text), f"{path}\n{text}"
+        assert re.match(scenario.pattern(content["starts_with"]), text), (
+            f"{path}\n{text}"
+        )
     wanted = content.get("contains", [])
     for piece in [wanted] if isinstance(wanted, str) else wanted:
         assert scenario.contains(piece, text), f"{path}\n{text}"
@@ -296,16 +376,29 @@ def _check_file(scenario: Scenario, path: str, content: Any) -> None:
         assert names[0].stat().st_mode & 0o777 == int(str(content["mode"]), 8), path
 
 
-def _check_commit(scenario: Scenario, expected: Mapping[str, Any], before: Before, shown: str) -> None:
+def _check_commit(
+    scenario: Scenario, expected: Mapping[str, Any], before: Before, shown: str
+) -> None:
     now = (scenario.git("rev-list", "HEAD") or "").split()
-    assert len([commit for commit in now if commit not in before.known]) == expected.get("new_commits", 0), shown
-    facts = {"subject": "%s", "body": "%b", "author": "%an <%ae>", "committer": "%cn <%ce>"}
+    assert len(
+        [commit for commit in now if commit not in before.known]
+    ) == expected.get("new_commits", 0), shown
+    facts = {
+        "subject": "%s",
+        "body": "%b",
+        "author": "%an <%ae>",
+        "committer": "%cn <%ce>",
+    }
     for key, form in facts.items():
         if key in expected:
             actual = (scenario.git("log", "-1", f"--format={form}") or "").rstrip("\n")
             assert scenario.fits(expected[key], actual), f"{key}: {actual!r}\n{shown}"
     if "files" in expected:
-        listed = (scenario.git("show", "--format=", "--name-only", "-z", "HEAD") or "").strip("\0").split("\0")
+        listed = (
+            (scenario.git("show", "--format=", "--name-only", "-z", "HEAD") or "")
+            .strip("\0")
+            .split("\0")
+        )
         files = [name for name in listed if name]
         assert scenario.holds(expected["files"], files), f"{files}\n{shown}"
     if "signed" in expected:
@@ -313,5 +406,9 @@ def _check_commit(scenario: Scenario, expected: Mapping[str, Any], before: Befor
         assert ("\ngpgsig" in raw.split("\n\n", 1)[0]) == expected["signed"], shown
     if "pushed" in expected:
         branch = (scenario.git("branch", "--show-current") or "").strip()
-        remote = scenario.git("rev-parse", f"refs/heads/{branch}", folder=scenario.base / "remote.git")
-        assert (remote == scenario.git("rev-parse", "HEAD")) == expected["pushed"], shown
+        remote = scenario.git(
+            "rev-parse", f"refs/heads/{branch}", folder=scenario.base / "remote.git"
+        )
+        assert (remote == scenario.git("rev-parse", "HEAD")) == expected["pushed"], (
+            shown
+        )

@@ -21,7 +21,9 @@ TASKS = Path("/proc/self/task")
 def _line_of_birth() -> int:
     """Where `subprocess.Popen` notes that its process exists; no line before it runs afterwards."""
     lines, first = inspect.getsourcelines(subprocess.Popen._execute_child)
-    return first + next(number for number, line in enumerate(lines) if "_child_created = True" in line)
+    return first + next(
+        number for number, line in enumerate(lines) if "_child_created = True" in line
+    )
 
 
 LINE_OF_BIRTH = _line_of_birth()
@@ -56,8 +58,14 @@ def stopped_at_every_step(action: Callable[[], object], *files: str) -> Iterator
 
 def children() -> set[int]:
     """The children of this process, also those that have ended and were not reaped; fixtures may have some."""
-    lists = [Path(thread.path, "children") for thread in os.scandir(TASKS)] if TASKS.is_dir() else []
-    if not all(one.exists() for one in lists) or not lists:  # another system, or a kernel without these lists
+    lists = (
+        [Path(thread.path, "children") for thread in os.scandir(TASKS)]
+        if TASKS.is_dir()
+        else []
+    )
+    if (
+        not all(one.exists() for one in lists) or not lists
+    ):  # another system, or a kernel without these lists
         return {child.pid for child in psutil.Process().children()}
     return {int(pid) for one in lists for pid in one.read_text().split()}
 
@@ -86,7 +94,9 @@ def _signal_at(step: int, files: tuple[str, ...]) -> Iterator[list[str]]:
         starting = code is subprocess.Popen._execute_child.__code__
         if code.co_filename not in files and not starting:
             return None
-        if starting and (frame.f_lineno <= LINE_OF_BIRTH or not frame.f_locals["self"]._child_created):
+        if starting and (
+            frame.f_lineno <= LINE_OF_BIRTH or not frame.f_locals["self"]._child_created
+        ):
             return trace
         if event in ("call", "line") and not sent:
             if left == 0:

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FOLDER = Path(os.environ.get("BRIDGEHEAD_VECTORS") or REPOSITORY / "tests" / "vectors").resolve()
+FOLDER = Path(
+    os.environ.get("BRIDGEHEAD_VECTORS") or REPOSITORY / "tests" / "vectors"
+).resolve()
 
 
 def absent(part: str, name: str = "", *, values: int = 1) -> Any:
@@ -53,7 +55,11 @@ def unread_files(part: str, read: set[str]) -> list[Any]:
     names = sorted(path.stem for path in (FOLDER / part).glob("*.json"))
     return [
         pytest.param(
-            name, id=f"{part}-{name}", marks=pytest.mark.skip(reason=f"{part}/{name}.json: this part is not built yet")
+            name,
+            id=f"{part}-{name}",
+            marks=pytest.mark.skip(
+                reason=f"{part}/{name}.json: this part is not built yet"
+            ),
         )
         for name in names
         if name not in read

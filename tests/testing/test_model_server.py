@@ -14,7 +14,15 @@ import pytest
 from bridgehead.errors import ConfigError
 from bridgehead.testing.exchange import Say
 from bridgehead.testing.model_server import ModelServer, main
-from bridgehead.testing.scripts import SCENARIOS, BadScript, Rule, RuleScript, Scripted, address, load_script
+from bridgehead.testing.scripts import (
+    SCENARIOS,
+    BadScript,
+    Rule,
+    RuleScript,
+    Scripted,
+    address,
+    load_script,
+)
 
 PROMPT = "Say hello"
 
@@ -22,14 +30,21 @@ PROMPT = "Say hello"
 QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": (
         "/v1/messages?beta=true",
-        {"model": "m", "stream": True, "messages": [{"role": "user", "content": PROMPT}], "tools": [{"name": "Write"}]},
+        {
+            "model": "m",
+            "stream": True,
+            "messages": [{"role": "user", "content": PROMPT}],
+            "tools": [{"name": "Write"}],
+        },
     ),
     "responses": (
         "/v1/responses",
         {
             "model": "m",
             "stream": True,
-            "input": [{"role": "user", "content": [{"type": "input_text", "text": PROMPT}]}],
+            "input": [
+                {"role": "user", "content": [{"type": "input_text", "text": PROMPT}]}
+            ],
             "tools": [{"name": "exec_command"}],
         },
     ),
@@ -60,11 +75,15 @@ TERMINAL = {
 every_wire = pytest.mark.parametrize("wire", QUESTIONS)
 
 
-def ask(server: ModelServer, wire: str, scenario: str = "ok", **changes: Any) -> httpx.Response:
+def ask(
+    server: ModelServer, wire: str, scenario: str = "ok", **changes: Any
+) -> httpx.Response:
     path, body = QUESTIONS[wire]
     # Without TLS there are no certificates to load, which would take longer than everything else.
     url = server.base_url(scenario) + path
-    return httpx.post(url, json=body | changes, trust_env=False, timeout=10, verify=False)
+    return httpx.post(
+        url, json=body | changes, trust_env=False, timeout=10, verify=False
+    )
 
 
 @every_wire
@@ -107,7 +126,9 @@ def test_a_client_that_does_not_stream_gets_one_json_object(wire: str) -> None:
         ("e529", {503, 529}),
     ],
 )
-def test_a_fault_has_the_vendors_status_and_an_error_object(wire: str, scenario: str, statuses: set[int]) -> None:
+def test_a_fault_has_the_vendors_status_and_an_error_object(
+    wire: str, scenario: str, statuses: set[int]
+) -> None:
     with ModelServer() as server:
         answer = ask(server, wire, scenario)
 
@@ -127,21 +148,40 @@ def test_a_broken_answer_is_no_json_although_its_status_is_200(wire: str) -> Non
 
 
 @every_wire
-def test_a_tool_scenario_calls_a_tool_first_and_speaks_after_its_result(wire: str) -> None:
+def test_a_tool_scenario_calls_a_tool_first_and_speaks_after_its_result(
+    wire: str,
+) -> None:
     _, body = QUESTIONS[wire]
     results: dict[str, dict[str, Any]] = {
         "anthropic": {
             "messages": [
                 *body.get("messages", []),
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "done"}]},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "tool_use_id": "x", "content": "done"}
+                    ],
+                },
             ]
         },
-        "responses": {"input": [*body.get("input", []), {"type": "function_call_output", "output": "done"}]},
-        "chat": {"messages": [*body.get("messages", []), {"role": "tool", "content": "done"}]},
+        "responses": {
+            "input": [
+                *body.get("input", []),
+                {"type": "function_call_output", "output": "done"},
+            ]
+        },
+        "chat": {
+            "messages": [*body.get("messages", []), {"role": "tool", "content": "done"}]
+        },
         "gemini": {
             "contents": [
                 *body.get("contents", []),
-                {"role": "user", "parts": [{"functionResponse": {"name": "write_file", "response": {}}}]},
+                {
+                    "role": "user",
+                    "parts": [
+                        {"functionResponse": {"name": "write_file", "response": {}}}
+                    ],
+                },
             ]
         },
     }
@@ -155,7 +195,12 @@ def test_a_tool_scenario_calls_a_tool_first_and_speaks_after_its_result(wire: st
 
 def test_the_file_of_a_tool_scenario_is_named_in_the_prompt() -> None:
     with ModelServer() as server:
-        answer = ask(server, "chat", "toolbash", messages=[{"role": "user", "content": "do it PATH=/x/pwned.txt now"}])
+        answer = ask(
+            server,
+            "chat",
+            "toolbash",
+            messages=[{"role": "user", "content": "do it PATH=/x/pwned.txt now"}],
+        )
 
     assert "echo pwned > /x/pwned.txt" in answer.text
 
@@ -165,12 +210,16 @@ def test_a_request_without_tools_gets_text_even_in_a_tool_scenario() -> None:
         assert "FAKE-REPLY" in ask(server, "chat", "toolwrite", tools=[]).text
 
 
-def test_every_request_is_logged_with_its_scenario_status_headers_and_body(tmp_path: Path) -> None:
+def test_every_request_is_logged_with_its_scenario_status_headers_and_body(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "requests.jsonl"
     with ModelServer(log_file=file) as server:
         path, body = QUESTIONS["chat"]
         headers = {"authorization": "Bearer a-rather-long-key"}
-        httpx.post(server.base_url("e404") + path, json=body, headers=headers, trust_env=False)
+        httpx.post(
+            server.base_url("e404") + path, json=body, headers=headers, trust_env=False
+        )
         (entry,) = server.log.questions(scenario="e404")
 
     assert (entry.method, entry.status, entry.wire) == ("POST", 404, "chat")
@@ -182,9 +231,18 @@ def test_every_request_is_logged_with_its_scenario_status_headers_and_body(tmp_p
 
 
 def test_a_script_decides_before_the_scenario_until_it_is_used_up() -> None:
-    script = RuleScript([Rule(when="hello", say={"outputs": []}, times=1), Rule(wire="gemini", fault="e429")])
+    script = RuleScript(
+        [
+            Rule(when="hello", say={"outputs": []}, times=1),
+            Rule(wire="gemini", fault="e429"),
+        ]
+    )
     with ModelServer(script=script) as server:
-        first, second, refused = ask(server, "chat"), ask(server, "chat"), ask(server, "gemini")
+        first, second, refused = (
+            ask(server, "chat"),
+            ask(server, "chat"),
+            ask(server, "gemini"),
+        )
 
     assert r"{\"outputs\":[]}" in first.text
     assert "FAKE-REPLY" in second.text
@@ -192,7 +250,9 @@ def test_a_script_decides_before_the_scenario_until_it_is_used_up() -> None:
 
 
 def test_a_function_can_be_the_script() -> None:
-    with ModelServer(script=lambda request: Scripted(Say(f"you offered {request.tools}"))) as server:
+    with ModelServer(
+        script=lambda request: Scripted(Say(f"you offered {request.tools}"))
+    ) as server:
         assert "you offered ('bash',)" in ask(server, "chat").text
 
 
@@ -207,7 +267,9 @@ def test_a_function_can_be_the_script() -> None:
         ('[{"sya": "a"}]', "sya"),
     ],
 )
-def test_a_script_file_is_checked_before_the_server_starts(tmp_path: Path, rules: str, problem: str) -> None:
+def test_a_script_file_is_checked_before_the_server_starts(
+    tmp_path: Path, rules: str, problem: str
+) -> None:
     file = tmp_path / "script.json"
     file.write_text(rules)
     with pytest.raises(BadScript, match=problem):
@@ -223,7 +285,9 @@ def test_a_script_file_is_checked_before_the_server_starts(tmp_path: Path, rules
         ("/v1/responses", ("ok", 0.0, "/v1/responses")),
     ],
 )
-def test_the_path_names_the_scenario_and_its_latency(path: str, expected: tuple[str, float, str]) -> None:
+def test_the_path_names_the_scenario_and_its_latency(
+    path: str, expected: tuple[str, float, str]
+) -> None:
     assert address(path) == expected
 
 
@@ -248,11 +312,19 @@ def test_a_hanging_request_ends_when_the_server_stops() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status"), [(b"[]", 400), (b"{", 400), (b"", 400), pytest.param(b"[" * 50_000, 400, id="deep")]
+    ("body", "status"),
+    [
+        (b"[]", 400),
+        (b"{", 400),
+        (b"", 400),
+        pytest.param(b"[" * 50_000, 400, id="deep"),
+    ],
 )
 def test_a_body_that_is_no_json_object_is_refused(body: bytes, status: int) -> None:
     with ModelServer() as server:
-        answer = httpx.post(server.base_url() + "/v1/responses", content=body, trust_env=False)
+        answer = httpx.post(
+            server.base_url() + "/v1/responses", content=body, trust_env=False
+        )
 
     assert answer.status_code == status
 
@@ -266,10 +338,15 @@ def test_a_chunked_body_is_read() -> None:
     assert "FAKE-REPLY" in answer.text
 
 
-@pytest.mark.parametrize("head", ["content-length: \u00b2", "transfer-encoding: chunked\r\n\r\n-5"])
+@pytest.mark.parametrize(
+    "head", ["content-length: \u00b2", "transfer-encoding: chunked\r\n\r\n-5"]
+)
 def test_a_body_without_a_readable_length_is_refused_at_once(head: str) -> None:
     request = f"POST /v1/responses HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n"
-    with ModelServer() as server, socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as client:
+    with (
+        ModelServer() as server,
+        socket.create_connection(("127.0.0.1", httpx.URL(server.url).port)) as client,
+    ):
         client.settimeout(20)
         client.sendall(request.encode("latin-1"))
         answer = client.recv(100)
@@ -287,7 +364,12 @@ def test_an_unknown_scenario_is_a_404_that_lists_the_known_ones() -> None:
 
 def test_an_unknown_scenario_lists_no_models_either() -> None:
     with ModelServer() as server:
-        assert httpx.get(server.base_url("okay") + "/v1/models", trust_env=False).status_code == 404
+        assert (
+            httpx.get(
+                server.base_url("okay") + "/v1/models", trust_env=False
+            ).status_code
+            == 404
+        )
 
 
 def test_models_are_listed_and_a_bad_key_is_refused_there_too() -> None:
@@ -304,13 +386,17 @@ def test_the_server_never_listens_beyond_the_loopback() -> None:
         ModelServer(host="0.0.0.0")
 
 
-def test_a_bad_script_ends_the_command_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_script_ends_the_command_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--script", str(tmp_path / "missing.json")]) == 1
     output = capsys.readouterr()
     assert output.out == ""
     assert "missing.json" in output.err
 
 
-def test_a_port_that_is_none_ends_the_command_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_none_ends_the_command_with_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["--port", "65536"]) == 1
     assert "model_server: " in capsys.readouterr().err

@@ -20,7 +20,12 @@ from bridgehead.host.clock import SystemClock, iso_ms
 if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
 
-PART_OF_NOUN = {"rig": Part.RIGS, "flow": Part.FLOWS, "council": Part.COUNCIL, "bus": Part.BUS}
+PART_OF_NOUN = {
+    "rig": Part.RIGS,
+    "flow": Part.FLOWS,
+    "council": Part.COUNCIL,
+    "bus": Part.BUS,
+}
 
 
 class Assembly:
@@ -73,7 +78,9 @@ class Assembly:
         return open_store(self.record_url, read_only=read_only)
 
 
-def event_now(project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None) -> Event:
+def event_now(
+    project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None
+) -> Event:
     """Something that happened in `project` just now."""
     return Event(
         id=str(uuid4()),
@@ -87,7 +94,12 @@ def event_now(project: str, kind: str, facts: Mapping[str, object], *, run_id: s
 
 
 def append_event(
-    project: str, kind: str, facts: Mapping[str, object], *, run_id: str | None = None, assembly: Assembly | None = None
+    project: str,
+    kind: str,
+    facts: Mapping[str, object],
+    *,
+    run_id: str | None = None,
+    assembly: Assembly | None = None,
 ) -> None:
     """Append what happened in `project` just now; `assembly` knows where the record is."""
     with (assembly or Assembly(Path(project))).store() as store:

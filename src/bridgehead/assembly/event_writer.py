@@ -27,8 +27,14 @@ def kept_since(settings: Settings, days: float | None = None) -> str | None:
     """The moment before which what has ended may be deleted; None to keep everything. `days` overrides the setting."""
     wanted = settings.number(KEEP_DAYS) or 0 if days is None else days
     if not 0 <= wanted <= LONGEST_KEPT_DAYS:
-        raise ConfigError(f"{KEEP_DAYS if days is None else '--days'} must be a number from 0 to {LONGEST_KEPT_DAYS}")
-    return iso_ms(SystemClock().now() - timedelta(days=wanted)) if wanted or days is not None else None
+        raise ConfigError(
+            f"{KEEP_DAYS if days is None else '--days'} must be a number from 0 to {LONGEST_KEPT_DAYS}"
+        )
+    return (
+        iso_ms(SystemClock().now() - timedelta(days=wanted))
+        if wanted or days is not None
+        else None
+    )
 
 
 def prune_beside(assembly: Assembly, logger: logging.Logger) -> None:
@@ -44,19 +50,25 @@ def prune_beside(assembly: Assembly, logger: logging.Logger) -> None:
 class EventWriter:
     """Appends in batches what `put` was given; an event too many, or a record that refuses, is a warning."""
 
-    def __init__(self, assembly: Assembly, *, part: str, logger: logging.Logger) -> None:
+    def __init__(
+        self, assembly: Assembly, *, part: str, logger: logging.Logger
+    ) -> None:
         self._assembly = assembly
         self._part = part
         self._logger = logger
         self._events: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
-        self._thread = threading.Thread(target=self._write, name=f"{part}-record", daemon=True)
+        self._thread = threading.Thread(
+            target=self._write, name=f"{part}-record", daemon=True
+        )
         self._thread.start()
 
     def put(self, event: Event) -> None:
         try:
             self._events.put_nowait(event)
         except queue.Full:
-            self._logger.warning("the record is too slow; an event of the %s was dropped", self._part)
+            self._logger.warning(
+                "the record is too slow; an event of the %s was dropped", self._part
+            )
 
     def close(self) -> None:
         """Write what is left, and end."""

@@ -40,7 +40,8 @@ class UnfitAnswer(UserError):
 
     def __init__(self, item_id: str, reason: str) -> None:
         super().__init__(
-            f"{item_id} was not answered: {reason}", hint=f"`bridgehead pending {item_id}` shows the question"
+            f"{item_id} was not answered: {reason}",
+            hint=f"`bridgehead pending {item_id}` shows the question",
         )
 
 
@@ -52,7 +53,8 @@ class PendingList:
         store: Store,
         *,
         computed: Sequence[ComputedItems] = (),
-        takers: Mapping[PendingKind, Callable[[PendingItem, Answer], None]] | None = None,
+        takers: Mapping[PendingKind, Callable[[PendingItem, Answer], None]]
+        | None = None,
     ) -> None:
         self._store = store
         self._computed = computed
@@ -61,13 +63,24 @@ class PendingList:
     def items(self, where: PendingFilter, *, limit: int) -> list[PendingItem]:
         """The latest asked first, no two with one title. Computed items are open by nature."""
         recorded = self._store.pending(where, limit=limit)
-        computed = [item for source in self._computed for item in source.items() if where.admits(item)]
-        return told_apart(sorted([*recorded, *computed], key=lambda item: item.opened_at, reverse=True)[:limit])
+        computed = [
+            item
+            for source in self._computed
+            for item in source.items()
+            if where.admits(item)
+        ]
+        return told_apart(
+            sorted(
+                [*recorded, *computed], key=lambda item: item.opened_at, reverse=True
+            )[:limit]
+        )
 
     def find(self, reference: str) -> PendingItem:
         """The item a person means by an id or its unambiguous ending."""
         computed = (item for source in self._computed for item in source.items())
-        return next((item for item in computed if item.id == reference), None) or self._store.find_pending(reference)
+        return next(
+            (item for item in computed if item.id == reference), None
+        ) or self._store.find_pending(reference)
 
     def answer(self, reference: str, answer: Answer) -> PendingItem:
         """Answer once. Whoever comes second is told who was first."""
@@ -91,7 +104,9 @@ class PendingList:
             take(item, answer)
         except AlreadyAnswered as error:
             first = self.find(item.id).answer
-            raise AlreadyAnswered(item.id, by=first.by if first else None, at=first.at if first else None) from error
+            raise AlreadyAnswered(
+                item.id, by=first.by if first else None, at=first.at if first else None
+            ) from error
 
 
 def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:
@@ -102,7 +117,9 @@ def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:
         title = item.question.title
         number[title] += 1
         if alike[title] > 1:
-            question = replace(item.question, title=f"{title} ({number[title]} of {alike[title]})")
+            question = replace(
+                item.question, title=f"{title} ({number[title]} of {alike[title]})"
+            )
             item = replace(item, question=question)
         named.append(item)
     return named[::-1]
@@ -114,7 +131,10 @@ def grouped(items: Sequence[PendingItem]) -> list[tuple[str | None, list[Pending
     for item in items:
         council = council_of(item)
         groups.setdefault(council or item.id, (council, []))[1].append(item)
-    return [(council if len(parts) > 1 else None, parts) for council, parts in groups.values()]
+    return [
+        (council if len(parts) > 1 else None, parts)
+        for council, parts in groups.values()
+    ]
 
 
 def council_of(item: PendingItem) -> str | None:
@@ -131,7 +151,9 @@ def _answer_flow(item: PendingItem, answer: Answer) -> None:
     answer_flow(item, answer)
 
 
-def pending_list(assembly: Assembly, store: Store, warn: Callable[[str], None]) -> PendingList:
+def pending_list(
+    assembly: Assembly, store: Store, warn: Callable[[str], None]
+) -> PendingList:
     """Everything that waits for someone: the record's items and what the parts compute. `warn` gets warnings."""
     project = assembly.places.project
     computed: list[ComputedItems] = []
@@ -139,4 +161,6 @@ def pending_list(assembly: Assembly, store: Store, warn: Callable[[str], None]) 
         from bridgehead.assembly.rigs.inbox import PendingEnvelopes
 
         computed.append(PendingEnvelopes(project, store, warn, CouncilReviews))
-    return PendingList(store, computed=computed, takers={PendingKind.FLOW_REQUEST: _answer_flow})
+    return PendingList(
+        store, computed=computed, takers={PendingKind.FLOW_REQUEST: _answer_flow}
+    )

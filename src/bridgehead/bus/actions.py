@@ -41,11 +41,23 @@ class ToBus(msgspec.Struct, frozen=True, gc=False):
 
     def outcome(self, obstacle: str | None = None) -> Outcome:
         """What became of it for its author."""
-        outcome: Literal["delivered", "dropped"] = "delivered" if obstacle is None else "dropped"
-        return Outcome(self.author or "", "in", self.topic, outcome, obstacle, self.session_id, self.size)
+        outcome: Literal["delivered", "dropped"] = (
+            "delivered" if obstacle is None else "dropped"
+        )
+        return Outcome(
+            self.author or "",
+            "in",
+            self.topic,
+            outcome,
+            obstacle,
+            self.session_id,
+            self.size,
+        )
 
     def echo_outcome(self) -> Outcome:
-        return Outcome(self.author or "", "out", self.topic, "dropped", "echo", self.session_id)
+        return Outcome(
+            self.author or "", "out", self.topic, "dropped", "echo", self.session_id
+        )
 
 
 class Later(msgspec.Struct, frozen=True):
@@ -70,7 +82,16 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
 
     def outcome(self) -> Outcome:
         size = len(self.body)
-        return Outcome(self.participant, "out", self.topic, "delivered", None, self.hub_session, size, self.waited_s)
+        return Outcome(
+            self.participant,
+            "out",
+            self.topic,
+            "delivered",
+            None,
+            self.hub_session,
+            size,
+            self.waited_s,
+        )
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -177,5 +198,24 @@ class ForgetSkill(msgspec.Struct, frozen=True):
     skill_id: str
 
 
-StateChange = RememberSource | ForgetSource | RememberHubId | ForgetHubId | RememberSkill | ForgetSkill
-Effect = ToBus | Later | Delivery | Refused | Joined | Left | Close | Outcome | Undelivered | HubIgnored | StateChange
+StateChange = (
+    RememberSource
+    | ForgetSource
+    | RememberHubId
+    | ForgetHubId
+    | RememberSkill
+    | ForgetSkill
+)
+Effect = (
+    ToBus
+    | Later
+    | Delivery
+    | Refused
+    | Joined
+    | Left
+    | Close
+    | Outcome
+    | Undelivered
+    | HubIgnored
+    | StateChange
+)

@@ -13,7 +13,9 @@ from bridgehead.bus.wire.session import Session
 from bridgehead.host.clock import Clock, SystemClock
 
 _log: Final = logging.getLogger("bridgehead.bus")
-_ANSWER: Final = re.compile(r"/?answer\s+([a-z]-[0-9a-f]+)\s+(\S.*)", re.DOTALL | re.IGNORECASE)
+_ANSWER: Final = re.compile(
+    r"/?answer\s+([a-z]-[0-9a-f]+)\s+(\S.*)", re.DOTALL | re.IGNORECASE
+)
 _SPOKEN: Final = re.compile(r"/?answer\W+(\S.*)", re.DOTALL | re.IGNORECASE)
 
 
@@ -94,9 +96,25 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """As it is said in a room."""
         if not self.awaits:
             return f"{self.title}: {self.status.replace('_', ' ')}"
-        rest = self.rest if len(self.rest) <= longest else f"The whole question: bridgehead pending show {self.id}"
-        ways = " or ".join(f"answer {choice}" for choice in self.choices) or "answer, and then your answer"
-        return "\n".join(filter(None, [f"{self.title} ({self.id})", rest, f"To answer, say: {ways}" * may_answer]))
+        rest = (
+            self.rest
+            if len(self.rest) <= longest
+            else f"The whole question: bridgehead pending show {self.id}"
+        )
+        ways = (
+            " or ".join(f"answer {choice}" for choice in self.choices)
+            or "answer, and then your answer"
+        )
+        return "\n".join(
+            filter(
+                None,
+                [
+                    f"{self.title} ({self.id})",
+                    rest,
+                    f"To answer, say: {ways}" * may_answer,
+                ],
+            )
+        )
 
     def to_data(self) -> dict[str, Any]:
         built: dict[str, Any] = msgspec.to_builtins(self)
@@ -130,11 +148,18 @@ def typed_answer(line: object) -> ItemAnswer | None:
 
 def spoken_answer(line: object, told: Notice | None) -> ItemAnswer | None:
     """`answer q-12 yes`, or `answer yes` to the question that people were told; None for anything else."""
-    given, match = typed_answer(line), _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None
+    given, match = (
+        typed_answer(line),
+        _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None,
+    )
     if given is not None or match is None or told is None:
         return given
     words = match[1].strip()
-    chosen = (choice for choice in told.choices if choice.lower() == words.lower().rstrip(".!"))
+    chosen = (
+        choice
+        for choice in told.choices
+        if choice.lower() == words.lower().rstrip(".!")
+    )
     return ItemAnswer(told.id, next(chosen, words))
 
 

@@ -76,7 +76,9 @@ class Relay(HubListener):
         """Keeps hub messages from participants, for escalation to an upstream bridge where there is one (bus §7)."""
         self.overhearing: list[Callable[[Message], bool]] = []
         """Each may take what a participant says for itself, before it reaches the hub, and says so."""
-        self.hears_answer: Callable[[str, str, Callable[[str], None]], bool] = lambda *_said: False
+        self.hears_answer: Callable[[str, str, Callable[[str], None]], bool] = (
+            lambda *_said: False
+        )
         """Takes (participant, words, say) of a door if they answer a pending item."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
@@ -97,7 +99,10 @@ class Relay(HubListener):
     # -- participants ---------------------------------------------------------------------------------------------
 
     def join(
-        self, record: ParticipantRecord, connection: ParticipantConnection, claim: object = None
+        self,
+        record: ParticipantRecord,
+        connection: ParticipantConnection,
+        claim: object = None,
     ) -> asyncio.Task[BridgeheadError | None] | None:
         """An authenticated participant is there; it is welcomed with its source.
 
@@ -105,15 +110,24 @@ class Relay(HubListener):
         """
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
-        self._execute(self.bridge.tick(self._now()))  # by itself, because the bridge may be full
+        self._execute(
+            self.bridge.tick(self._now())
+        )  # by itself, because the bridge may be full
         if not record.ephemeral:
             asking = self._state.own(record.id, self.bridge.reserve(record, claim))
             if asking is not None:
-                return asyncio.get_running_loop().create_task(self._enter_later(record, connection, claim, asking))
+                return asyncio.get_running_loop().create_task(
+                    self._enter_later(record, connection, claim, asking)
+                )
         self._enter(record, connection, claim)
         return None
 
-    def _enter(self, record: ParticipantRecord, connection: ParticipantConnection, claim: object) -> None:
+    def _enter(
+        self,
+        record: ParticipantRecord,
+        connection: ParticipantConnection,
+        claim: object,
+    ) -> None:
         effects = self.bridge.connected(record, self._now(), claim=claim)
         self._joining = connection
         self._execute(effects)
@@ -135,13 +149,27 @@ class Relay(HubListener):
             return error
         return None
 
-    def leave(self, participant_id: str, connection: ParticipantConnection, *, goodbye: bool = False) -> None:
+    def leave(
+        self,
+        participant_id: str,
+        connection: ParticipantConnection,
+        *,
+        goodbye: bool = False,
+    ) -> None:
         """The participant's connection ended; one that was replaced before means nothing."""
         if self._connections.get(participant_id) is connection:
             del self._connections[participant_id]
-            self._execute(self.bridge.disconnected(participant_id, self._now(), goodbye=goodbye))
+            self._execute(
+                self.bridge.disconnected(participant_id, self._now(), goodbye=goodbye)
+            )
 
-    def take(self, participant_id: str, frame: bytes, value: object = ABSENT, hops: object = 0) -> None:
+    def take(
+        self,
+        participant_id: str,
+        frame: bytes,
+        value: object = ABSENT,
+        hops: object = 0,
+    ) -> None:
         """The participant sent a frame; `value` is the message in it where it has been decoded already."""
         now = self._now  # a function, not a method: see Bridge.received
         self._execute(self.bridge.received(participant_id, frame, now(), value, hops))
@@ -182,7 +210,10 @@ class Relay(HubListener):
 
     def listens(self, participant_id: str) -> bool:
         """Whether the participant is there for what nobody has asked."""
-        return participant_id in self._connections and self._connections[participant_id].listens
+        return (
+            participant_id in self._connections
+            and self._connections[participant_id].listens
+        )
 
     # -- the hub --------------------------------------------------------------------------------------------------
 
@@ -231,7 +262,9 @@ class Relay(HubListener):
 
     def _set_alarm(self) -> None:
         deadline = self.bridge.next_deadline()
-        if deadline is None or (self._alarm_at is not None and self._alarm_at <= deadline):
+        if deadline is None or (
+            self._alarm_at is not None and self._alarm_at <= deadline
+        ):
             return
         if self._alarm is not None:
             self._alarm.cancel()
@@ -293,12 +326,17 @@ class Relay(HubListener):
 
     def _write_later(self, effect: actions.Later) -> None:
         loop = asyncio.get_running_loop()
-        loop.call_later(effect.delay_s, lambda: self._execute(self.bridge.due(effect.message, self._now())))
+        loop.call_later(
+            effect.delay_s,
+            lambda: self._execute(self.bridge.due(effect.message, self._now())),
+        )
 
     def _deliver(self, effect: actions.Delivery) -> None:
         if (connection := self._connections.get(effect.participant)) is not None:
             connection.deliver(effect)
-        self.counters.noted.append((effect.participant, "out", "delivered", None, effect.waited_s))
+        self.counters.noted.append(
+            (effect.participant, "out", "delivered", None, effect.waited_s)
+        )
         if self._debug:
             self._announce_outcome(effect.outcome())
 
@@ -315,10 +353,20 @@ class Relay(HubListener):
         self._connections[effect.participant], self._joining = self._joining, None
         self._connections[effect.participant].welcome(effect.source)
         self._state.present(effect.participant)
-        self._announce("bus.joined", participant=effect.participant, source=effect.source, first=effect.first)
+        self._announce(
+            "bus.joined",
+            participant=effect.participant,
+            source=effect.source,
+            first=effect.first,
+        )
 
     def _left(self, effect: actions.Left) -> None:
-        self._announce("bus.left", participant=effect.participant, gone=effect.gone, reason=effect.reason)
+        self._announce(
+            "bus.left",
+            participant=effect.participant,
+            gone=effect.gone,
+            reason=effect.reason,
+        )
         self._set_alarm()
 
     def _count(self, outcome: actions.Outcome) -> None:
@@ -346,12 +394,16 @@ class Relay(HubListener):
     def _undelivered(self, effect: actions.Undelivered) -> None:
         if not self._state.is_elsewhere(effect.participant):
             self.counters.hub_ignored["undelivered"] += 1
-            self._announce("bus.undelivered", participant=effect.participant, reason=effect.reason)
+            self._announce(
+                "bus.undelivered", participant=effect.participant, reason=effect.reason
+            )
             self._execute(self.bridge.tell_undelivered(effect, self._now()))
 
     def _announce(self, kind: str, **data: Any) -> None:
         bridge_id = self.bridge.settings.bridge_id
-        self._announcer.announce(kind, {"at": iso_ms(self._clock.now()), "bridge": bridge_id, **data})
+        self._announcer.announce(
+            kind, {"at": iso_ms(self._clock.now()), "bridge": bridge_id, **data}
+        )
 
     # -- remembering ----------------------------------------------------------------------------------------------
 

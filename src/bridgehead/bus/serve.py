@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from bridgehead.bus.access.certificates import WARNED_BEFORE, GatewayCertificate, public_url
+from bridgehead.bus.access.certificates import (
+    WARNED_BEFORE,
+    GatewayCertificate,
+    public_url,
+)
 from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.access.join_file import JoinFile, Pin
@@ -44,9 +48,20 @@ from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
 from bridgehead.bus.interfaces import Agent, BusServices, Notice
-from bridgehead.bus.participants.record import AssistantProfile, Grant, ParticipantRecord, Role, check_participant_id
+from bridgehead.bus.participants.record import (
+    AssistantProfile,
+    Grant,
+    ParticipantRecord,
+    Role,
+    check_participant_id,
+)
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.settings import Address, BusSettings, ServingSettings, without_credentials
+from bridgehead.bus.settings import (
+    Address,
+    BusSettings,
+    ServingSettings,
+    without_credentials,
+)
 from bridgehead.bus.sockets.dial import BadUrl
 from bridgehead.bus.sockets.listen import Listener, listen, listen_unix
 from bridgehead.bus.transports.base import Audience, HubListener, Transport
@@ -67,7 +82,12 @@ class BusServer:
     """Everything of one bus in one process. `start`, then `stop`."""
 
     def __init__(
-        self, settings: BusSettings, folder: StateFolder, services: BusServices, *, upstream: JoinFile | None = None
+        self,
+        settings: BusSettings,
+        folder: StateFolder,
+        services: BusServices,
+        *,
+        upstream: JoinFile | None = None,
     ) -> None:
         self.settings = settings
         self.folder = folder
@@ -93,7 +113,9 @@ class BusServer:
             settings.bridge.bridge_id,
             services.announcer,
             services.clock,
-            (lambda message: self.relay.publish(message)) if settings.bridge.health_on_bus else None,
+            (lambda message: self.relay.publish(message))
+            if settings.bridge.health_on_bus
+            else None,
         )
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -111,14 +133,22 @@ class BusServer:
             if self.fabric_link is not None:
                 self.fabric_link.start()
             if self._upstream_join is not None:
-                self.upstream = Upstream(self.relay, self._upstream_join, self._link_states.announcing("upstream"))
+                self.upstream = Upstream(
+                    self.relay,
+                    self._upstream_join,
+                    self._link_states.announcing("upstream"),
+                )
                 self.upstream.start()
                 self._closing.push_async_callback(self.upstream.stop)
             if self.hub is not None and self._services.agent is not None:
                 self._start_assistant(self.hub, self._services.agent)
             if self._services.notices is not None:
                 soon = asyncio.get_running_loop().call_soon_threadsafe
-                self._closing.callback(self._services.notices.follow(lambda notice: soon(self.notify, notice)))
+                self._closing.callback(
+                    self._services.notices.follow(
+                        lambda notice: soon(self.notify, notice)
+                    )
+                )
             for door in self._doors():
                 await door.start()
                 self._closing.push_async_callback(door.stop)
@@ -130,44 +160,73 @@ class BusServer:
         serving = self.settings.serving
         if serving.matrix is not None:
             from bridgehead.bus.gateway.doors.matrix import MatrixDoor
-            from bridgehead.bus.gateway.doors.matrix_appservice import AppserviceEndpoint, registration_in
+            from bridgehead.bus.gateway.doors.matrix_appservice import (
+                AppserviceEndpoint,
+                registration_in,
+            )
 
             path = serving.matrix_appservice
-            service = None if path is None else registration_in(Path(path).expanduser(), self._web_url)
+            service = (
+                None
+                if path is None
+                else registration_in(Path(path).expanduser(), self._web_url)
+            )
             door = MatrixDoor(
                 self.relay,
                 self._door_record("matrix", Role.OPAQUE),
                 url=serving.matrix,
-                token=str(serving.matrix_token) if service is None else service.as_token,
+                token=str(serving.matrix_token)
+                if service is None
+                else service.as_token,
                 allow=serving.matrix_allow,
                 folder=self.folder.path / "matrix",
                 serve_as=None if service is None else service.sender_localpart,
             )
             if service is not None:
-                self.gateway.endpoints["_matrix"] = AppserviceEndpoint(self.gateway, service, door)
+                self.gateway.endpoints["_matrix"] = AppserviceEndpoint(
+                    self.gateway, service, door
+                )
             yield door
         if serving.voice:
             from bridgehead.bus.gateway.doors.speech import Speech
             from bridgehead.bus.gateway.doors.voice import VoiceDoor
 
-            speech = Speech(serving.voice_stt, serving.voice_tts, serving.voice_wake, serving.assistant_lang)
+            speech = Speech(
+                serving.voice_stt,
+                serving.voice_tts,
+                serving.voice_wake,
+                serving.assistant_lang,
+            )
             for name, url in self.settings.satellites.items():
                 record = self._door_record(name, Role.SATELLITE, site=name)
                 yield VoiceDoor(self.relay, record, url=url, speech=speech)
 
-    def _door_record(self, name: str, role: Role, site: str | None = None) -> ParticipantRecord:
+    def _door_record(
+        self, name: str, role: Role, site: str | None = None
+    ) -> ParticipantRecord:
         record = self._directory.records.get(check_participant_id(name))
         if record is not None and record.mode != "manage":
             hint = f"bridgehead bus policy set {name} mode manage"
-            raise UserError(f"participant {name!r} serves Matrix or a satellite, so it needs mode manage", hint=hint)
-        return record or ParticipantRecord(name, role, "manage", site_determination=site)
+            raise UserError(
+                f"participant {name!r} serves Matrix or a satellite, so it needs mode manage",
+                hint=hint,
+            )
+        return record or ParticipantRecord(
+            name, role, "manage", site_determination=site
+        )
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
         serving, approvals = self.settings.serving, self._services.approvals
         later = None
         if approvals is not None and serving.assistant_later_s > 0:
             path = self.folder.path / "later.json"
-            later = LaterAnswers(self.relay, approvals, path, self._services.clock, serving.assistant_later_s)
+            later = LaterAnswers(
+                self.relay,
+                approvals,
+                path,
+                self._services.clock,
+                serving.assistant_later_s,
+            )
             self._closing.push_async_callback(later.stop)
         config = AssistantConfig(
             serving.assistant_lang,
@@ -176,24 +235,39 @@ class BusServer:
             serving.assistant_prompt,
             serving.assistant_memory,
         )
-        assistant = AssistantHost(hub, agent, config, profile_of=self._profile_of, later=later)
+        assistant = AssistantHost(
+            hub, agent, config, profile_of=self._profile_of, later=later
+        )
         assistant.start()
         self._closing.push_async_callback(assistant.stop)
         for question in later.start() if later is not None else ():
-            assistant.ask_again(question.id, question.text, question.lang, str(question.context.get("source")))
+            assistant.ask_again(
+                question.id,
+                question.text,
+                question.lang,
+                str(question.context.get("source")),
+            )
 
     def _profile_of(self, source: str) -> AssistantProfile:
         participant = self.relay.bridge.known.by_source(source)
-        return AssistantProfile() if participant is None else participant.record.assistant
+        return (
+            AssistantProfile() if participant is None else participant.record.assistant
+        )
 
     async def _start_hub(self) -> None:
         serving = self.settings.serving
         if serving.hub is not None:
             return
-        self.hub = Hub(HubSettings(token=serving.hub_token, origins=serving.origins, hosts=serving.hosts))
+        self.hub = Hub(
+            HubSettings(
+                token=serving.hub_token, origins=serving.origins, hosts=serving.hosts
+            )
+        )
         self._closing.push_async_callback(self.hub.close)
         address = Address.parse(serving.hub_listen)
-        self.hub_address = self._opened(await listen(self.hub, address.host, address.port))
+        self.hub_address = self._opened(
+            await listen(self.hub, address.host, address.port)
+        )
         if serving.hub_socket is not None:
             self._opened(await listen_unix(self.hub, Path(serving.hub_socket)))
 
@@ -212,15 +286,25 @@ class BusServer:
         serving, bridge = self.settings.serving, self.settings.bridge
         own = self.folder.secret()
         name = bridge.bridge_id
-        if name == BridgeSettings().bridge_id:  # not chosen, so it says nothing about which bridge this is
+        if (
+            name == BridgeSettings().bridge_id
+        ):  # not chosen, so it says nothing about which bridge this is
             name = f"{name}-{hashlib.sha256(own).hexdigest()[:8]}"
         self._registry = NatsRegistry(access, serving.deployment, name, bridge.grace_s)
         self._closing.push_async_callback(self._registry.shut)
         await self._registry.open()
         if self.hub is not None:
-            fabric = Fabric(self.hub, access, serving.deployment, self._registry, bridge.group_topics)
+            fabric = Fabric(
+                self.hub,
+                access,
+                serving.deployment,
+                self._registry,
+                bridge.group_topics,
+            )
             self._fabric_expects, self._drain = fabric.expect, fabric.drain
-            self.fabric_link = HubLink(fabric, HubListener(), self._link_states.announcing("fabric"))
+            self.fabric_link = HubLink(
+                fabric, HubListener(), self._link_states.announcing("fabric")
+            )
             self._closing.push_async_callback(self.fabric_link.stop)
 
     @property
@@ -228,9 +312,15 @@ class BusServer:
         from bridgehead.bus.transports.nats_client import NatsAccess
 
         serving = self.settings.serving
-        is_fabric = serving.hub is not None and serving.hub.startswith(("nats://", "tls://"))
+        is_fabric = serving.hub is not None and serving.hub.startswith(
+            ("nats://", "tls://")
+        )
         urls = serving.hub if is_fabric else serving.nats
-        return NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca) if urls else None
+        return (
+            NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca)
+            if urls
+            else None
+        )
 
     async def _start_bridge(self) -> None:
         self._directory = EnrolledParticipants(self.folder)
@@ -250,15 +340,20 @@ class BusServer:
             random_word=lambda: secrets.token_hex(3),
             # Our own hub uses specification names, and so does the fabric, which ends at hubs of ours.
             own_hub=self.hub is not None or self._registry is not None,
-            others=self.hub.members if self.hub is not None and self._registry is None else lambda: 1,
+            others=self.hub.members
+            if self.hub is not None and self._registry is None
+            else lambda: 1,
             remembered=state.load(),
             records=self._directory.records,
             owner_of=self._owner_of,
-            knows_all_names=self._registry is not None,  # else another bridge at the hub may have more
+            knows_all_names=self._registry
+            is not None,  # else another bridge at the hub may have more
             now=self._services.clock.monotonic(),
         )
         hub, serving = self.hub, self.settings.serving
-        transport: Transport = MemoryTransport(hub, self._fabric_expects) if hub else foreign_hub(serving)
+        transport: Transport = (
+            MemoryTransport(hub, self._fabric_expects) if hub else foreign_hub(serving)
+        )
         self.relay = Relay(
             bridge,
             transport,
@@ -269,8 +364,13 @@ class BusServer:
         )
         bridge.hub_lost()  # until the link says otherwise
         if self._registry is not None:
-            self._registry.moved, self._registry.unheard = self.relay.moved, self.relay.unheard
-            self._registry.renew(lambda: list(self.relay.connected), self.relay.clean_up)
+            self._registry.moved, self._registry.unheard = (
+                self.relay.moved,
+                self.relay.unheard,
+            )
+            self._registry.renew(
+                lambda: list(self.relay.connected), self.relay.clean_up
+            )
         self.link = HubLink(transport, self.relay, self._link_states.announcing("hub"))
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
@@ -287,7 +387,11 @@ class BusServer:
         self.gateway = Gateway(
             self.relay,
             self._directory,
-            GatewaySettings(serving.origins, serving.hosts, client_certificates=serving.client_ca is not None),
+            GatewaySettings(
+                serving.origins,
+                serving.hosts,
+                client_certificates=serving.client_ca is not None,
+            ),
             binding=NO_BINDING if tls is None else certificate_binding(tls.certificate),
             approvals=services.approvals,
             notices=services.notices,
@@ -306,21 +410,32 @@ class BusServer:
             "chat": self.chat,
             "hook": WebhookEndpoint(calls, wait_s=serving.hook_wait_s),
             "v1": CompletionsEndpoint(
-                calls, wait_s=max(serving.hook_wait_s, serving.assistant_timeout_s), clock=services.clock
+                calls,
+                wait_s=max(serving.hook_wait_s, serving.assistant_timeout_s),
+                clock=services.clock,
             ),
             "metrics": MetricsEndpoint(self.relay, self.hub),
         }
         address = Address.parse(serving.listen)
         context = None if tls is None else tls.context
         self._closing.push_async_callback(self.gateway.stop)
-        self.gateway_address = self._opened(await listen(self.gateway, address.host, address.port, tls=context))
+        self.gateway_address = self._opened(
+            await listen(self.gateway, address.host, address.port, tls=context)
+        )
         if serving.pairing and services.approvals is not None:
             self.gateway.endpoints["pair"] = PairingEndpoint(
-                self.gateway, self.folder, services.approvals, url=self.join_url, pin=self._pin, clock=services.clock
+                self.gateway,
+                self.folder,
+                services.approvals,
+                url=self.join_url,
+                pin=self._pin,
+                clock=services.clock,
             )
         self.gateway.watch_files()
         if tls is not None:
-            watching = asyncio.get_running_loop().create_task(self._watch_certificate(tls))
+            watching = asyncio.get_running_loop().create_task(
+                self._watch_certificate(tls)
+            )
             self._closing.callback(watching.cancel)
 
     @property
@@ -336,28 +451,47 @@ class BusServer:
             if certificate.expires - now < WARNED_BEFORE and said != now.date():
                 said, ends = now.date(), iso_ms(certificate.expires)
                 _log.warning("the certificate of the gateway expires at %s", ends)
-                self._services.announcer.announce("bus.certificate", {"at": iso_ms(now), "expires": ends})
+                self._services.announcer.announce(
+                    "bus.certificate", {"at": iso_ms(now), "expires": ends}
+                )
             await asyncio.sleep(CERTIFICATE_S)
 
     def _take_certificate(self, certificate: GatewayCertificate) -> None:
         try:
             if certificate.reload():
                 self.gateway.shows(certificate.certificate)
-        except (BridgeheadError, OSError, ValueError) as error:  # files in the middle of being written
-            _log.warning("the certificate was not reloaded: %s; the previous one stays in use", error)
+        except (
+            BridgeheadError,
+            OSError,
+            ValueError,
+        ) as error:  # files in the middle of being written
+            _log.warning(
+                "the certificate was not reloaded: %s; the previous one stays in use",
+                error,
+            )
 
     def _links(self) -> tuple[LinkStatus, ...]:
         certificate, now = self._certificate, self._services.clock.now()
         if certificate is None or certificate.expires - now >= WARNED_BEFORE:
             return self._link_states.links
         word = "ended" if certificate.expires <= now else "ends soon"
-        ends = LinkStatus("certificate", word, f"at {iso_ms(certificate.expires)}", iso_ms(now))
+        ends = LinkStatus(
+            "certificate", word, f"at {iso_ms(certificate.expires)}", iso_ms(now)
+        )
         return (*self._link_states.links, ends)
 
     async def _open_status_site(self) -> None:
         speaker = Speaker(self.relay, self._services.approvals)
-        self.status_site = StatusSite(self.relay, self._status, self._services.clock, lambda: self.chat_url, speaker)
-        await self.status_site.open(self.folder, self.join_url, self._pin, self.hub_address)
+        self.status_site = StatusSite(
+            self.relay,
+            self._status,
+            self._services.clock,
+            lambda: self.chat_url,
+            speaker,
+        )
+        await self.status_site.open(
+            self.folder, self.join_url, self._pin, self.hub_address
+        )
         self._closing.push_async_callback(self.status_site.close, self.folder)
 
     # -- what others ask ------------------------------------------------------------------------------------------
@@ -365,7 +499,9 @@ class BusServer:
     @property
     def join_url(self) -> str:
         """Where participants connect."""
-        return self.settings.serving.public_url or public_url(self.settings, self.gateway_address)
+        return self.settings.serving.public_url or public_url(
+            self.settings, self.gateway_address
+        )
 
     @property
     def chat_url(self) -> str:
@@ -377,7 +513,9 @@ class BusServer:
         scheme = "https" if self.settings.uses_tls else "http"
         return f"{scheme}://{urlsplit(public_url(self.settings, self.gateway_address)).netloc}"
 
-    def _status(self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]) -> BusStatus:
+    def _status(
+        self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]
+    ) -> BusStatus:
         bridge, counters = self.relay.bridge, self.relay.counters
         return BusStatus(
             bridge=self.settings.bridge.bridge_id,
@@ -386,7 +524,9 @@ class BusServer:
             hub=self.hub_url,
             gateway=self.join_url,
             known=len(bridge.known),
-            participants=participants_listed(bridge.known, self._directory.records.values(), counters),
+            participants=participants_listed(
+                bridge.known, self._directory.records.values(), counters
+            ),
             rates=rates,
             outcomes=outcomes_counted(counters),
             hub_ignored=dict(counters.hub_ignored),
@@ -407,9 +547,15 @@ class BusServer:
         self.gateway.pending_answers.note(notice)
         recipients = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
         for participant in recipients:
-            context = {"source": self.settings.bridge.bridge_id, "destination": participant.source}
+            context = {
+                "source": self.settings.bridge.bridge_id,
+                "destination": participant.source,
+            }
             if not self.relay.publish(Message(NOTICE, notice.to_data(), context)):
-                _log.warning("a notice did not reach %s: the hub is not connected", participant.id)
+                _log.warning(
+                    "a notice did not reach %s: the hub is not connected",
+                    participant.id,
+                )
         return len(recipients)
 
     # -- stop -----------------------------------------------------------------------------------------------------
@@ -439,5 +585,8 @@ def foreign_hub(serving: ServingSettings) -> Transport:
         from bridgehead.bus.transports.nats import NatsTransport
         from bridgehead.bus.transports.nats_client import NatsAccess
 
-        return NatsTransport(NatsAccess.parse(url, serving.nats_credentials, serving.nats_ca), serving.deployment)
+        return NatsTransport(
+            NatsAccess.parse(url, serving.nats_credentials, serving.nats_ca),
+            serving.deployment,
+        )
     raise BadUrl(url)

@@ -83,7 +83,8 @@ class Address(msgspec.Struct, frozen=True):
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host or _PORT.fullmatch(port) is None or int(port) > 65535:
             raise ConfigError(
-                f"{text!r} is not an address", hint="write host:port, such as 127.0.0.1:8182 or [::]:8182"
+                f"{text!r} is not an address",
+                hint="write host:port, such as 127.0.0.1:8182 or [::]:8182",
             )
         return cls(host, int(port))
 
@@ -92,7 +93,11 @@ class Address(msgspec.Struct, frozen=True):
         return is_loopback(self.host)
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return (
+            f"[{self.host}]:{self.port}"
+            if ":" in self.host
+            else f"{self.host}:{self.port}"
+        )
 
 
 class BusSettings(msgspec.Struct, frozen=True):
@@ -104,7 +109,11 @@ class BusSettings(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, table: dict[str, Any]) -> BusSettings:
         """Read the [bus] table; every mistake names its key."""
-        own = {key: value for key, value in table.items() if key in ServingSettings.__struct_fields__}
+        own = {
+            key: value
+            for key, value in table.items()
+            if key in ServingSettings.__struct_fields__
+        }
         rest = {key: value for key, value in table.items() if key not in own}
         try:
             serving = msgspec.convert(own, ServingSettings)
@@ -128,31 +137,59 @@ class BusSettings(msgspec.Struct, frozen=True):
         for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must not be negative")
-        is_service, has_token = serving.matrix_appservice is not None, serving.matrix_token is not None
-        if serving.matrix is not None and (is_service == has_token or not serving.matrix_allow):
-            raise BadBusSetting("matrix needs matrix_token or matrix_appservice, and matrix_allow (who may use it)")
-        services = {name: getattr(serving, name) for name in ("voice_stt", "voice_tts", "voice_wake")}
+        is_service, has_token = (
+            serving.matrix_appservice is not None,
+            serving.matrix_token is not None,
+        )
+        if serving.matrix is not None and (
+            is_service == has_token or not serving.matrix_allow
+        ):
+            raise BadBusSetting(
+                "matrix needs matrix_token or matrix_appservice, and matrix_allow (who may use it)"
+            )
+        services = {
+            name: getattr(serving, name)
+            for name in ("voice_stt", "voice_tts", "voice_wake")
+        }
         for name, url in (self.satellites | services).items():
             if url is not None and _WYOMING.fullmatch(url) is None:
-                raise BadBusSetting(f"{name}: {url!r} is not the address of a Wyoming peer; write tcp://HOST:PORT")
-        if serving.voice and serving.voice_stt is None and not (serving.assistant_lang or "en").startswith("en"):
-            raise BadBusSetting("voice_stt must name a service for this language: pocketsphinx knows only English")
+                raise BadBusSetting(
+                    f"{name}: {url!r} is not the address of a Wyoming peer; write tcp://HOST:PORT"
+                )
+        if (
+            serving.voice
+            and serving.voice_stt is None
+            and not (serving.assistant_lang or "en").startswith("en")
+        ):
+            raise BadBusSetting(
+                "voice_stt must name a service for this language: pocketsphinx knows only English"
+            )
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:
-            raise BadBusSetting("deployment must be 1 to 64 letters, digits, underscores and hyphens")
+            raise BadBusSetting(
+                "deployment must be 1 to 64 letters, digits, underscores and hyphens"
+            )
         if (serving.tls_cert is None) != (serving.tls_key is None):
             raise BadBusSetting("tls_cert and tls_key must be set together")
         if serving.client_ca is not None and not self.uses_tls:
-            raise BadBusSetting("client_ca needs TLS: set tls_cert and tls_key, or listen beyond loopback")
+            raise BadBusSetting(
+                "client_ca needs TLS: set tls_cert and tls_key, or listen beyond loopback"
+            )
 
     @property
     def satellites(self) -> dict[str, str]:
         """Addresses of the Wyoming satellites by name."""
-        return {name: url for name, _, url in (entry.partition("=") for entry in self.serving.voice)}
+        return {
+            name: url
+            for name, _, url in (entry.partition("=") for entry in self.serving.voice)
+        }
 
     @property
     def uses_tls(self) -> bool:
         """Plain connections exist on loopback only (bus §10.1)."""
-        return self.serving.tls_cert is not None or not Address.parse(self.serving.listen).is_loopback
+        return (
+            self.serving.tls_cert is not None
+            or not Address.parse(self.serving.listen).is_loopback
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -169,12 +206,19 @@ def url_problem(url: str) -> str | None:
     """Why no participant should connect to `url`, None if it may."""
     try:
         parts = urlsplit(url)
-        host, is_usable = parts.hostname, parts.port != 0 and url.isprintable() and " " not in url
+        host, is_usable = (
+            parts.hostname,
+            parts.port != 0 and url.isprintable() and " " not in url,
+        )
     except ValueError:
         host, is_usable = None, False
     if not host or not is_usable or parts.scheme not in ("ws", "wss"):
         return "is not a WebSocket URL"
-    return "is not encrypted and leaves this machine" if parts.scheme == "ws" and not is_loopback(host) else None
+    return (
+        "is not encrypted and leaves this machine"
+        if parts.scheme == "ws" and not is_loopback(host)
+        else None
+    )
 
 
 def without_credentials(url: str) -> str:

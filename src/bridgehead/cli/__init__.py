@@ -36,11 +36,18 @@ def main() -> NoReturn:
 def rig_bridge() -> NoReturn:
     """Entry point of `rig-bridge`, the drop-in for the npm tool of that name."""
     arguments = sys.argv[1:]
-    if arguments[:1] in (["--version"], ["-v"]) and "DEBUG_RIG_BRIDGE" not in os.environ:
+    if (
+        arguments[:1] in (["--version"], ["-v"])
+        and "DEBUG_RIG_BRIDGE" not in os.environ
+    ):
         _show_version("rig-bridge")
     from bridgehead.cli.running import run_guarded
 
-    run_guarded(lambda: _run_rig(arguments, "rig-bridge"), program="rig-bridge", debug="--debug" in arguments)
+    run_guarded(
+        lambda: _run_rig(arguments, "rig-bridge"),
+        program="rig-bridge",
+        debug="--debug" in arguments,
+    )
 
 
 def _show_version(program: str) -> NoReturn:
@@ -91,7 +98,11 @@ def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
     They may stand anywhere. What follows `--` is not for us.
     """
     place = arguments.index("--") if "--" in arguments else len(arguments)
-    manner = {word for word in arguments[:place] if word in ("--quiet", "--verbose", "--no-color")}
+    manner = {
+        word
+        for word in arguments[:place]
+        if word in ("--quiet", "--verbose", "--no-color")
+    }
     if "--no-color" in manner:
         os.environ["NO_COLOR"] = "1"
     if manner - {"--no-color"}:
@@ -100,12 +111,16 @@ def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
 
         App.quiet, App.verbose = "--quiet" in manner, "--verbose" in manner
         if App.quiet and App.verbose:
-            raise UserError("--quiet and --verbose exclude each other", hint="use one of them")
+            raise UserError(
+                "--quiet and --verbose exclude each other", hint="use one of them"
+            )
     if "--verbose" in manner:
         from bridgehead.cli.verbose import show_what_happens
 
         show_what_happens(PROGRAM)
-    return [word for word in arguments[:place] if word not in manner] + arguments[place:], "--quiet" in manner
+    return [word for word in arguments[:place] if word not in manner] + arguments[
+        place:
+    ], "--quiet" in manner
 
 
 def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> int:
@@ -117,6 +132,10 @@ def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> 
 def _is_quick_flow(arguments: Sequence[str]) -> bool:
     """Whether this is about one flow to be run; the command's own help and completion are click's business."""
     runs = arguments[:1] == ["flow"] and arguments[1:2] in (["run"], ["resume"])
-    names_one = arguments[1:2] == ["run"] and not "".join(arguments[2:3]).startswith("-")
-    asks_for_help = ("--help" in arguments or "-h" in arguments) and not (names_one and len(arguments) > 3)
+    names_one = arguments[1:2] == ["run"] and not "".join(arguments[2:3]).startswith(
+        "-"
+    )
+    asks_for_help = ("--help" in arguments or "-h" in arguments) and not (
+        names_one and len(arguments) > 3
+    )
     return runs and not asks_for_help and "_BRIDGEHEAD_COMPLETE" not in os.environ

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 UNSHORTENED: Final = 1000
 MOST_OFFERED: Final = 50
 SYNONYMS: Final = dict.fromkeys(
-    ("--agent", "--agents", "--bridge", "--bridges", "--model", "--models", "--seat", "--seats"), "--runtime"
+    (
+        "--agent",
+        "--agents",
+        "--bridge",
+        "--bridges",
+        "--model",
+        "--models",
+        "--seat",
+        "--seats",
+    ),
+    "--runtime",
 )
 """What else people call an option."""
 SHARED: Final = {
@@ -41,7 +51,12 @@ def _runs(assembly: Assembly, *parts: str) -> list[str]:
     from bridgehead.control_plane.records import RunFilter
 
     with assembly.store(read_only=True) as store:
-        return [run.id for run in store.runs(RunFilter(parts=tuple(map(Part, parts))), limit=MOST_OFFERED)]
+        return [
+            run.id
+            for run in store.runs(
+                RunFilter(parts=tuple(map(Part, parts))), limit=MOST_OFFERED
+            )
+        ]
 
 
 def _runtimes(_assembly: Assembly) -> Iterable[str]:
@@ -54,7 +69,9 @@ def _domains(assembly: Assembly) -> list[str]:
     from bridgehead.assembly.council.files import read_own_domains
     from bridgehead.assembly.council.journal import registry_with
 
-    return [domain.id for domain in registry_with(read_own_domains(assembly)[0]).domains]
+    return [
+        domain.id for domain in registry_with(read_own_domains(assembly)[0]).domains
+    ]
 
 
 def _participants(assembly: Assembly) -> Iterable[str]:
@@ -72,8 +89,17 @@ def _record_keys(_assembly: Assembly) -> Iterable[str]:
 def _threads(assembly: Assembly) -> list[str]:
     from bridgehead.rigs.envelope.fields import is_thread_id
 
-    clones = (one for one in (assembly.cwd, *assembly.cwd.parents) if (one / ".bridge").is_dir())
-    return [one.name for clone in clones for one in clone.iterdir() if is_thread_id(one.name) and any(one.glob("*.md"))]
+    clones = (
+        one
+        for one in (assembly.cwd, *assembly.cwd.parents)
+        if (one / ".bridge").is_dir()
+    )
+    return [
+        one.name
+        for clone in clones
+        for one in clone.iterdir()
+        if is_thread_id(one.name) and any(one.glob("*.md"))
+    ]
 
 
 VALUES: Final[Mapping[str, Callable[[Assembly], Iterable[str]]]] = {
@@ -96,12 +122,18 @@ class KnownValue(click.types.StringParamType):
     def __init__(self, values: Callable[[Assembly], Iterable[str]]) -> None:
         self._values = values
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
         with suppress(BridgeheadError, OSError):
             known = self._values(App().assembly(warns=False))
-            return [CompletionItem(value) for value in sorted(known) if value.startswith(incomplete)]
+            return [
+                CompletionItem(value)
+                for value in sorted(known)
+                if value.startswith(incomplete)
+            ]
         return []
 
 
@@ -114,19 +146,28 @@ def offer_values(params: Iterable[click.Parameter]) -> None:
 
 def shared_options() -> list[click.Parameter]:
     """For the help and for shells: what every command takes has been heeded before click is asked."""
-    return [click.Option([flag], is_flag=True, expose_value=False, help=text) for flag, text in SHARED.items()]
+    return [
+        click.Option([flag], is_flag=True, expose_value=False, help=text)
+        for flag, text in SHARED.items()
+    ]
 
 
 class Command(click.Command):
     """A command with --json and the shared options, and examples at the end of its help."""
 
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **keywords: Any) -> None:
+    def __init__(
+        self, *arguments: Any, examples: Sequence[str] = (), **keywords: Any
+    ) -> None:
         super().__init__(*arguments, **keywords)
         self.examples = tuple(examples)
         offer_values(self.params)
         self.params += [
             click.Option(
-                ["--json"], is_flag=True, expose_value=False, callback=_choose_json, help="Print one JSON object."
+                ["--json"],
+                is_flag=True,
+                expose_value=False,
+                callback=_choose_json,
+                help="Print one JSON object.",
             ),
             *shared_options(),
         ]
@@ -138,7 +179,9 @@ class Command(click.Command):
             ours = SYNONYMS.get(error.option_name)
             if not any(ours in one.opts for one in self.params):
                 raise
-            raise click.UsageError(f"{error.message} Did you mean '{ours}'?", error.ctx) from None
+            raise click.UsageError(
+                f"{error.message} Did you mean '{ours}'?", error.ctx
+            ) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -160,25 +203,41 @@ class Group(click.Group):
     command_class = Command
     group_class = type
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """List the commands, each with its whole first sentence."""
-        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        commands = [
+            (name, self.get_command(ctx, name)) for name in self.list_commands(ctx)
+        ]
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, command.get_short_help_str(UNSHORTENED)) for name, command in commands if command]
+                [
+                    (name, command.get_short_help_str(UNSHORTENED))
+                    for name, command in commands
+                    if command
+                ]
             )
 
 
 class LazyGroup(Group):
     """A group that knows its commands by name and sentence, and imports one when it is wanted."""
 
-    def __init__(self, *arguments: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **keywords: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        lazy: Mapping[str, tuple[str, str]] | None = None,
+        **keywords: Any,
+    ) -> None:
         """`lazy`: command name -> ("module:attribute", one sentence for the list)."""
         super().__init__(*arguments, **keywords)
         self._lazy = dict(lazy or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self._lazy, *(name for name in super().list_commands(ctx) if name not in self._lazy)]
+        return [
+            *self._lazy,
+            *(name for name in super().list_commands(ctx) if name not in self._lazy),
+        ]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
@@ -188,10 +247,14 @@ class LazyGroup(Group):
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         """List the commands without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, sentence) for name, (_, sentence) in self._lazy.items()])
+            formatter.write_dl(
+                [(name, sentence) for name, (_, sentence) in self._lazy.items()]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -200,7 +263,11 @@ class LazyGroup(Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             meant = " or ".join(f"'{words}'" for words in self._meant(ctx, args[0]))
-            raise click.UsageError(f"{error.message} Did you mean {meant}?", error.ctx) if meant else error from None
+            raise (
+                click.UsageError(f"{error.message} Did you mean {meant}?", error.ctx)
+                if meant
+                else error
+            ) from None
 
     def _meant(self, ctx: click.Context, given: str) -> list[str]:
         """What an unknown name may stand for: one of ours, one in a group of ours, one whose sentence has the word."""
@@ -208,11 +275,29 @@ class LazyGroup(Group):
 
         if close := get_close_matches(given, self.list_commands(ctx), n=1):
             return close
-        commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
-        groups = {name: one.list_commands(ctx) for name, one in commands if isinstance(one, click.Group)}
-        spoken = [name for name, (_, sentence) in self._lazy.items() if given in sentence.lower().rstrip(".").split()]
-        similar = [f"{name} {one}" for name, below in groups.items() for one in get_close_matches(given, below, 1, 0.7)]
-        return [f"{name} {given}" for name, below in groups.items() if given in below] or spoken or similar
+        commands = (
+            (name, self.get_command(ctx, name)) for name in self.list_commands(ctx)
+        )
+        groups = {
+            name: one.list_commands(ctx)
+            for name, one in commands
+            if isinstance(one, click.Group)
+        }
+        spoken = [
+            name
+            for name, (_, sentence) in self._lazy.items()
+            if given in sentence.lower().rstrip(".").split()
+        ]
+        similar = [
+            f"{name} {one}"
+            for name, below in groups.items()
+            for one in get_close_matches(given, below, 1, 0.7)
+        ]
+        return (
+            [f"{name} {given}" for name, below in groups.items() if given in below]
+            or spoken
+            or similar
+        )
 
 
 def _choose_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

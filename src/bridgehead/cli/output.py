@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from bridgehead.errors import FileError, UserError
 from bridgehead.host.clock import rough
 from bridgehead.host.files import read_bounded
-from bridgehead.host.terminal import display_width, escape_controls, pad, truncate, use_color, width
+from bridgehead.host.terminal import (
+    display_width,
+    escape_controls,
+    pad,
+    truncate,
+    use_color,
+    width,
+)
 
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
@@ -82,7 +89,14 @@ class App:
 
 def json_line(document: Mapping[str, Any]) -> str:
     """One compact JSON object that carries its schema version."""
-    return json.dumps({"schema_version": SCHEMA_VERSION, **document}, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return (
+        json.dumps(
+            {"schema_version": SCHEMA_VERSION, **document},
+            ensure_ascii=False,
+            separators=(",", ":"),
+        )
+        + "\n"
+    )
 
 
 def _closed(text: str) -> str:
@@ -98,7 +112,10 @@ def columns(rows: Sequence[Sequence[str]], *, width: int, flexible: int) -> str:
     """Rows as aligned columns; the `flexible` one is cut so that lines fit `width`, the last is never padded."""
     if not rows:
         return ""
-    widths = [max(display_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [
+        max(display_width(row[column]) for row in rows)
+        for column in range(len(rows[0]))
+    ]
     excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
     if excess > 0:
         widths[flexible] = max(12, widths[flexible] - excess)
@@ -111,7 +128,10 @@ def one_line(text: str) -> str:
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [pad(truncate(cell, width), width) for cell, width in zip(row, widths, strict=True)]
+    cells = [
+        pad(truncate(cell, width), width)
+        for cell, width in zip(row, widths, strict=True)
+    ]
     return GAP.join(cells).rstrip()
 
 
@@ -131,7 +151,9 @@ def read_text(path: Path | str, most_bytes: int, *, hint: str | None = None) -> 
         content = read_named(Path(path), most_bytes, hint=hint)
     source = "standard input" if str(path) == "-" else path
     if len(content) > most_bytes:
-        raise UserError(f"{source} is larger than {most_bytes / (1 << 20):g} MiB", hint=hint)
+        raise UserError(
+            f"{source} is larger than {most_bytes / (1 << 20):g} MiB", hint=hint
+        )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

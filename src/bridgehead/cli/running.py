@@ -42,8 +42,14 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
         sys.stdout.flush()
     except BridgeheadError as error:
         _show_traceback(debug)
-        usual = f"{program} {' '.join(sys.argv[1:3])} --help" if isinstance(error, UserError) else "bridgehead doctor"
-        says_all = program == "rig-bridge" or "--help" in error.message  # the first as the npm tool does
+        usual = (
+            f"{program} {' '.join(sys.argv[1:3])} --help"
+            if isinstance(error, UserError)
+            else "bridgehead doctor"
+        )
+        says_all = (
+            program == "rig-bridge" or "--help" in error.message
+        )  # the first as the npm tool does
         complain(program, error.message, error.hint or (None if says_all else usual))
         code = error.exit_code
     except KeyboardInterrupt:
@@ -76,7 +82,9 @@ def complain(program: str, message: str, hint: str | None = None) -> None:
     """
     from bridgehead.host.terminal import escape_controls
 
-    lines = f"{program}: {message}\n" + (f"  hint: {for_this_installation(hint)}\n" if hint else "")
+    lines = f"{program}: {message}\n" + (
+        f"  hint: {for_this_installation(hint)}\n" if hint else ""
+    )
     if program != "rig-bridge":
         lines = lines.replace("rig-bridge ", f"{program} rig ")
     try:
@@ -106,22 +114,46 @@ def _nowhere(mode: Literal["r", "w"]) -> TextIO:
 
 def _ending(error: Exception) -> BridgeheadError:
     """The sentence for an error nobody foresaw; the process itself may have lost what it stands on."""
-    if isinstance(error, OSError) and error.errno in UNWRITABLE and error.filename is None:
-        return BridgeheadError(f"writing failed: {error.strerror}", hint="free some space, or redirect the output")
+    if (
+        isinstance(error, OSError)
+        and error.errno in UNWRITABLE
+        and error.filename is None
+    ):
+        return BridgeheadError(
+            f"writing failed: {error.strerror}",
+            hint="free some space, or redirect the output",
+        )
     if isinstance(error, FileNotFoundError) and not _has_directory():
-        return UserError("the current directory no longer exists", hint="change to an existing directory")
+        return UserError(
+            "the current directory no longer exists",
+            hint="change to an existing directory",
+        )
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return BridgeheadError(
-            f"{error.filename}: {error.strerror}", hint="repeat with --debug to see where it was used"
+            f"{error.filename}: {error.strerror}",
+            hint="repeat with --debug to see where it was used",
         )
-    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    package = (
+        (error.name or "").partition(".")[0]
+        if isinstance(error, ModuleNotFoundError)
+        else ""
+    )
     if package not in ("", "bridgehead"):
-        extra = next((name for name, packages in EXTRAS.items() if package in packages), "all")
+        extra = next(
+            (name for name, packages in EXTRAS.items() if package in packages), "all"
+        )
         needs = f"this command needs the package {package}, which is not installed"
         return UserError(needs, hint=f"pip install 'bridgehead[{extra}]'")
-    if isinstance(error, RuntimeError) and "home directory" in str(error):  # what pathlib says to a strange `~`
-        return UserError("the home directory is unknown", hint="set HOME, or write paths without ~")
-    return BridgeheadError(f"internal error: {type(error).__name__}: {error}", hint="repeat with --debug and report it")
+    if isinstance(error, RuntimeError) and "home directory" in str(
+        error
+    ):  # what pathlib says to a strange `~`
+        return UserError(
+            "the home directory is unknown", hint="set HOME, or write paths without ~"
+        )
+    return BridgeheadError(
+        f"internal error: {type(error).__name__}: {error}",
+        hint="repeat with --debug and report it",
+    )
 
 
 def _has_directory() -> bool:

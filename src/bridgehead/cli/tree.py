@@ -17,30 +17,69 @@ from bridgehead.exit_codes import ExitCode
 COMPLETING = "_BRIDGEHEAD_COMPLETE"
 
 COMMANDS = {
-    "council": ("bridgehead.cli.council.council:council", "Review, audit or plan with several AI agents."),
-    "runtimes": ("bridgehead.cli.commands.runtimes:runtimes", "List the AI runtimes and whether each can be used."),
-    "domains": ("bridgehead.cli.commands.runtimes:domains", "List the domains a council knows."),
+    "council": (
+        "bridgehead.cli.council.council:council",
+        "Review, audit or plan with several AI agents.",
+    ),
+    "runtimes": (
+        "bridgehead.cli.commands.runtimes:runtimes",
+        "List the AI runtimes and whether each can be used.",
+    ),
+    "domains": (
+        "bridgehead.cli.commands.runtimes:domains",
+        "List the domains a council knows.",
+    ),
     "rig": (
         "bridgehead.cli.rigs.group:rig",
         "Exchange signed messages between agents on different machines, over git.",
     ),
-    "flow": ("bridgehead.cli.flows.flows:flow", "Run programs that pause for an agent and resume with its answer."),
-    "worker": ("bridgehead.cli.flows.fleet:worker", "Run flows of a fleet, taken from a queue in Postgres."),
-    "template": ("bridgehead.cli.flows.template:template", "Create projects from template packages."),
-    "bus": ("bridgehead.cli.bus:bus", "Connect a message bus with remote voice and chat participants."),
-    "pending": ("bridgehead.cli.commands.record:pending", "List what is waiting for an answer, in all projects."),
+    "flow": (
+        "bridgehead.cli.flows.flows:flow",
+        "Run programs that pause for an agent and resume with its answer.",
+    ),
+    "worker": (
+        "bridgehead.cli.flows.fleet:worker",
+        "Run flows of a fleet, taken from a queue in Postgres.",
+    ),
+    "template": (
+        "bridgehead.cli.flows.template:template",
+        "Create projects from template packages.",
+    ),
+    "bus": (
+        "bridgehead.cli.bus:bus",
+        "Connect a message bus with remote voice and chat participants.",
+    ),
+    "pending": (
+        "bridgehead.cli.commands.record:pending",
+        "List what is waiting for an answer, in all projects.",
+    ),
     "answer": ("bridgehead.cli.commands.record:answer", "Answer a pending item."),
     "events": ("bridgehead.cli.commands.record:events", "Show the event log."),
-    "record": ("bridgehead.cli.commands.record:record", "Check, back up and export the record."),
+    "record": (
+        "bridgehead.cli.commands.record:record",
+        "Check, back up and export the record.",
+    ),
     "web": ("bridgehead.cli.commands.web:web", "Serve the dashboard."),
-    "mcp": ("bridgehead.cli.commands.mcp:mcp", "Serve agents over MCP (Model Context Protocol)."),
-    "setup": ("bridgehead.cli.commands.setup:setup", "Register bridgehead with an agent host or git."),
-    "doctor": ("bridgehead.cli.commands.runtimes:doctor", "Check this machine and suggest fixes."),
+    "mcp": (
+        "bridgehead.cli.commands.mcp:mcp",
+        "Serve agents over MCP (Model Context Protocol).",
+    ),
+    "setup": (
+        "bridgehead.cli.commands.setup:setup",
+        "Register bridgehead with an agent host or git.",
+    ),
+    "doctor": (
+        "bridgehead.cli.commands.runtimes:doctor",
+        "Check this machine and suggest fixes.",
+    ),
     "config": (
         "bridgehead.cli.commands.config:config",
         "Show settings and where they come from; trust a project's file.",
     ),
-    "completion": ("bridgehead.cli.commands.completion:completion", "Print a shell completion script."),
+    "completion": (
+        "bridgehead.cli.commands.completion:completion",
+        "Print a shell completion script.",
+    ),
 }
 
 
@@ -63,13 +102,17 @@ bridgehead.params += shared_options()
 def run_click(arguments: Sequence[str]) -> int:
     """Run the tree; usage errors exit 1 like every other mistake in a request (rigs §13)."""
     if COMPLETING in os.environ:
-        bridgehead.main(list(arguments), prog_name="bridgehead", complete_var=COMPLETING)
+        bridgehead.main(
+            list(arguments), prog_name="bridgehead", complete_var=COMPLETING
+        )
     try:
         # Not `main`, which would turn a reader that leaves early into exit code 1.
         with bridgehead.make_context("bridgehead", list(arguments)) as context:
             result = bridgehead.invoke(context)
     except click.exceptions.NoArgsIsHelpError as error:
-        greets = error.ctx is not None and error.ctx.parent is None and sys.stdout.isatty()
+        greets = (
+            error.ctx is not None and error.ctx.parent is None and sys.stdout.isatty()
+        )
         click.echo(_greeting() if greets else error.format_message())
         return ExitCode.DONE
     except click.exceptions.Exit as leaving:
@@ -86,7 +129,9 @@ def run_click(arguments: Sequence[str]) -> int:
 def _greeting() -> str:
     import shutil
 
-    agents = [name for name in ("claude", "codex", "gemini", "opencode") if shutil.which(name)]
+    agents = [
+        name for name in ("claude", "codex", "gemini", "opencode") if shutil.which(name)
+    ]
     return f"""bridgehead {__version__} connects AI agents across runtimes, machines and processes.
 
 Agents found: {", ".join(agents) or "none (a review by static analysis needs none)"}

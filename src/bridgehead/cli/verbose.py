@@ -15,7 +15,9 @@ from bridgehead.host.terminal import escape_controls, truncate
 
 LONGEST: Final = 200
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/@\s]+@")
-_AROUND: Final = re.compile(r"^\S+(bwrap| -I -S \S+confinement\.py) .*? -- |(?<=^git )(-c \S+ )+")
+_AROUND: Final = re.compile(
+    r"^\S+(bwrap| -I -S \S+confinement\.py) .*? -- |(?<=^git )(-c \S+ )+"
+)
 
 
 def show_what_happens(program: str) -> None:
@@ -24,19 +26,34 @@ def show_what_happens(program: str) -> None:
 
     def tell(text: str) -> None:
         if os.getpid() == ours:
-            line = truncate(escape_controls(_CREDENTIALS.sub("", text), keep=""), LONGEST)
+            line = truncate(
+                escape_controls(_CREDENTIALS.sub("", text), keep=""), LONGEST
+            )
             sys.stderr.write(f"{program}: {line}\n")
             sys.stderr.flush()
 
     def heard(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "subprocess.Popen":
-            tell("starting " + _AROUND.sub("", shlex.join(map(os.fsdecode, arguments[1]))))
-        elif event == "sqlite3.connect" and (file := os.fsdecode(arguments[0])) not in opened:
+            tell(
+                "starting "
+                + _AROUND.sub("", shlex.join(map(os.fsdecode, arguments[1])))
+            )
+        elif (
+            event == "sqlite3.connect"
+            and (file := os.fsdecode(arguments[0])) not in opened
+        ):
             opened.add(file)
             tell(f"opening {file}")
         elif event == "socket.connect":
             place = arguments[1]
-            tell("connecting to " + (":".join(map(str, place[:2])) if isinstance(place, tuple) else os.fsdecode(place)))
+            tell(
+                "connecting to "
+                + (
+                    ":".join(map(str, place[:2]))
+                    if isinstance(place, tuple)
+                    else os.fsdecode(place)
+                )
+            )
 
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))

@@ -30,10 +30,14 @@ class TrustedFiles:
             document = json.loads(read_bounded(self._path, MAX_SETTINGS_BYTES))
         except ValueError as error:
             raise ConfigError(
-                f"{self._path} is not valid JSON", hint="delete it, then trust your files again"
+                f"{self._path} is not valid JSON",
+                hint="delete it, then trust your files again",
             ) from error
         if not isinstance(document, dict):
-            raise ConfigError(f"{self._path} does not contain an object", hint="delete it and trust your files again")
+            raise ConfigError(
+                f"{self._path} does not contain an object",
+                hint="delete it and trust your files again",
+            )
         return {str(path): str(digest) for path, digest in document.items()}
 
     def holds(self, path: Path, content: bytes) -> bool:
@@ -55,7 +59,10 @@ class TrustedFiles:
         """Stop trusting the file."""
         trusted = self.all()
         if trusted.pop(str(path), None) is None:
-            raise NotFound(f"{path} is not trusted", hint="`bridgehead config trust --list` lists the trusted files")
+            raise NotFound(
+                f"{path} is not trusted",
+                hint="`bridgehead config trust --list` lists the trusted files",
+            )
         self._write(trusted)
 
     def _write(self, trusted: Mapping[str, str]) -> None:
@@ -68,7 +75,9 @@ def _digest(content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def load_settings(places: Places, *, environ: Mapping[str, str], flags: Mapping[str, Value]) -> Settings:
+def load_settings(
+    places: Places, *, environ: Mapping[str, str], flags: Mapping[str, Value]
+) -> Settings:
     """Every setting from flags, environment and the two files."""
     trust = TrustedFiles(places.trust_file)
     project, user = _read(places.project_file, trust), _read(places.user_file, None)
@@ -81,8 +90,13 @@ def parse_toml(content: bytes, name: str) -> dict[str, Any]:
 
     try:
         return read_toml(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
-        raise ConfigError(f"{name} is not valid TOML: {error}", hint="correct that line") from error
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # also numbers too long and nesting too deep
+        raise ConfigError(
+            f"{name} is not valid TOML: {error}", hint="correct that line"
+        ) from error
 
 
 def _read(path: Path, trust: TrustedFiles | None) -> SettingsFile | None:

@@ -13,7 +13,9 @@ _ROOT_MARKS = (PROJECT_FILE, ".bridgehead", ".git")
 class Places:
     """The directories of one command, and the files we keep in them."""
 
-    def __init__(self, project: Path, config: Path, data: Path, cache: Path | None = None) -> None:
+    def __init__(
+        self, project: Path, config: Path, data: Path, cache: Path | None = None
+    ) -> None:
         self.project = project
         """Root of the project the command runs in: the nearest directory with a mark, else the working directory."""
         self.config = config
@@ -42,15 +44,32 @@ def find_places(cwd: Path, environ: Mapping[str, str]) -> Places:
     """The directories for a command run in `cwd`. BRIDGEHEAD_HOME puts configuration and data under one roof."""
     home = environ.get("BRIDGEHEAD_HOME")
     if home:
-        return Places(project_root(cwd), Path(home) / "config", Path(home) / "data", Path(home) / "cache")
-    if "linux" in sys.platform:  # two variables; the library would cost every command 10 ms
+        return Places(
+            project_root(cwd),
+            Path(home) / "config",
+            Path(home) / "data",
+            Path(home) / "cache",
+        )
+    if (
+        "linux" in sys.platform
+    ):  # two variables; the library would cost every command 10 ms
         config = _xdg(environ.get("XDG_CONFIG_HOME"), "~/.config")
         data = _xdg(environ.get("XDG_DATA_HOME"), "~/.local/share")
-        return Places(project_root(cwd), config, data, _xdg(environ.get("XDG_CACHE_HOME"), "~/.cache"))
+        return Places(
+            project_root(cwd),
+            config,
+            data,
+            _xdg(environ.get("XDG_CACHE_HOME"), "~/.cache"),
+        )
     from platformdirs import PlatformDirs
 
     user = PlatformDirs("bridgehead", appauthor=False)
-    return Places(project_root(cwd), user.user_config_path, user.user_data_path, user.user_cache_path)
+    return Places(
+        project_root(cwd),
+        user.user_config_path,
+        user.user_data_path,
+        user.user_cache_path,
+    )
 
 
 def _xdg(named: str | None, default: str) -> Path:

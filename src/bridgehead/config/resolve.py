@@ -44,7 +44,9 @@ class Resolved(NamedTuple):
 class Settings:
     """Every declared setting with its value, and what was wrong with the sources."""
 
-    def __init__(self, values: Mapping[str, Resolved], warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, values: Mapping[str, Resolved], warnings: tuple[str, ...] = ()
+    ) -> None:
         self.values = values
         self.warnings = warnings
 
@@ -54,7 +56,11 @@ class Settings:
 
     def number(self, name: str) -> float | None:
         value = self.values[name].value
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return (
+            float(value)
+            if isinstance(value, int | float) and not isinstance(value, bool)
+            else None
+        )
 
     def flag(self, name: str) -> bool:
         return self.values[name].value is True
@@ -67,7 +73,9 @@ class Settings:
     def agents(self) -> dict[str, str]:
         """The command of each agent that `[runtimes.NAME]` describes."""
         marked = (name for name in self.values if name.startswith(AGENTS))
-        return {name.removeprefix(AGENTS): str(self.values[name].value) for name in marked}
+        return {
+            name.removeprefix(AGENTS): str(self.values[name].value) for name in marked
+        }
 
 
 class _Sources(NamedTuple):
@@ -79,10 +87,19 @@ class _Sources(NamedTuple):
 
 
 def resolve(
-    *, flags: Mapping[str, Value], environ: Mapping[str, str], project: SettingsFile | None, user: SettingsFile | None
+    *,
+    flags: Mapping[str, Value],
+    environ: Mapping[str, str],
+    project: SettingsFile | None,
+    user: SettingsFile | None,
 ) -> Settings:
     """Every declared setting from its strongest source."""
-    warnings = [warning for file in (project, user) if file is not None for warning in _unknown_keys(file)]
+    warnings = [
+        warning
+        for file in (project, user)
+        if file is not None
+        for warning in _unknown_keys(file)
+    ]
     sources = _Sources(flags, environ, project, user, warnings)
     values = {declared.name: _strongest(declared, sources) for declared in SETTINGS}
     for file, origin in ((user, Origin.USER), (project, Origin.PROJECT)):
@@ -99,13 +116,18 @@ def _strongest(declared: Setting, sources: _Sources) -> Resolved:
             return Resolved(value, Origin.ENVIRONMENT, declared.variable)
         except ConfigError as error:
             sources.warnings.append(f"{declared.variable}: {error.message}; ignored")
-    for file, origin in ((sources.project, Origin.PROJECT), (sources.user, Origin.USER)):
+    for file, origin in (
+        (sources.project, Origin.PROJECT),
+        (sources.user, Origin.USER),
+    ):
         if (found := _from_file(declared, file, origin, sources.warnings)) is not None:
             return found
     return Resolved(declared.default, Origin.DEFAULT)
 
 
-def _from_file(declared: Setting, file: SettingsFile | None, origin: Origin, warnings: list[str]) -> Resolved | None:
+def _from_file(
+    declared: Setting, file: SettingsFile | None, origin: Origin, warnings: list[str]
+) -> Resolved | None:
     section = file.document.get(declared.section) if file is not None else None
     if file is None or not isinstance(section, Mapping) or declared.key not in section:
         return None
@@ -122,7 +144,9 @@ def _from_file(declared: Setting, file: SettingsFile | None, origin: Origin, war
         return None
 
 
-def _described_agents(file: SettingsFile | None, origin: Origin, warnings: list[str]) -> dict[str, Resolved]:
+def _described_agents(
+    file: SettingsFile | None, origin: Origin, warnings: list[str]
+) -> dict[str, Resolved]:
     """`[runtimes.NAME]` with `acp = "COMMAND"`: any agent that speaks ACP, by the command that starts it."""
     section = file.document.get("runtimes") if file is not None else None
     if file is None or not isinstance(section, Mapping):
@@ -131,9 +155,13 @@ def _described_agents(file: SettingsFile | None, origin: Origin, warnings: list[
     for name, entry in section.items():
         declared = Setting("runtimes", name, Kind.TEXT, None, "", trusted_only=True)
         if not isinstance(entry, Mapping) or set(entry) != {"acp"}:
-            warnings.append(f'{file.path}: [runtimes.{name}] must contain only acp = "COMMAND"; ignored')
+            warnings.append(
+                f'{file.path}: [runtimes.{name}] must contain only acp = "COMMAND"; ignored'
+            )
         else:
-            one = SettingsFile(file.path, {"runtimes": {name: entry["acp"]}}, file.trusted)
+            one = SettingsFile(
+                file.path, {"runtimes": {name: entry["acp"]}}, file.trusted
+            )
             command = _from_file(declared, one, origin, warnings)
             found |= {declared.name: command} if command else {}
     return found
@@ -141,7 +169,10 @@ def _described_agents(file: SettingsFile | None, origin: Origin, warnings: list[
 
 def _unknown_keys(file: SettingsFile) -> list[str]:
     warnings: list[str] = []
-    sections, names = {declared.section for declared in SETTINGS}, {declared.name for declared in SETTINGS}
+    sections, names = (
+        {declared.section for declared in SETTINGS},
+        {declared.name for declared in SETTINGS},
+    )
     for name, section in file.document.items():
         if name == "runtimes" and isinstance(section, Mapping):
             continue  # described agents have names of their own
@@ -159,11 +190,17 @@ def _typed(declared: Setting, value: object) -> Value:
     match declared.kind:
         case Kind.TEXT if isinstance(value, str):
             return value
-        case Kind.NUMBER if isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value):
+        case Kind.NUMBER if (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and _is_finite(value)
+        ):
             return value
         case Kind.FLAG if isinstance(value, bool):
             return value
-        case Kind.TEXTS if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+        case Kind.TEXTS if isinstance(value, list) and all(
+            isinstance(entry, str) for entry in value
+        ):
             return tuple(value)
     raise ConfigError(f"{declared.name} must be a {declared.kind}")
 
@@ -178,7 +215,9 @@ def _from_text(declared: Setting, text: str) -> Value:
         case Kind.TEXT:
             return text
         case Kind.TEXTS:
-            return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+            return tuple(
+                part for part in (piece.strip() for piece in text.split(",")) if part
+            )
         case Kind.FLAG:
             if text.strip().lower() in _TRUE | _FALSE:
                 return text.strip().lower() in _TRUE

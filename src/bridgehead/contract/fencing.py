@@ -27,7 +27,9 @@ _LINE_LOOKALIKES: Final = frozenset("\u0085\u2028\u2029")
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
 # What a fence line looks like after all Unicode disguises are taken off; see `_skeleton`.
-_LOOKALIKE: Final = re.compile(r"(begin|end)\s*(foreign|fenced)\s*text|foreign\s*text\s*[0-9a-z]{4,}")
+_LOOKALIKE: Final = re.compile(
+    r"(begin|end)\s*(foreign|fenced)\s*text|foreign\s*text\s*[0-9a-z]{4,}"
+)
 _RULE: Final = re.compile(r"^\s*(?:[<\[({#=*~-]\s*){3,}")
 
 # Letters of other alphabets that look like those of the words in a fence line.
@@ -64,7 +66,12 @@ class Fence:
 
     def wrap(self, text: str, *, origin: str, trust: Trust) -> str:
         """`text` between marker lines, neutralised, labelled with its origin and trust."""
-        label = neutralise(origin, self.marker).replace("|", "/").replace("<", "‹").replace(">", "›")
+        label = (
+            neutralise(origin, self.marker)
+            .replace("|", "/")
+            .replace("<", "‹")
+            .replace(">", "›")
+        )
         label = " ".join(label.split())[:ORIGIN_LIMIT]
         inside = neutralise(text, self.marker)
         return (
@@ -78,7 +85,9 @@ def neutralise(text: str, marker: str) -> str:
     """Make what could deceive visible: hidden characters become `[U+200B]`, fence look-alikes are quoted."""
     visible = _UNUSUAL.sub(_visible, text.replace("\r\n", "\n"))
     # The marker is random, so meeting it means that an earlier prompt was read; never let it stand.
-    visible = re.sub(re.escape(marker), "[marker removed]", visible, flags=re.IGNORECASE)
+    visible = re.sub(
+        re.escape(marker), "[marker removed]", visible, flags=re.IGNORECASE
+    )
     return "\n".join(map(_quote_lookalike, visible.split("\n")))
 
 
@@ -95,12 +104,16 @@ def _visible(match: re.Match[str]) -> str:
 
 def _is_variation_selector(character: str) -> bool:
     # U+FE0E and U+FE0F choose text or emoji presentation and are everyday text; the others can carry hidden data.
-    return "\ufe00" <= character <= "\ufe0d" or "\U000e0080" <= character <= "\U000e0fff"
+    return (
+        "\ufe00" <= character <= "\ufe0d" or "\U000e0080" <= character <= "\U000e0fff"
+    )
 
 
 def _quote_lookalike(line: str) -> str:
     skeleton = _skeleton(line)
-    if _LOOKALIKE.search(skeleton) or (_RULE.match(skeleton) and re.search(r"\b(begin|end)\b", skeleton)):
+    if _LOOKALIKE.search(skeleton) or (
+        _RULE.match(skeleton) and re.search(r"\b(begin|end)\b", skeleton)
+    ):
         return f"[quoted, not a fence] {line.replace('<', '‹').replace('>', '›')}"
     return line
 
@@ -124,10 +137,14 @@ def read_toml(text: str) -> dict[str, Any]:
 
     if text.count(".") >= MAX_NAME_PARTS:
         parts = end = 0
-        for part in re.finditer(r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*""", text):
+        for part in re.finditer(
+            r"""(?:(?<![\w-])[\w-]++|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*""", text
+        ):
             parts = parts + 1 if part.start() == end else 1
             end = part.end()
             if parts >= MAX_NAME_PARTS:
                 line = text.count("\n", 0, end) + 1
-                raise tomllib.TOMLDecodeError(f"a name of more than {MAX_NAME_PARTS} parts (at line {line})")
+                raise tomllib.TOMLDecodeError(
+                    f"a name of more than {MAX_NAME_PARTS} parts (at line {line})"
+                )
     return tomllib.loads(text)

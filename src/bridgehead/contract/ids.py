@@ -31,7 +31,11 @@ def model_slugs(models: Sequence[str]) -> list[str]:
     """One slug per `provider/model`: the provider when all differ, else the model; `-2` on collision (K8)."""
     providers = [model.partition("/")[0] for model in models]
     distinct = len(set(providers)) == len(providers)
-    names = providers if distinct else [model.partition("/")[2] or model for model in models]
+    names = (
+        providers
+        if distinct
+        else [model.partition("/")[2] or model for model in models]
+    )
     slugs: list[str] = []
     for name in names:
         base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "model"

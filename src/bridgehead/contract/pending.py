@@ -11,13 +11,22 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingKind,
+    PendingState,
+)
 
-FOR_PROGRAMS: Final = frozenset({"about", "bridge", "request_id", "review_id", "root", "seating", "verification"})
+FOR_PROGRAMS: Final = frozenset(
+    {"about", "bridge", "request_id", "review_id", "root", "seating", "verification"}
+)
 """What a question's context has that tells a person nothing, or is shown elsewhere."""
 
 
-SAYS_SCHEMA: Final = "\n\nAnswer with one JSON document and nothing else. It must obey this JSON Schema:"
+SAYS_SCHEMA: Final = (
+    "\n\nAnswer with one JSON document and nothing else. It must obey this JSON Schema:"
+)
 """What the prompt of a flow goes on with where there is a schema."""
 
 
@@ -56,16 +65,24 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def details(self) -> dict[str, str]:
         """What else there is to know before answering: for which agent, about what, in which files, until when."""
-        told = {name: value for name, value in self.context.items() if name not in FOR_PROGRAMS}
+        told = {
+            name: value
+            for name, value in self.context.items()
+            if name not in FOR_PROGRAMS
+        }
         told |= self.context.get("about", {})
-        return {name: one if isinstance(one, str) else msgspec.json.encode(one).decode() for name, one in told.items()}
+        return {
+            name: one if isinstance(one, str) else msgspec.json.encode(one).decode()
+            for name, one in told.items()
+        }
 
 
 def flat_properties(schema: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
     """What a form asks for: the properties of a flat object; none for a schema that asks for anything else."""
     properties = (schema or {}).get("properties")
     if not isinstance(properties, dict) or not all(
-        isinstance(one, dict) and one.get("type") in ("string", "integer", "number", "boolean")
+        isinstance(one, dict)
+        and one.get("type") in ("string", "integer", "number", "boolean")
         for one in properties.values()
     ):
         return {}
@@ -96,7 +113,11 @@ class PendingItem(msgspec.Struct, frozen=True, kw_only=True):
 def refusal(question: Question, answer: Answer) -> str | None:
     """Why this answer does not fit the question, or None when it does."""
     if answer.status is not AnswerStatus.SUCCESS:
-        return None if answer.message else f"status {answer.status} needs a message that says why"
+        return (
+            None
+            if answer.message
+            else f"status {answer.status} needs a message that says why"
+        )
     if answer.text is None or not answer.text.strip():
         return "the answer is empty"
     if question.choices and answer.text.strip() not in question.choices:

@@ -6,7 +6,14 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.contract.words import CapabilityProfile, ContextPolicy, Intensity, Mode, RequirementLevel, TaskType
+from bridgehead.contract.words import (
+    CapabilityProfile,
+    ContextPolicy,
+    Intensity,
+    Mode,
+    RequirementLevel,
+    TaskType,
+)
 from bridgehead.errors import UserError
 
 _MODE_OF_TASK: Final[dict[TaskType, Mode | None]] = {
@@ -77,7 +84,11 @@ def usual_mode(task_type: TaskType) -> Mode | None:
 
 def usual_context_policy(mode: Mode | None) -> ContextPolicy:
     """What seats are told in a mode when nobody chose: little where ideas are wanted, else everything."""
-    return ContextPolicy.MINIMAL_NON_LEADING if mode in _OPEN_ENDED_MODES else ContextPolicy.FULL_CONTEXT
+    return (
+        ContextPolicy.MINIMAL_NON_LEADING
+        if mode in _OPEN_ENDED_MODES
+        else ContextPolicy.FULL_CONTEXT
+    )
 
 
 def normalise_domain(name: str) -> str:

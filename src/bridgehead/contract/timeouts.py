@@ -16,7 +16,11 @@ LOC_TIERS: Final = (500, 2_000, 10_000)
 BASE_SECONDS: Final = (60, 180, 300, 600)
 DEFAULT_TIER: Final = 1
 
-INTENSITY_FACTOR: Final = {Intensity.QUICK: 0.5, Intensity.STANDARD: 1.0, Intensity.THOROUGH: 1.5}
+INTENSITY_FACTOR: Final = {
+    Intensity.QUICK: 0.5,
+    Intensity.STANDARD: 1.0,
+    Intensity.THOROUGH: 1.5,
+}
 MAX_ROUNDS: Final = {Intensity.QUICK: 0, Intensity.STANDARD: 1, Intensity.THOROUGH: 3}
 DEFAULT_CONCURRENCY: Final = 8
 # Besides one expert per domain there are a challenger and an integration checker.
@@ -40,18 +44,31 @@ def timeout_skip_reason(timeout_s: int) -> str:
 
 
 def estimate_timeout(
-    *, files: int | None, loc: int | None, intensity: Intensity, bridge: str, multi_agent_enabled: bool = False
+    *,
+    files: int | None,
+    loc: int | None,
+    intensity: Intensity,
+    bridge: str,
+    multi_agent_enabled: bool = False,
 ) -> Timeout:
     """The limit of one runtime call; `files` and `loc` are None when they cannot be counted."""
     tier, basis = _tier(files, loc)
     base = BASE_SECONDS[tier]
     by_intensity = INTENSITY_FACTOR[intensity]
     # opencode is slow to start always, codex when it starts agents of its own.
-    by_bridge = 1.5 if bridge == "opencode" or (bridge == "codex" and multi_agent_enabled) else 1.0
-    return Timeout(base, by_intensity, by_bridge, math.ceil(base * by_intensity * by_bridge), basis)
+    by_bridge = (
+        1.5
+        if bridge == "opencode" or (bridge == "codex" and multi_agent_enabled)
+        else 1.0
+    )
+    return Timeout(
+        base, by_intensity, by_bridge, math.ceil(base * by_intensity * by_bridge), basis
+    )
 
 
-def waves(domains: int, max_concurrency: int = DEFAULT_CONCURRENCY, models: int = 1) -> int:
+def waves(
+    domains: int, max_concurrency: int = DEFAULT_CONCURRENCY, models: int = 1
+) -> int:
     """How many times the concurrency limit must be filled to let every agent speak once."""
     return math.ceil(models * (domains + STANDING_AGENTS) / max_concurrency)
 

@@ -28,7 +28,9 @@ class Counted(msgspec.Struct, frozen=True):
     gap: bool
 
 
-def decide_verdict(task_type: TaskType, status: Status, counted: Sequence[Counted]) -> Verdict | None:
+def decide_verdict(
+    task_type: TaskType, status: Status, counted: Sequence[Counted]
+) -> Verdict | None:
     """Return the verdict, or None for reports that are not judged."""
     if status is not Status.COMPLETED or task_type not in JUDGED_TASKS:
         return None
@@ -36,7 +38,9 @@ def decide_verdict(task_type: TaskType, status: Status, counted: Sequence[Counte
     if task_type is not TaskType.AUDIT:
         return reviewed
     # An audit is as strict as the review table, and stricter about unmet requirements (K18, K19).
-    audited = _by_severity([problem for problem in counted if problem.gap], high_fails_at=HIGH_GAPS_FAIL_AT)
+    audited = _by_severity(
+        [problem for problem in counted if problem.gap], high_fails_at=HIGH_GAPS_FAIL_AT
+    )
     return max(reviewed, audited, key=lambda verdict: verdict.rank)
 
 

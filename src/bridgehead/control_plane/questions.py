@@ -27,7 +27,10 @@ class UnknownItem(NotFound):
     """No pending item goes by this name."""
 
     def __init__(self, reference: str) -> None:
-        super().__init__(f"no pending item {reference!r}", hint="`bridgehead pending` lists the open items")
+        super().__init__(
+            f"no pending item {reference!r}",
+            hint="`bridgehead pending` lists the open items",
+        )
 
 
 class AmbiguousReference(UserError):
@@ -36,7 +39,9 @@ class AmbiguousReference(UserError):
     def __init__(self, reference: str, candidates: Sequence[str]) -> None:
         shown = ", ".join(candidates[:_SHOWN_CANDIDATES])
         more = ", …" if len(candidates) > _SHOWN_CANDIDATES else ""
-        super().__init__(f"{reference!r} could mean {shown}{more}", hint="give more of the ID")
+        super().__init__(
+            f"{reference!r} could mean {shown}{more}", hint="give more of the ID"
+        )
         self.candidates = tuple(candidates)
 
 
@@ -65,16 +70,22 @@ class Change(msgspec.Struct, frozen=True):
 
 def ask(item_id: str, question: Question, at: str) -> Change:
     """A question nobody asked before."""
-    item = PendingItem(id=item_id, question=question, state=PendingState.OPEN, opened_at=at)
+    item = PendingItem(
+        id=item_id, question=question, state=PendingState.OPEN, opened_at=at
+    )
     return Change(item, "pending.opened", _wording(question))
 
 
 def ask_again(item: PendingItem, question: Question, at: str) -> Change:
     """A question whose key is known: an answer stands, a withdrawal is undone, an open one takes the new wording."""
-    if item.state is PendingState.ANSWERED or (item.state is PendingState.OPEN and item.question == question):
+    if item.state is PendingState.ANSWERED or (
+        item.state is PendingState.OPEN and item.question == question
+    ):
         return Change(item)
     opened_at = item.opened_at if item.state is PendingState.OPEN else at
-    reopened = msgspec.structs.replace(item, question=question, state=PendingState.OPEN, opened_at=opened_at)
+    reopened = msgspec.structs.replace(
+        item, question=question, state=PendingState.OPEN, opened_at=opened_at
+    )
     return Change(reopened, "pending.opened", {**_wording(question), "again": True})
 
 
@@ -86,13 +97,19 @@ def answer(item: PendingItem, given: Answer, at: str) -> Change:
     if item.state is PendingState.WITHDRAWN:
         raise UserError(f"{item.id} was withdrawn and no longer takes an answer")
     if item.question.expires_at is not None and is_expired(item, at):
-        raise UserError(f"{item.id} expired at {item.question.expires_at} and no longer takes an answer")
+        raise UserError(
+            f"{item.id} expired at {item.question.expires_at} and no longer takes an answer"
+        )
     if why := refusal(item.question, given):
-        raise UserError(f"{item.id} was not answered: {why}", hint="the question stays open")
+        raise UserError(
+            f"{item.id} was not answered: {why}", hint="the question stays open"
+        )
     signed = msgspec.structs.replace(given, at=given.at or at)
     answered = msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=signed)
     # The text may be long or confidential; readers of the event log find it in the item.
-    return Change(answered, "pending.answered", {"status": signed.status, "by": signed.by})
+    return Change(
+        answered, "pending.answered", {"status": signed.status, "by": signed.by}
+    )
 
 
 def withdraw(item: PendingItem, reason: str) -> Change:
@@ -106,7 +123,9 @@ def withdraw(item: PendingItem, reason: str) -> Change:
 def is_expired(item: PendingItem, at: str) -> bool:
     """Whether the time to answer is over: after `expires_at`, not at it."""
     expires_at = item.question.expires_at
-    return expires_at is not None and datetime.fromisoformat(at) > datetime.fromisoformat(expires_at)
+    return expires_at is not None and datetime.fromisoformat(
+        at
+    ) > datetime.fromisoformat(expires_at)
 
 
 def item_id(number: int) -> str:

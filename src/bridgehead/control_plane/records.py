@@ -16,7 +16,9 @@ from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState, RunState
 from bridgehead.errors import UserError
 
-FINAL_STATES: Final = frozenset({RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED})
+FINAL_STATES: Final = frozenset(
+    {RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED}
+)
 
 
 class Unrecordable(UserError):
@@ -47,7 +49,9 @@ def supersedes(saved: Run, kept: Run) -> bool:
     A run that ended is opened again by a later update (`council resume --retry`), never by a late writer that still
     holds an older picture. At the same millisecond an end beats anything else, because it is written last.
     """
-    saved_at, kept_at = (datetime.fromisoformat(run.updated_at) for run in (saved, kept))
+    saved_at, kept_at = (
+        datetime.fromisoformat(run.updated_at) for run in (saved, kept)
+    )
     if saved_at != kept_at:
         return saved_at > kept_at
     return saved.state in FINAL_STATES or kept.state not in FINAL_STATES
@@ -83,9 +87,15 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     def allowed(self) -> dict[str, tuple[str, ...]]:
         """For each limited column the values that pass."""
         fields = msgspec.structs.asdict(self).items()
-        given = {name.removesuffix("s"): value for name, value in fields if name not in ("since", "until", "text")}
+        given = {
+            name.removesuffix("s"): value
+            for name, value in fields
+            if name not in ("since", "until", "text")
+        }
         return {
-            column: tuple(str(one) for one in value) if isinstance(value, tuple) else (value,)
+            column: tuple(str(one) for one in value)
+            if isinstance(value, tuple)
+            else (value,)
             for column, value in given.items()
             if value not in ((), None)
         }
@@ -94,7 +104,10 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a listing limited like this shows `entry`."""
         asked = entry.question if isinstance(entry, PendingItem) else entry
         columns = self.allowed().items()
-        return all(getattr(entry if name == "state" else asked, name) in values for name, values in columns)
+        return all(
+            getattr(entry if name == "state" else asked, name) in values
+            for name, values in columns
+        )
 
 
 class EventFilter(Filter, frozen=True, kw_only=True):
@@ -114,9 +127,17 @@ class EventFilter(Filter, frozen=True, kw_only=True):
     def bounds(self) -> list[tuple[str, str]]:
         """What no column's value alone decides, as conditions of SQL with one value each."""
         # The databases know small letters of ASCII only.
-        sought = re.sub(r"[A-Z]|[\\%_]", lambda one: one[0].lower() if one[0].isalpha() else f"\\{one[0]}", self.text)
+        sought = re.sub(
+            r"[A-Z]|[\\%_]",
+            lambda one: one[0].lower() if one[0].isalpha() else f"\\{one[0]}",
+            self.text,
+        )
         where = "lower(kind || ' ' || project || ' ' || data) LIKE ? ESCAPE '\\'"
-        given = (("at >= ?", self.since), ("at < ?", self.until), (where, f"%{sought}%" if sought else None))
+        given = (
+            ("at >= ?", self.since),
+            ("at < ?", self.until),
+            (where, f"%{sought}%" if sought else None),
+        )
         return [(condition, value) for condition, value in given if value]
 
 
@@ -141,7 +162,9 @@ def plain_text(text: str, what: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise Unrecordable(what, "it is not valid Unicode (half a surrogate pair)") from None
+            raise Unrecordable(
+                what, "it is not valid Unicode (half a surrogate pair)"
+            ) from None
     return text
 
 

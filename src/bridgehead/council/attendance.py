@@ -50,7 +50,9 @@ class Attendance:
     def reported(self, seat: SeatStatus) -> None:
         """A seat came back, for the first time or after a retry."""
         earlier = self._seats.get(seat.name)
-        self._seats[seat.name] = replace(seat, retries=earlier.retries if earlier else 0)
+        self._seats[seat.name] = replace(
+            seat, retries=earlier.retries if earlier else 0
+        )
         if seat.status is Status.ABORTED and self.aborted_by is None:
             self.aborted_by = seat.name
 
@@ -62,10 +64,17 @@ class Attendance:
         """The next halted seat, as it is put to the user; None when nobody is left to ask about."""
         if self.aborted_by is not None:
             return None
-        seat = next((seat for seat in self._known() if seat.status is Status.HALTED), None)
+        seat = next(
+            (seat for seat in self._known() if seat.status is Status.HALTED), None
+        )
         if seat is None:
             return None
-        return UserQuestion(seat.name, seat.halt_reason or "", seat.halt_message or "", tuple(map(str, _choices(seat))))
+        return UserQuestion(
+            seat.name,
+            seat.halt_reason or "",
+            seat.halt_message or "",
+            tuple(map(str, _choices(seat))),
+        )
 
     def answered(self, name: str, answer: str | None) -> bool:
         """The user typed `answer` (None: end of input); whether the seat is to be seated again. Else ask on."""
@@ -77,7 +86,9 @@ class Attendance:
         if chosen not in _choices(seat):
             return False
         if chosen == Choice.SKIP:
-            self._seats[name] = replace(seat, status=Status.SKIPPED, skip_reason="user_chose_skip")
+            self._seats[name] = replace(
+                seat, status=Status.SKIPPED, skip_reason="user_chose_skip"
+            )
         elif chosen == Choice.ABORT:
             self.aborted_by = name
         else:
@@ -87,7 +98,12 @@ class Attendance:
     def convert(self, name: str) -> SeatStatus:
         """Nobody can be asked: HALTED becomes SKIPPED and is recorded as converted."""
         seat = self._seats[name]
-        skipped = replace(seat, status=Status.SKIPPED, skip_reason=f"halted:{seat.halt_reason}", converted=True)
+        skipped = replace(
+            seat,
+            status=Status.SKIPPED,
+            skip_reason=f"halted:{seat.halt_reason}",
+            converted=True,
+        )
         self._seats[name] = skipped
         return skipped
 
@@ -100,7 +116,9 @@ class Attendance:
 
     @property
     def invoked(self) -> tuple[str, ...]:
-        return tuple(seat.name for seat in self._known() if seat.skip_reason != DISABLED)
+        return tuple(
+            seat.name for seat in self._known() if seat.skip_reason != DISABLED
+        )
 
     @property
     def available(self) -> tuple[str, ...]:
@@ -113,20 +131,34 @@ class Attendance:
     @property
     def skipped_by_themselves(self) -> tuple[str, ...]:
         """Skipped without those we converted; an ABORTED report lists the latter as halted."""
-        return tuple(seat.name for seat in self._known() if seat.status is Status.SKIPPED and not seat.converted)
+        return tuple(
+            seat.name
+            for seat in self._known()
+            if seat.status is Status.SKIPPED and not seat.converted
+        )
 
     @property
     def halted(self) -> tuple[str, ...]:
-        return tuple(seat.name for seat in self._known() if seat.converted or seat.status is Status.HALTED)
+        return tuple(
+            seat.name
+            for seat in self._known()
+            if seat.converted or seat.status is Status.HALTED
+        )
 
     @property
     def skip_reasons(self) -> Mapping[str, str]:
-        return {seat.name: seat.skip_reason for seat in self._known() if seat.skip_reason is not None}
+        return {
+            seat.name: seat.skip_reason
+            for seat in self._known()
+            if seat.skip_reason is not None
+        }
 
     @property
     def auto_skipped(self) -> tuple[dict[str, str], ...]:
         return tuple(
-            {"bridge": seat.name, "halt_reason": seat.halt_reason or ""} for seat in self._known() if seat.converted
+            {"bridge": seat.name, "halt_reason": seat.halt_reason or ""}
+            for seat in self._known()
+            if seat.converted
         )
 
     @property

@@ -86,7 +86,9 @@ class Answer(StrEnum):
     POSITIONS = "positions"
 
 
-class CallKey(msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, order=True):
+class CallKey(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"seat": "bridge"}, order=True
+):
     """Which call of a run this is. Two calls never share a key; the prompt's hash is on the call."""
 
     seat: str

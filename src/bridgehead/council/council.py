@@ -12,7 +12,13 @@ import msgspec
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import Confidence, Intensity, LocalCouncilType, Status, TaskType
+from bridgehead.contract.words import (
+    Confidence,
+    Intensity,
+    LocalCouncilType,
+    Status,
+    TaskType,
+)
 from bridgehead.council.attendance import Attendance, SeatStatus
 from bridgehead.council.calls import (
     Call,
@@ -45,7 +51,12 @@ from bridgehead.council.findings.fingerprint import with_identity
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.reporting.report import STATIC, AbortedReport, CouncilReport
-from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report, skipped_report
+from bridgehead.council.reporting.seat_report import (
+    Analysed,
+    SeatFacts,
+    completed_report,
+    skipped_report,
+)
 from bridgehead.council.request.plan import DEFAULT, CouncilPlan, Preset
 from bridgehead.council.synthesis.council_report import aborted, assemble_report
 from bridgehead.council.synthesis.finding import CALLER, SeatReport
@@ -53,7 +64,13 @@ from bridgehead.council.synthesis.synthesis import Synthesis
 
 COUNCIL_LOG: Final = "council"
 # Warnings of a seat that the council's report repeats: they say what it did not see.
-_OF_SEATS: Final = "material_left_out static_truncated analyser_failed analyser_absent asked_without_tools".split()
+_OF_SEATS: Final = [
+    "material_left_out",
+    "static_truncated",
+    "analyser_failed",
+    "analyser_absent",
+    "asked_without_tools",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +116,18 @@ class CouncilRun:
     def start(self, at: str) -> Turn:
         """Begin: every seat is to be checked."""
         self._at = at
-        self._log("council_start", **council_facts(self.plan.task, self.plan.seats), timestamp=at)
+        self._log(
+            "council_start",
+            **council_facts(self.plan.task, self.plan.seats),
+            timestamp=at,
+        )
         if self.plan.takes_first_available:
             # One seat is enough: the others are tried only if it cannot be had.
             candidates = [seat for seat in self.plan.seats if seat != STATIC]
             first, self._not_tried = candidates[:1], candidates[1:]
-            return self._turn(self._seat(*first, *(b for b in self.plan.seats if b == STATIC)))
+            return self._turn(
+                self._seat(*first, *(b for b in self.plan.seats if b == STATIC))
+            )
         return self._turn(self._seat(*self.plan.seats))
 
     def feed(self, happened: Input) -> Turn:
@@ -121,18 +144,34 @@ class CouncilRun:
     @property
     def waiting_for(self) -> tuple[str, ...]:
         """Seats that have not come back: being checked, running, or pending."""
-        return tuple(seat for seat in self.plan.seats if seat in self._awaited or seat in self._pending)
+        return tuple(
+            seat
+            for seat in self.plan.seats
+            if seat in self._awaited or seat in self._pending
+        )
 
     def unfinished(self, turns: Sequence[Turn], earlier: Sequence[Input]) -> Unfinished:
         """What is left of `turns`, those of an earlier process, after it was fed `earlier`: answered by nobody."""
         waiting = set(self.waiting_for)
         asked = {one.seat: one for one in earlier if isinstance(one, SeatPending)}
         # A seat that was shut out has left calls behind that nobody waits for.
-        wanted = {key for key in self.outstanding if key.step is Step.STAGE_B or key.seat in waiting}
-        latest = {call.key: call for turn in turns for call in turn.calls if call.key in wanted}
+        wanted = {
+            key
+            for key in self.outstanding
+            if key.step is Step.STAGE_B or key.seat in waiting
+        }
+        latest = {
+            call.key: call
+            for turn in turns
+            for call in turn.calls
+            if call.key in wanted
+        }
         seats = dict.fromkeys(key.seat for key in latest)
         return Unfinished(
-            calls={seat: tuple(call for key, call in latest.items() if key.seat == seat) for seat in seats},
+            calls={
+                seat: tuple(call for key, call in latest.items() if key.seat == seat)
+                for seat in seats
+            },
             seatings=_unanswered_seatings(turns, earlier),
             pending=tuple(one for one in asked.values() if one.seat in waiting),
             question=turns[-1].question,
@@ -165,14 +204,22 @@ class CouncilRun:
 
     def _pends(self, happened: SeatPending) -> Turn:
         self._awaited.discard(happened.seat)
-        asked = {"bridge": happened.seat, "request": happened.request, "since": happened.at}
+        asked = {
+            "bridge": happened.seat,
+            "request": happened.request,
+            "since": happened.at,
+        }
         self._pending[happened.seat] = asked
         self._log("seat_pending", **asked)
         return self._advance()
 
     def _result(self, happened: Result) -> Turn:
         if happened.key.step is Step.STAGE_B:
-            return Turn() if self._layer.is_done else self._after_layer(self._layer.received(happened))
+            return (
+                Turn()
+                if self._layer.is_done
+                else self._after_layer(self._layer.received(happened))
+            )
         run = self._runs.get(happened.key.seat)
         return Turn() if run is None else self._after_seat(run.feed(happened))
 
@@ -199,7 +246,9 @@ class CouncilRun:
     def _questioned(self, happened: Questioned) -> Turn:
         self._log("question", finding_id=happened.finding_id, text=happened.text)
         askable = list(self._askable().values())
-        return self._after_layer(self._layer.question(happened.finding_id, happened.text, askable))
+        return self._after_layer(
+            self._layer.question(happened.finding_id, happened.text, askable)
+        )
 
     def _answered(self, happened: UserAnswered) -> Turn:
         again = self.attendance.answered(happened.seat, happened.answer)
@@ -214,7 +263,9 @@ class CouncilRun:
             run = self._runs.get(seat)
             if run is None or run.report is not None:
                 self._awaited.discard(seat)
-                turn = turn.then(self._take_report(self._skipped(seat, "interrupted"), advance=False))
+                turn = turn.then(
+                    self._take_report(self._skipped(seat, "interrupted"), advance=False)
+                )
             else:
                 turn = turn.then(self._after_seat(run.feed(happened), advance=False))
         if not self._layer.is_done:
@@ -242,7 +293,9 @@ class CouncilRun:
             self._awaited.add(seat)
             self._runs.pop(seat, None)
             self._seatings[seat] = self._seatings.get(seat, 0) + 1
-        return Turn(seatings=tuple(Seating(seat, self._seatings[seat]) for seat in seats))
+        return Turn(
+            seatings=tuple(Seating(seat, self._seatings[seat]) for seat in seats)
+        )
 
     def _after_seat(self, turn: Turn, *, advance: bool = True) -> Turn:
         """Pass a seat's turn on; when it brought the report, the council may go on."""
@@ -251,13 +304,26 @@ class CouncilRun:
         return turn
 
     def _take_report(
-        self, report: BridgeReport, *, verified: bool = True, written: bool = False, advance: bool = True
+        self,
+        report: BridgeReport,
+        *,
+        verified: bool = True,
+        written: bool = False,
+        advance: bool = True,
     ) -> Turn:
         """A seat came back. `written`: its own turn carries the report already."""
         self._awaited.discard(report.bridge)
-        self._reports[report.bridge] = SeatReport(report if written else self._identified(report), verified)
+        self._reports[report.bridge] = SeatReport(
+            report if written else self._identified(report), verified
+        )
         self.attendance.reported(
-            SeatStatus(report.bridge, report.status, report.skip_reason, report.halt_reason, report.halt_message)
+            SeatStatus(
+                report.bridge,
+                report.status,
+                report.skip_reason,
+                report.halt_reason,
+                report.halt_message,
+            )
         )
         turn = Turn() if written else Turn(seat_reports=(report,))
         is_empty = report.status in (Status.SKIPPED, Status.HALTED)
@@ -268,13 +334,20 @@ class CouncilRun:
     def _identified(self, report: BridgeReport) -> BridgeReport:
         """Reports that are not of our own making get their evidence checked here, against our tree (§23)."""
         outputs, withdrawn = (
-            tuple(with_identity(one, self._inputs.tree, self._inputs.renames) for one in listed)
+            tuple(
+                with_identity(one, self._inputs.tree, self._inputs.renames)
+                for one in listed
+            )
             for listed in (report.outputs, report.withdrawn_outputs)
         )
-        return msgspec.structs.replace(report, outputs=outputs, withdrawn_outputs=withdrawn)
+        return msgspec.structs.replace(
+            report, outputs=outputs, withdrawn_outputs=withdrawn
+        )
 
     def _skipped(self, seat: str, reason: str) -> BridgeReport:
-        facts = SeatFacts(name=seat, timeout_seconds=0, started_at=self._at, finished_at=self._at)
+        facts = SeatFacts(
+            name=seat, timeout_seconds=0, started_at=self._at, finished_at=self._at
+        )
         return skipped_report(self.plan.task, facts, reason)
 
     # -- going on when all seats are settled
@@ -285,7 +358,11 @@ class CouncilRun:
         if self._awaited:
             return Turn()
         question = self.attendance.question()
-        if question is not None and self.plan.options.interactive and self._interrupted is None:
+        if (
+            question is not None
+            and self.plan.options.interactive
+            and self._interrupted is None
+        ):
             return Turn(question=question)
         while question is not None:
             seat = self.attendance.convert(question.seat)
@@ -294,7 +371,9 @@ class CouncilRun:
             question = self.attendance.question()
         if self.attendance.available:
             debate = not self.plan.skips_stage_b and self._interrupted is None
-            return self._after_layer(self._layer.begin(self._all_reports(), self._askable(), debate=debate))
+            return self._after_layer(
+                self._layer.begin(self._all_reports(), self._askable(), debate=debate)
+            )
         # With a rig still to answer the council is not over (council §14.8).
         return Turn() if self._pending else self._abort()
 
@@ -302,7 +381,9 @@ class CouncilRun:
         cancelled = self.outstanding
         self._awaited.clear()  # whoever is still being checked is not seated any more
         self.report = aborted(self.plan, self.attendance, at=self._at)
-        self._log("council_complete", status="ABORTED", abort_reason=self.report.abort_reason)
+        self._log(
+            "council_complete", status="ABORTED", abort_reason=self.report.abort_reason
+        )
         return Turn(cancelled=cancelled, report=self.report)
 
     # -- Layer 1 and the report
@@ -331,20 +412,32 @@ class CouncilRun:
         return Turn(report=self.report)
 
     def _all_reports(self) -> list[SeatReport]:
-        ordered = [self._reports[seat] for seat in self.plan.seats if seat in self._reports]
+        ordered = [
+            self._reports[seat] for seat in self.plan.seats if seat in self._reports
+        ]
         return [*ordered, *self._caller()]
 
     def _caller(self) -> list[SeatReport]:
         """What the caller brought along, as a pseudo seat (council §14.7)."""
         if not self.plan.options.seed_findings:
             return []
-        facts = SeatFacts(name=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at)
-        found = Analysed(self.plan.options.seed_findings, Confidence.MEDIUM, LocalCouncilType.NONE)
-        return [SeatReport(self._identified(completed_report(self.plan.task, facts, found)))]
+        facts = SeatFacts(
+            name=CALLER, timeout_seconds=0, started_at=self._at, finished_at=self._at
+        )
+        found = Analysed(
+            self.plan.options.seed_findings, Confidence.MEDIUM, LocalCouncilType.NONE
+        )
+        return [
+            SeatReport(self._identified(completed_report(self.plan.task, facts, found)))
+        ]
 
     def _askable(self) -> dict[str, Seat]:
         """COMPLETED seats that can take a prompt."""
-        return {name: seat for name, seat in self._seats.items() if name in self.attendance.available}
+        return {
+            name: seat
+            for name, seat in self._seats.items()
+            if name in self.attendance.available
+        }
 
     def _present_warnings(self) -> Iterator[str]:
         """What is true of this report; a seat that is folded in later may end it."""
@@ -359,7 +452,9 @@ class CouncilRun:
             for warning in seat.report.warnings:
                 code, _, detail = warning.partition(":")
                 if code in _OF_SEATS:
-                    yield f"{code}:{name}" + (f":{detail}" if detail not in ("", name) else "")
+                    yield f"{code}:{name}" + (
+                        f":{detail}" if detail not in ("", name) else ""
+                    )
             for replaced in seat.report.model_validation_warnings:
                 yield f"model_replaced:{name}:{replaced.model}"
         if self.plan.options.max_cost_usd is not None:
@@ -404,12 +499,16 @@ def run_for(
         # Several models would make several changes in one checkout.
         seat = msgspec.structs.replace(seat, models=seat.models[:1])
     if debate is not None or seat.messaging:
-        return FivePhaseRun(seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT)
+        return FivePhaseRun(
+            seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT
+        )
     kind = MultiModelRun if len(seat.models) > 1 else SeatRun
     return kind(seat, task, inputs, budget=budget, seating=seating)
 
 
-def _unanswered_seatings(turns: Sequence[Turn], earlier: Sequence[Input]) -> tuple[Seating, ...]:
+def _unanswered_seatings(
+    turns: Sequence[Turn], earlier: Sequence[Input]
+) -> tuple[Seating, ...]:
     """Checks that were asked for and never came back; each outcome answers one."""
     answered = [_checked_bridge(happened) for happened in earlier]
     left = []

@@ -99,7 +99,9 @@ class Sessions:
     def begin(self, visitor: Visitor) -> str:
         """A new session; returns what goes into the cookie."""
         key = secrets.token_urlsafe(32)
-        self._sessions[key] = Session(self._clock.monotonic() + SESSION_SECONDS, visitor)
+        self._sessions[key] = Session(
+            self._clock.monotonic() + SESSION_SECONDS, visitor
+        )
         while len(self._sessions) > MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         return key
@@ -110,7 +112,11 @@ class Sessions:
 
     def find(self, key: str | None, visitor: Visitor) -> Session | None:
         session = self._sessions.get(key or "")
-        if session is None or session.until < self._clock.monotonic() or session.visitor != visitor:
+        if (
+            session is None
+            or session.until < self._clock.monotonic()
+            or session.visitor != visitor
+        ):
             return None
         return session
 
@@ -165,7 +171,9 @@ class Access:
     def judge(self, request: HTTPConnection) -> Session | Response | None:
         """The session behind a request, what it is answered instead, or None for what anybody may see."""
         method, path = str(request.scope["method"]), request.url.path
-        refused = refusal(request.headers, names=self._names, listed=self._origins, same_origin=True)
+        refused = refusal(
+            request.headers, names=self._names, listed=self._origins, same_origin=True
+        )
         if refused is not None:
             return PlainTextResponse(refused.body, refused.status)
         if _is_foreign(request, method):
@@ -178,7 +186,9 @@ class Access:
             return Response(status_code=401, headers={"WWW-Authenticate": "Bearer"})
         if method in SAFE and not _KEYS.isdisjoint(request.query_params):
             return self._enter(request)
-        session = self._sessions.find(request.cookies.get(self.cookie), self._visitor(request))
+        session = self._sessions.find(
+            request.cookies.get(self.cookie), self._visitor(request)
+        )
         if session is None:
             return closed()
         # Browsers name the origin of every form they send; what leaves it out is no page of ours.
@@ -198,16 +208,22 @@ class Access:
         return scheme.lower() == "bearer" and self._is_token(given.strip())
 
     def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
+        return hmac.compare_digest(
+            given.encode("utf-8", "replace"), self._token.encode()
+        )
 
     def _enter(self, request: HTTPConnection) -> Response:
         """Exchange the token or ticket for a cookie and take it out of the address bar."""
         query = request.query_params
-        if not self._is_token(query.get("token", "")) and not self._tickets.take(query.get("ticket", "")):
+        if not self._is_token(query.get("token", "")) and not self._tickets.take(
+            query.get("ticket", "")
+        ):
             return closed()
         rest = [(key, value) for key, value in query.multi_items() if key not in _KEYS]
         # One slash only: `//name` would lead to another host.
-        target = "/" + request.url.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")
+        target = (
+            "/" + request.url.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")
+        )
         entered = RedirectResponse(target, 303)
         entered.set_cookie(
             self.cookie,
@@ -224,7 +240,9 @@ def closed() -> Response:
     """What a stranger gets."""
     from bridgehead.dashboard.templating import environment
 
-    return Response(environment().get_template("closed.html").render(), 401, media_type="text/html")
+    return Response(
+        environment().get_template("closed.html").render(), 401, media_type="text/html"
+    )
 
 
 def protect(headers: MutableHeaders) -> None:
@@ -259,7 +277,9 @@ class Guard:
     async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
         if has_two_lengths(name for name, _ in scope["headers"]):
             both = "send Content-Length or Transfer-Encoding, not both\n"
-            await PlainTextResponse(both, 400, headers={"Connection": "close"})(scope, receive, send)
+            await PlainTextResponse(both, 400, headers={"Connection": "close"})(
+                scope, receive, send
+            )
             return
         judged = self._access.judge(HTTPConnection(scope))
         if isinstance(judged, Response):
@@ -282,7 +302,11 @@ async def _bounded_body(scope: Scope, receive: Receive) -> bytes | Response | No
     """The whole body, what to answer when it is too much or too slow, None when the far side left."""
     request = Request(scope, receive)
     declared = request.headers.get("content-length", "0")
-    if not declared.isdecimal() or len(declared) > MOST_DIGITS or int(declared) > MOST_BODY_BYTES:
+    if (
+        not declared.isdecimal()
+        or len(declared) > MOST_DIGITS
+        or int(declared) > MOST_BODY_BYTES
+    ):
         return _too_large()
     body = bytearray()
     try:
@@ -299,13 +323,17 @@ async def _bounded_body(scope: Scope, receive: Receive) -> bytes | Response | No
 
 
 def _too_large() -> Response:
-    message = f"the request is larger than {MOST_BODY_BYTES >> 20} MiB; nothing was changed\n"
+    message = (
+        f"the request is larger than {MOST_BODY_BYTES >> 20} MiB; nothing was changed\n"
+    )
     return PlainTextResponse(message, 413, headers={"Connection": "close"})
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """Hands the body out once, then whatever really happens next."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [
+        {"type": "http.request", "body": body, "more_body": False}
+    ]
 
     async def replay() -> Message:
         return messages.pop() if messages else await receive()

@@ -20,8 +20,24 @@ from bridgehead.control_plane.stores.base import Store
 from bridgehead.dashboard.access import LINK, MCP, Access, Guard
 from bridgehead.dashboard.background import CommandRunner, DoctorCache
 from bridgehead.dashboard.live import Broadcast, LiveStream
-from bridgehead.dashboard.page import Action, BadForm, Page, PageContext, View, read_form
-from bridgehead.dashboard.pages import actions, bus, councils, events, flows, health, now, threads
+from bridgehead.dashboard.page import (
+    Action,
+    BadForm,
+    Page,
+    PageContext,
+    View,
+    read_form,
+)
+from bridgehead.dashboard.pages import (
+    actions,
+    bus,
+    councils,
+    events,
+    flows,
+    health,
+    now,
+    threads,
+)
 from bridgehead.dashboard.plots import SeatFigures
 from bridgehead.dashboard.templating import serve_static
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, NotFound, UserError
@@ -31,7 +47,12 @@ PAGES: Final[tuple[Page, ...]] = (
     *(now.PAGE, councils.PAGE, threads.PAGE, flows.PAGE, bus.PAGE, events.PAGE),
     *(health.PAGE, actions.PAGE),
 )
-_STATUS: Final = ((NotFound, 404), (AlreadyAnswered, 409), (UserError, 422), (BridgeheadError, 503))
+_STATUS: Final = (
+    (NotFound, 404),
+    (AlreadyAnswered, 409),
+    (UserError, 422),
+    (BridgeheadError, 503),
+)
 _SENTENCES: Final = {404: "there is no such page", 405: "this page is for reading only"}
 
 
@@ -77,12 +98,20 @@ class Dashboard:
             CommandRunner(assembly, clock),
         )
         self.access = Access(
-            token, clock, names=own_names("localhost", hosts), origins=[f"https://{host}" for host in hosts], port=port
+            token,
+            clock,
+            names=own_names("localhost", hosts),
+            origins=[f"https://{host}" for host in hosts],
+            port=port,
         )
         # Around everything, also around the page for what nobody foresaw.
         pages = Starlette(
             routes=self._routes(store),
-            exception_handlers={BridgeheadError: self._failed, HTTPException: self._refused, Exception: self._broken},
+            exception_handlers={
+                BridgeheadError: self._failed,
+                HTTPException: self._refused,
+                Exception: self._broken,
+            },
             lifespan=self._lifespan,
         )
         self.app = Guard(pages, self.access)
@@ -102,8 +131,13 @@ class Dashboard:
         if self._mcp is not None:
             routes.append(Route(MCP, self._mcp))
         for page in PAGES:
-            routes += [Route(path, self._viewing(view)) for path, view in page.views.items()]
-            routes += [Route(path, self._acting(action), methods=["POST"]) for path, action in page.actions.items()]
+            routes += [
+                Route(path, self._viewing(view)) for path, view in page.views.items()
+            ]
+            routes += [
+                Route(path, self._acting(action), methods=["POST"])
+                for path, action in page.actions.items()
+            ]
         return routes
 
     def _viewing(self, view: View) -> Callable[[Request], Response]:
@@ -116,7 +150,9 @@ class Dashboard:
 
     def _acting(self, action: Action) -> Callable[[Request], object]:
         async def acted(request: Request) -> Response:
-            form = read_form(request.headers.get("content-type", ""), await request.body())
+            form = read_form(
+                request.headers.get("content-type", ""), await request.body()
+            )
             if not request.state.session.is_own_form(form.get("csrf", "")):
                 raise BadForm("it was not sent from a page of this session")
             return await run_in_threadpool(action, self.context, request, form)
@@ -150,5 +186,7 @@ class Dashboard:
         return self.context.problem(request, NotFound(sentence), error.status_code)
 
     def _broken(self, request: Request, error: Exception) -> Response:
-        problem = BridgeheadError(f"internal error: {type(error).__name__}", hint="see the server's output")
+        problem = BridgeheadError(
+            f"internal error: {type(error).__name__}", hint="see the server's output"
+        )
         return self.context.problem(request, problem, 500)

@@ -50,7 +50,9 @@ class DoctorCache:
         """Begin a check unless one is under way."""
         with self._lock:
             if not self.is_checking:
-                self._thread = threading.Thread(target=self._check, name="web-checkup", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._check, name="web-checkup", daemon=True
+                )
                 self._thread.start()
 
     def wait(self) -> None:
@@ -60,7 +62,9 @@ class DoctorCache:
 
     def _check(self) -> None:
         try:
-            self.latest = CachedCheckup(check_everything(self._assembly), iso_ms(self._clock.now()))
+            self.latest = CachedCheckup(
+                check_everything(self._assembly), iso_ms(self._clock.now())
+            )
         except Exception:
             # The dashboard outlives a check that failed in a way nobody foresaw.
             logger.exception("`bridgehead doctor` failed")
@@ -95,15 +99,26 @@ class CommandRunner:
         self.started: list[StartedCommand] = []
 
     def run(
-        self, words: Sequence[str], place: Path, *, stdin: str = "", wait_seconds: float, looks: bool = False
+        self,
+        words: Sequence[str],
+        place: Path,
+        *,
+        stdin: str = "",
+        wait_seconds: float,
+        looks: bool = False,
     ) -> StartedCommand:
         """Start it; wait a while for its end. Without an exit code it goes on. One that only `looks` is not listed."""
         command = StartedCommand(tuple(words), place, iso_ms(self._clock.now()))
-        thread = threading.Thread(target=self._run, args=(command, stdin), name="web-command", daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(command, stdin), name="web-command", daemon=True
+        )
         with self._lock:
             self._running = {one for one in self._running if one.is_alive()}
             if len(self._running) >= MOST_RUNNING:
-                raise UserError(f"{MOST_RUNNING} commands are already running", hint="wait for one of them to end")
+                raise UserError(
+                    f"{MOST_RUNNING} commands are already running",
+                    hint="wait for one of them to end",
+                )
             self._running.add(thread)
             self.started = [*([] if looks else [command]), *self.started][:MOST_KEPT]
             thread.start()
@@ -125,7 +140,13 @@ class CommandRunner:
             grace_seconds=GRACE_SECONDS,
             stdout_cap=MOST_OUTPUT,
         )
-        result = run(child, timeout_seconds=None, idle_seconds=None, cancel=self._cancel, keep_family=True)
+        result = run(
+            child,
+            timeout_seconds=None,
+            idle_seconds=None,
+            cancel=self._cancel,
+            keep_family=True,
+        )
         command.out = result.stdout.decode("utf-8", "replace").strip()
         command.error = (result.error_text() or result.reason or "").strip()
         command.exit_code = result.exit_code

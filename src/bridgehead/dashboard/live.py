@@ -97,7 +97,9 @@ class Broadcast:
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         after = await asyncio.to_thread(self._store.last_seq)
-        self._thread = threading.Thread(target=self._follow, args=(after,), name="web-live", daemon=True)
+        self._thread = threading.Thread(
+            target=self._follow, args=(after,), name="web-live", daemon=True
+        )
         self._thread.start()
 
     def close_readers(self) -> None:
@@ -126,10 +128,16 @@ class Broadcast:
     def _follow(self, after: int) -> None:
         while not self._stopping.is_set():
             try:
-                for recorded in self._store.follow(after, stop=self._stopping, poll_seconds=POLL_SECONDS):
+                for recorded in self._store.follow(
+                    after, stop=self._stopping, poll_seconds=POLL_SECONDS
+                ):
                     after = recorded.seq
                     self._found.append(live_frame(recorded))
-                    if not self._delivery_due and self._loop is not None and not self._loop.is_closed():
+                    if (
+                        not self._delivery_due
+                        and self._loop is not None
+                        and not self._loop.is_closed()
+                    ):
                         self._delivery_due = True
                         self._loop.call_soon_threadsafe(self._deliver)
             except BridgeheadError as error:
@@ -147,8 +155,16 @@ class Broadcast:
 def live_frame(recorded: RecordedEvent) -> LiveFrame:
     """The frame of an event: which kind, of which run. What it says is read from the record by those who want it."""
     event = recorded.event
-    facts = {"seq": recorded.seq, "kind": event.kind, "part": event.part, "run": event.run_id}
-    return LiveFrame(recorded.seq, b"id: %d\ndata: %s\n\n" % (recorded.seq, msgspec.json.encode(facts)))
+    facts = {
+        "seq": recorded.seq,
+        "kind": event.kind,
+        "part": event.part,
+        "run": event.run_id,
+    }
+    return LiveFrame(
+        recorded.seq,
+        b"id: %d\ndata: %s\n\n" % (recorded.seq, msgspec.json.encode(facts)),
+    )
 
 
 class LiveStream:
@@ -160,11 +176,21 @@ class LiveStream:
 
     async def __call__(self, request: Request) -> Response:
         if self._broadcast.is_full:
-            return PlainTextResponse("too many open pages\n", 503, headers={"Retry-After": "30"})
+            return PlainTextResponse(
+                "too many open pages\n", 503, headers={"Retry-After": "30"}
+            )
         # What a browser says that comes back, else what its page was made with.
-        given = request.headers.get("last-event-id") or request.query_params.get("after", "")
-        last_seen = int(given) if given.isascii() and given.isdecimal() and len(given) < 19 else None
-        return StreamingResponse(self._frames(last_seen), media_type="text/event-stream")
+        given = request.headers.get("last-event-id") or request.query_params.get(
+            "after", ""
+        )
+        last_seen = (
+            int(given)
+            if given.isascii() and given.isdecimal() and len(given) < 19
+            else None
+        )
+        return StreamingResponse(
+            self._frames(last_seen), media_type="text/event-stream"
+        )
 
     def _missed(self, last_seen: int | None) -> tuple[list[LiveFrame] | None, int]:
         """What was recorded since, None when that is too much to send; and the newest number there is."""
@@ -173,8 +199,12 @@ class LiveStream:
             return [], newest
         if last_seen > newest:  # another record than the one it had seen
             return None, newest
-        page = self._store.events(after=last_seen, before=newest + 1, limit=MOST_MISSED + 1)
-        return (None if len(page) > MOST_MISSED else [live_frame(one) for one in page]), newest
+        page = self._store.events(
+            after=last_seen, before=newest + 1, limit=MOST_MISSED + 1
+        )
+        return (
+            None if len(page) > MOST_MISSED else [live_frame(one) for one in page]
+        ), newest
 
     async def _frames(self, last_seen: int | None) -> AsyncIterator[bytes]:
         # Subscribed before the record is read: what happens in between is then in both, and sent once.
@@ -194,6 +224,10 @@ class LiveStream:
                     continue
                 if taken is None:
                     return
-                yield b"".join(one.frame for one in taken if one.seq > newest) if taken else RELOAD
+                yield (
+                    b"".join(one.frame for one in taken if one.seq > newest)
+                    if taken
+                    else RELOAD
+                )
         finally:
             self._broadcast.unsubscribe(reader)

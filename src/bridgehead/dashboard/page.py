@@ -30,7 +30,12 @@ MOST_WAITING: Final = 200
 WAITING_SECONDS: Final = 5.0
 MOST_FIELDS: Final = 100
 FORM: Final = "application/x-www-form-urlencoded"
-HEADINGS: Final = {404: "Not found", 409: "Already answered", 500: "Internal error", 503: "Request failed"}
+HEADINGS: Final = {
+    404: "Not found",
+    409: "Already answered",
+    500: "Internal error",
+    503: "Request failed",
+}
 _MOST_NUMBER: Final = 18
 
 Row = TypeVar("Row")
@@ -65,7 +70,9 @@ class PageContext:
     doctor_cache: DoctorCache
     seat_figures: SeatFigures
     commands: CommandRunner
-    _waiting: tuple[int, float, list[PendingItem]] | None = field(default=None, init=False)
+    _waiting: tuple[int, float, list[PendingItem]] | None = field(
+        default=None, init=False
+    )
 
     @property
     def pending(self) -> PendingList:
@@ -88,7 +95,15 @@ class PageContext:
         """Something was answered from here: look again, whatever the record says."""
         self._waiting = None
 
-    def show(self, request: Request, page: Page | None, template: str, *, status: int = 200, **facts: Any) -> Response:
+    def show(
+        self,
+        request: Request,
+        page: Page | None,
+        template: str,
+        *,
+        status: int = 200,
+        **facts: Any,
+    ) -> Response:
         """A page. Notes of the last action are shown once; a part that is fetched again does not use them up."""
         session: Session = request.state.session
         in_background = request.headers.get("x-live") == "1"
@@ -115,13 +130,17 @@ class PageContext:
         except BridgeheadError:
             return None
 
-    def go(self, request: Request, path: str, note: str, *, bad: bool = False) -> Response:
+    def go(
+        self, request: Request, path: str, note: str, *, bad: bool = False
+    ) -> Response:
         """End an action: a note, and the page on which it is read. `path` is one of ours, never taken from outside."""
         session: Session = request.state.session
         session.note(note, bad=bad)
         return RedirectResponse(path, 303)
 
-    def problem(self, request: Request, error: BridgeheadError, status: int) -> Response:
+    def problem(
+        self, request: Request, error: BridgeheadError, status: int
+    ) -> Response:
         """A page that says what was refused and what to do next."""
         heading = HEADINGS.get(status, "Request refused")
         facts = {"heading": heading, "message": error.message, "hint": error.hint}
@@ -136,7 +155,12 @@ class Query:
     def of(cls, query: Mapping[str, str]) -> Self:
         given = {one.name: query.get(one.name, "").strip() for one in fields(cls)}
         return cls(
-            **{one.name: given[one.name] if one.default == "" else number_of(given[one.name]) for one in fields(cls)}
+            **{
+                one.name: given[one.name]
+                if one.default == ""
+                else number_of(given[one.name])
+                for one in fields(cls)
+            }
         )
 
     @property
@@ -145,13 +169,23 @@ class Query:
         return any(getattr(self, one.name) for one in fields(self) if one.default == "")
 
     def address(self, path: str, **changes: Any) -> str:
-        query = urlencode({name: value for name, value in {**asdict(self), **changes}.items() if value})
+        query = urlencode(
+            {
+                name: value
+                for name, value in {**asdict(self), **changes}.items()
+                if value
+            }
+        )
         return f"{path}?{query}" if query else path
 
 
 def number_of(text: str) -> int | None:
     """What an address says; anything that is no number says nothing."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_NUMBER else None
+    return (
+        int(text)
+        if text.isascii() and text.isdecimal() and len(text) <= _MOST_NUMBER
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +199,9 @@ class Paging:
 
     @classmethod
     def of(cls, path: str, query: Mapping[str, str], length: int) -> Paging:
-        given = {name: value for name, value in query.items() if value and name != "start"}
+        given = {
+            name: value for name, value in query.items() if value and name != "start"
+        }
         return cls(path, given, number_of(query.get("start", "")) or 0, length)
 
     def cut(self, rows: Sequence[Row]) -> Sequence[Row]:
@@ -187,7 +223,9 @@ class BadForm(UserError):
     """What was sent is no form of ours; nothing was changed."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"the form was not accepted: {why}", hint="reload the page and try again")
+        super().__init__(
+            f"the form was not accepted: {why}", hint="reload the page and try again"
+        )
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, str]:
@@ -195,7 +233,12 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
     if content_type.split(";")[0].strip().lower() != FORM:
         raise BadForm(f"its type is not {FORM}")
     try:
-        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+        fields = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
+        )
     except (UnicodeDecodeError, ValueError) as error:
         raise BadForm("it is not UTF-8 text, or has too many fields") from error
     if len({name for name, _ in fields}) < len(fields):
@@ -219,7 +262,11 @@ class AnswerField:
         if self.kind == "boolean":
             return typed == "yes"
         try:
-            return msgspec.json.decode(typed) if self.kind in ("integer", "number") else typed
+            return (
+                msgspec.json.decode(typed)
+                if self.kind in ("integer", "number")
+                else typed
+            )
         except msgspec.DecodeError:
             return typed
 
@@ -232,16 +279,23 @@ def answer_fields(schema: Mapping[str, Any] | None) -> list[AnswerField]:
             name,
             one["type"],
             str(one.get("description") or one.get("title") or name),
-            ("yes", "no") if one["type"] == "boolean" else tuple(map(str, one.get("enum") or ())),
+            ("yes", "no")
+            if one["type"] == "boolean"
+            else tuple(map(str, one.get("enum") or ())),
             name in required,
         )
         for name, one in flat_properties(schema).items()
     ]
 
 
-def answer_from(context: PageContext, form: Form, schema: Mapping[str, Any] | None = None) -> Answer:
+def answer_from(
+    context: PageContext, form: Form, schema: Mapping[str, Any] | None = None
+) -> Answer:
     """The text, the fields of its schema as JSON, or a status with the reason why there is neither."""
-    typed = [(one, form.get(f"field.{one.name}", "").strip()) for one in answer_fields(schema)]
+    typed = [
+        (one, form.get(f"field.{one.name}", "").strip())
+        for one in answer_fields(schema)
+    ]
     made = {one.name: one.value(value) for one, value in typed if value}
     text = msgspec.json.encode(made).decode() if made else form.get("text")
     status = form.get("status", AnswerStatus.SUCCESS.value)

@@ -50,16 +50,29 @@ class Plot:
 
 def lines(plot: Plot) -> Markup:
     """One line per series over the labels; gaps where a value is missing."""
-    top = _ceiling([value for one in plot.series for value in one.values if value is not None])
+    top = _ceiling(
+        [value for one in plot.series for value in one.values if value is not None]
+    )
     drawn = [part for one in plot.series for part in _line(one, len(plot.labels), top)]
     return _figure(plot, top, drawn)
 
 
 def bars(plot: Plot) -> Markup:
     """One bar per label, the series stacked in it."""
-    heights = [sum(one.values[place] or 0 for one in plot.series) for place in range(len(plot.labels))]
+    heights = [
+        sum(one.values[place] or 0 for one in plot.series)
+        for place in range(len(plot.labels))
+    ]
     top = _ceiling(heights)
-    return _figure(plot, top, [drawn for place in range(len(plot.labels)) for drawn in _bar(plot, place, top)])
+    return _figure(
+        plot,
+        top,
+        [
+            drawn
+            for place in range(len(plot.labels))
+            for drawn in _bar(plot, place, top)
+        ],
+    )
 
 
 def _figure(plot: Plot, top: float, drawn: Sequence[str]) -> Markup:
@@ -84,7 +97,9 @@ def _grid(plot: Plot, top: float) -> Iterator[str]:
     for share in (0.0, 0.5, 1.0):
         y = _y(top * share, top)
         yield element("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y, y2=y, class_="grid")
-        yield element("text", plot.show(top * share), x=_LEFT - 6, y=y + 4, text_anchor="end")
+        yield element(
+            "text", plot.show(top * share), x=_LEFT - 6, y=y + 4, text_anchor="end"
+        )
 
 
 def _ends(plot: Plot) -> list[str]:
@@ -99,7 +114,8 @@ def _ends(plot: Plot) -> list[str]:
 
 def _line(series: Series, count: int, top: float) -> list[str]:
     points = [
-        None if value is None else (_x(place, count), _y(value, top)) for place, value in enumerate(series.values)
+        None if value is None else (_x(place, count), _y(value, top))
+        for place, value in enumerate(series.values)
     ]
     path, pen_down = [], False
     for point in points:
@@ -107,11 +123,17 @@ def _line(series: Series, count: int, top: float) -> list[str]:
             path.append(f"{'L' if pen_down else 'M'} {point[0]} {point[1]}")
         pen_down = point is not None
     dots = [
-        element("circle", cx=point[0], cy=point[1], r=2.5, class_=f"point {series.color}")
+        element(
+            "circle", cx=point[0], cy=point[1], r=2.5, class_=f"point {series.color}"
+        )
         for point in points
         if point is not None
     ]
-    return [element("path", d=" ".join(path), class_=f"line {series.color}"), *dots] if path else []
+    return (
+        [element("path", d=" ".join(path), class_=f"line {series.color}"), *dots]
+        if path
+        else []
+    )
 
 
 def _bar(plot: Plot, place: int, top: float) -> list[str]:
@@ -126,18 +148,35 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
             continue
         y, height = _y(below + value, top), _y(below, top) - _y(below + value, top)
         tooltip = f"{plot.labels[place]}: {one.name} {plot.show(value)}"
-        rect = element("rect", x=x, y=y, width=round(width, 1), height=round(height, 1), class_=f"bar {one.color}")
+        rect = element(
+            "rect",
+            x=x,
+            y=y,
+            width=round(width, 1),
+            height=round(height, 1),
+            class_=f"bar {one.color}",
+        )
         drawn.append(element("g", element("title", tooltip), rect))
         below += value
     return drawn
 
 
 def _numbers(plot: Plot) -> str:
-    head = element("tr", element("td", ""), *(element("th", one.name, class_="figure") for one in plot.series))
-    values = ([one.values[place] for one in plot.series] for place in range(len(plot.labels)))
+    head = element(
+        "tr",
+        element("td", ""),
+        *(element("th", one.name, class_="figure") for one in plot.series),
+    )
+    values = (
+        [one.values[place] for one in plot.series] for place in range(len(plot.labels))
+    )
     told = (["–" if one is None else plot.show(one) for one in row] for row in values)
     rows = [
-        element("tr", element("td", label), *(element("td", one, class_="figure") for one in row))
+        element(
+            "tr",
+            element("td", label),
+            *(element("td", one, class_="figure") for one in row),
+        )
         for label, row in zip(plot.labels, told, strict=True)
     ]
     table = element("table", element("thead", head), element("tbody", *rows))
@@ -185,7 +224,9 @@ class SeatFigures:
         return self._known.get_or_make(
             council.id,
             council.ended_at,
-            lambda: tuple(map(_seat_figure, council_now(self._assembly, council.id).live.seats)),
+            lambda: tuple(
+                map(_seat_figure, council_now(self._assembly, council.id).live.seats)
+            ),
         )
 
 
@@ -197,7 +238,9 @@ def plots_of(councils: Sequence[CouncilLine], figures: SeatFigures) -> list[Mark
     recent = over[-RUNS_LOOKED_INTO:]
     per_run = [{one.bridge: one for one in figures.of(council)} for council in recent]
     labels = [short_id(council.id) for council in recent]
-    seats = list(dict.fromkeys(bridge for run in per_run for bridge in run))[:MOST_SEATS]
+    seats = list(dict.fromkeys(bridge for run in per_run for bridge in run))[
+        :MOST_SEATS
+    ]
     return [
         _findings(over),
         *_per_seat("Duration per seat", "seconds", labels, seats, per_run, "seconds"),
@@ -207,11 +250,21 @@ def plots_of(councils: Sequence[CouncilLine], figures: SeatFigures) -> list[Mark
 
 def _findings(over: Sequence[CouncilLine]) -> Markup:
     series = [
-        Series(severity.lower(), [council.counts.get(severity, 0) for council in over], severity.lower())
+        Series(
+            severity.lower(),
+            [council.counts.get(severity, 0) for council in over],
+            severity.lower(),
+        )
         for severity in reversed(Severity)
     ]
     labels = [short_id(council.id) for council in over]
-    return bars(Plot("Findings by severity over runs", labels, [one for one in series if any(one.values)]))
+    return bars(
+        Plot(
+            "Findings by severity over runs",
+            labels,
+            [one for one in series if any(one.values)],
+        )
+    )
 
 
 def _per_seat(
@@ -223,7 +276,11 @@ def _per_seat(
     field: str,
 ) -> list[Markup]:
     series = [
-        Series(seat, [getattr(run[seat], field) if seat in run else None for run in per_run], f"series-{place}")
+        Series(
+            seat,
+            [getattr(run[seat], field) if seat in run else None for run in per_run],
+            f"series-{place}",
+        )
         for place, seat in enumerate(seats, start=1)
     ]
     known = [one for one in series if any(value is not None for value in one.values)]
@@ -233,5 +290,7 @@ def _per_seat(
 def _seat_figure(seat: LiveSeat) -> SeatFigure:
     seconds = None
     if seat.started_at and seat.ended_at:
-        seconds = round((parse_iso(seat.ended_at) - parse_iso(seat.started_at)).total_seconds(), 1)
+        seconds = round(
+            (parse_iso(seat.ended_at) - parse_iso(seat.started_at)).total_seconds(), 1
+        )
     return SeatFigure(seat.bridge, seconds, seat.cost_usd)

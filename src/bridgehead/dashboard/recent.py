@@ -28,9 +28,17 @@ MOST_DOTS: Final = 5
 PLACES: Final = {"council": "/councils/", "flow": "/flows/", "bus": "/bus"}
 """Where a line leads, by the word it begins with; the id follows."""
 
-_MARKS: Final = {"done": "✓", "skipped": "–", "halted": "!", "aborted": "✗", "running": "●"}
+_MARKS: Final = {
+    "done": "✓",
+    "skipped": "–",
+    "halted": "!",
+    "aborted": "✗",
+    "running": "●",
+}
 _NOUNS: Final = {Part.COUNCIL: "council", Part.FLOWS: "flow", Part.BUS: "bus"}
-_RIG_KINDS: Final = {f"rig.{word}": word for word in ("sent", "closed", "relayed", "pulled", "refused")}
+_RIG_KINDS: Final = {
+    f"rig.{word}": word for word in ("sent", "closed", "relayed", "pulled", "refused")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +70,36 @@ class RecentLine:
 
 def running(assembly: Assembly, store: Store) -> list[RecentLine]:
     """The bus if there is one, and runs that have not ended, the latest first."""
-    found = store.runs(RunFilter(states=(RunState.RUNNING, RunState.WAITING)), limit=MOST_RUNNING)
-    looked_into = [run.id for run in found if run.part is Part.COUNCIL][:MOST_LOOKED_INTO]
+    found = store.runs(
+        RunFilter(states=(RunState.RUNNING, RunState.WAITING)), limit=MOST_RUNNING
+    )
+    looked_into = [run.id for run in found if run.part is Part.COUNCIL][
+        :MOST_LOOKED_INTO
+    ]
     runs = []
     for run in found:
-        seats = council_now(assembly, run.id).live.seats if run.id in looked_into else ()
-        runs.append(line_of_run(run, _state(assembly, run), tuple(_mark(seat) for seat in seats)))
+        seats = (
+            council_now(assembly, run.id).live.seats if run.id in looked_into else ()
+        )
+        runs.append(
+            line_of_run(
+                run, _state(assembly, run), tuple(_mark(seat) for seat in seats)
+            )
+        )
     address = bus_address(assembly)
-    return runs if address is None else [RecentLine("bus", "", address, "running", at=""), *runs]
+    return (
+        runs
+        if address is None
+        else [RecentLine("bus", "", address, "running", at=""), *runs]
+    )
 
 
 def lately(store: Store) -> list[RecentLine]:
     """What came to an end, and what rigs did."""
     ended = store.runs(RunFilter(states=tuple(FINAL_STATES)), limit=MOST_LATELY)
-    runs = [line_of_run(run, str(run.data.get("verdict") or run.state)) for run in ended]
+    runs = [
+        line_of_run(run, str(run.data.get("verdict") or run.state)) for run in ended
+    ]
     rigs = [line_of_rig_event(event) for event in _recent(store, _RIG_KINDS)]
     return sorted([*runs, *rigs], key=lambda one: one.at, reverse=True)[:MOST_LATELY]
 
@@ -121,7 +145,11 @@ def _page(noun: str, thing_id: str, project: str = "") -> str | None:
 
 def _state(assembly: Assembly, run: Run) -> str:
     running_council = run.part is Part.COUNCIL and run.state is RunState.RUNNING
-    return "stopped" if running_council and was_left_behind(assembly, run.id) else str(run.state)
+    return (
+        "stopped"
+        if running_council and was_left_behind(assembly, run.id)
+        else str(run.state)
+    )
 
 
 def _mark(seat: LiveSeat) -> SeatMark:
@@ -137,5 +165,7 @@ def _recent(store: Store, kinds: Iterable[str]) -> list[Event]:
     return [
         recorded.event
         for kind in kinds
-        for recorded in store.events(EventFilter(kinds=(kind,)), limit=MOST_LATELY, newest_first=True)
+        for recorded in store.events(
+            EventFilter(kinds=(kind,)), limit=MOST_LATELY, newest_first=True
+        )
     ]

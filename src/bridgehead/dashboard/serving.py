@@ -77,7 +77,9 @@ def forget_address(places: Places, address: Address) -> None:
 def read_address(places: Places) -> Address | None:
     """What the file says; None when there is none or it says nothing usable."""
     try:
-        return msgspec.json.decode(read_bounded(places.data / FILE, MOST_BYTES), type=Address)
+        return msgspec.json.decode(
+            read_bounded(places.data / FILE, MOST_BYTES), type=Address
+        )
     except (FileMissing, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
@@ -96,13 +98,21 @@ def running_dashboard(places: Places) -> Running | None:
     except FileError:
         return None
     path = _new_link(address) if address is not None else None
-    return Running(address, address.base + path) if address is not None and path is not None else None
+    return (
+        Running(address, address.base + path)
+        if address is not None and path is not None
+        else None
+    )
 
 
 def _new_link(address: Address) -> str | None:
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=ANSWER_SECONDS)
+    connection = http.client.HTTPConnection(
+        address.host, address.port, timeout=ANSWER_SECONDS
+    )
     try:
-        connection.request("POST", "/link", headers={"Authorization": f"Bearer {address.token}"})
+        connection.request(
+            "POST", "/link", headers={"Authorization": f"Bearer {address.token}"}
+        )
         answer = connection.getresponse()
         return answer.read(MOST_BYTES).decode("ascii") if answer.status == 200 else None
     except (OSError, http.client.HTTPException, UnicodeDecodeError):
@@ -140,7 +150,8 @@ class WebRequest:
 class WeakToken(ConfigError):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"{path} contains no usable token: {why}", hint=f"openssl rand -hex 32 > {path}; chmod 600 {path}"
+            f"{path} contains no usable token: {why}",
+            hint=f"openssl rand -hex 32 > {path}; chmod 600 {path}",
         )
 
 
@@ -185,14 +196,18 @@ def bind(request: WebRequest) -> socket.socket:
         )[0]
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise AddressTaken(request.host, request.port, error.strerror or str(error)) from error
+        raise AddressTaken(
+            request.host, request.port, error.strerror or str(error)
+        ) from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(BACKLOG)
     except (OSError, OverflowError) as error:
         listening.close()
-        raise AddressTaken(request.host, request.port, getattr(error, "strerror", None) or str(error)) from error
+        raise AddressTaken(
+            request.host, request.port, getattr(error, "strerror", None) or str(error)
+        ) from error
     listening.setblocking(False)
     return listening
 
@@ -249,7 +264,9 @@ class WebConnection(H11Protocol):
 class Server(uvicorn.Server):
     """uvicorn for a dashboard, without its signal handlers: it would raise the signal again after a clean end."""
 
-    def __init__(self, dashboard: Dashboard, on_started: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, dashboard: Dashboard, on_started: Callable[[], None] = lambda: None
+    ) -> None:
         config = ServerConfig(
             dashboard.app,
             http=WebConnection,
@@ -283,7 +300,9 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]) -> signal.Signals | None:
+def serve(
+    dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]
+) -> signal.Signals | None:
     """Serve on `listening` until SIGINT or SIGTERM, and say which; `on_started` is called once pages are answered."""
     return asyncio.run(_serve(Server(dashboard, on_started), listening))
 
@@ -299,5 +318,7 @@ async def _serve(server: Server, listening: socket.socket) -> signal.Signals | N
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     await server.serve(sockets=[listening])
     if not server.started and not arrived:
-        raise BridgeheadError("the dashboard could not be started", hint="see the message above")
+        raise BridgeheadError(
+            "the dashboard could not be started", hint="see the message above"
+        )
     return arrived[0] if arrived else None

@@ -19,7 +19,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.council.reporting.render.sentences import notes, reason_in_words, visible
+from bridgehead.council.reporting.render.sentences import (
+    notes,
+    reason_in_words,
+    visible,
+)
 from bridgehead.dashboard.recent import page_of
 from bridgehead.host.clock import UNITS, parse_iso, rough
 
@@ -27,7 +31,11 @@ MOST_ID: Final = 16
 _PLAIN: Final = re.compile(r"[\t\n -~]*")
 _DATED: Final = re.compile(r"\d{8}-\w+|flow-\d{8}-\d{6}-\w+")
 
-KINDS: Final = {"style.css": "text/css", "theme.js": "text/javascript", "live.js": "text/javascript"}
+KINDS: Final = {
+    "style.css": "text/css",
+    "theme.js": "text/javascript",
+    "live.js": "text/javascript",
+}
 _FOREVER: Final = "public, max-age=31536000, immutable"
 
 
@@ -94,7 +102,13 @@ def ago(context: Context, moment: str | None) -> Markup:
 
     def words(then: datetime) -> str:
         passed = (context["now"] - then).total_seconds()
-        return "now" if abs(passed) < 1 else f"in {rough(-passed)}" if passed < 0 else f"{rough(passed)} ago"
+        return (
+            "now"
+            if abs(passed) < 1
+            else f"in {rough(-passed)}"
+            if passed < 0
+            else f"{rough(passed)} ago"
+        )
 
     return _time(moment, words) if moment else Markup("")
 
@@ -103,7 +117,12 @@ def ago(context: Context, moment: str | None) -> Markup:
 def clock(context: Context, moment: str) -> Markup:
     """`10:15:02`, with the day in front on another day; everything on hover."""
     today = context["now"].date()
-    return _time(moment, lambda then: f"{then:%H:%M:%S}" if then.date() == today else f"{then:%m-%d %H:%M}")
+    return _time(
+        moment,
+        lambda then: (
+            f"{then:%H:%M:%S}" if then.date() == today else f"{then:%m-%d %H:%M}"
+        ),
+    )
 
 
 def _time(moment: str, words: Callable[[datetime], str]) -> Markup:
@@ -112,7 +131,9 @@ def _time(moment: str, words: Callable[[datetime], str]) -> Markup:
     except ValueError:
         return Markup("{}").format(visible(moment))
     exact = f"{then:%Y-%m-%d %H:%M:%S} UTC"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(moment, exact, words(then))
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        moment, exact, words(then)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +145,9 @@ class StaticFile:
 
 @cache
 def static_file(name: str) -> StaticFile:
-    content = resources.files("bridgehead.dashboard").joinpath("static", name).read_bytes()
+    content = (
+        resources.files("bridgehead.dashboard").joinpath("static", name).read_bytes()
+    )
     return StaticFile(content, KINDS[name], hashlib.sha256(content).hexdigest()[:12])
 
 
@@ -140,5 +163,7 @@ async def serve_static(request: Request) -> Response:
     found = static_file(name)
     current = request.query_params.get("v") == found.version
     return Response(
-        found.content, media_type=found.kind, headers={"Cache-Control": _FOREVER if current else "no-cache"}
+        found.content,
+        media_type=found.kind,
+        headers={"Cache-Control": _FOREVER if current else "no-cache"},
     )

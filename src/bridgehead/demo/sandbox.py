@@ -53,7 +53,11 @@ class Sandbox:
         program = self._scripts / "bridgehead"
         if shutil.which("bridgehead") == str(program):
             return "bridgehead"
-        return os.path.relpath(program) if program.is_relative_to(Path.cwd()) else str(program)
+        return (
+            os.path.relpath(program)
+            if program.is_relative_to(Path.cwd())
+            else str(program)
+        )
 
     def say(self, text: str) -> None:
         sys.stdout.write(f"{text}\n")
@@ -62,23 +66,31 @@ class Sandbox:
     def heading(self, title: str) -> None:
         self.say(f"\n# {title}")
 
-    def run(self, *arguments: str, at: Path, allowed: Collection[int] = (ExitCode.DONE,)) -> None:
+    def run(
+        self, *arguments: str, at: Path, allowed: Collection[int] = (ExitCode.DONE,)
+    ) -> None:
         """Show a command and run it; the demo stops when it ends in a way that is not allowed."""
         self._show(arguments, at)
-        done = run_child(self._words(arguments), cwd=at, env=self._environ, stdin=subprocess.DEVNULL)
+        done = run_child(
+            self._words(arguments), cwd=at, env=self._environ, stdin=subprocess.DEVNULL
+        )
         if done.returncode not in allowed:
             raise DemoStopped(done.returncode)
 
     def git(self, *arguments: str, at: Path) -> None:
         """Preparation that is not part of the demo."""
-        done = run_child(["git", *arguments], cwd=at, env=self._environ, stdin=subprocess.DEVNULL)
+        done = run_child(
+            ["git", *arguments], cwd=at, env=self._environ, stdin=subprocess.DEVNULL
+        )
         if done.returncode:
             raise DemoStopped(done.returncode)
 
     def start(self, *arguments: str, at: Path) -> BackgroundCommand:
         """Show a command and let it run in the background."""
         self._show((*arguments, "&"), at)
-        with SignalsHeld():  # until the command is among those that are ended with the demo
+        with (
+            SignalsHeld()
+        ):  # until the command is among those that are ended with the demo
             started = BackgroundCommand(
                 subprocess.Popen(
                     self._words(arguments),
@@ -98,7 +110,9 @@ class Sandbox:
         return [str(self._scripts / "bridgehead"), *arguments]
 
     def _show(self, arguments: tuple[str, ...], at: Path) -> None:
-        words = " ".join(word if word == "&" else shlex.quote(word) for word in arguments)
+        words = " ".join(
+            word if word == "&" else shlex.quote(word) for word in arguments
+        )
         self.say(f"{at.name}$ bridgehead {words}")
 
 
@@ -125,7 +139,9 @@ class BackgroundCommand:
     def wait_for(self, text: str) -> str:
         """The first line that holds `text`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._found(text) or self._process.poll() is not None, WAITING_S)
+            self._changed.wait_for(
+                lambda: self._found(text) or self._process.poll() is not None, WAITING_S
+            )
             found = self._found(text)
         if found is None:
             sys.stdout.write("\n".join(self._lines) + "\n")

@@ -31,7 +31,9 @@ def main() -> int:
     try:
         with sandbox:
             project = _project(sandbox)
-            sandbox.heading("What this machine offers. Nothing below needs an account, a key or a model.")
+            sandbox.heading(
+                "What this machine offers. Nothing below needs an account, a key or a model."
+            )
             sandbox.run("doctor", at=project, allowed=(ExitCode.DONE, ExitCode.USER))
             kitchen = _serve_bus(sandbox)
             other = _request_review(sandbox, project)
@@ -51,7 +53,11 @@ def main() -> int:
 def _project(sandbox: Sandbox) -> Path:
     """The example as a repository of its own, with a bare one between it and the second machine."""
     project = sandbox.folder / "orders"
-    shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns(".outputs", ".bridgehead", "__pycache__"))
+    shutil.copytree(
+        EXAMPLE,
+        project,
+        ignore=shutil.ignore_patterns(".outputs", ".bridgehead", "__pycache__"),
+    )
     (sandbox.folder / "gitconfig").write_text(
         "[user]\n\tname = demo\n\temail = demo@localhost\n[init]\n\tdefaultBranch = main\n"
     )
@@ -72,22 +78,45 @@ def _serve_bus(sandbox: Sandbox) -> BackgroundCommand:
     """A bus with one participant who may hear notices."""
     home = sandbox.folder / "kitchen"
     home.mkdir()
-    sandbox.heading("A bus, and somebody in the kitchen who wants to hear when something is done")
+    sandbox.heading(
+        "A bus, and somebody in the kitchen who wants to hear when something is done"
+    )
     bus = sandbox.start(
-        "bus", "serve", "--listen", ANYWHERE, "--hub-listen", ANYWHERE, "--assistant", "scripted", at=home
+        "bus",
+        "serve",
+        "--listen",
+        ANYWHERE,
+        "--hub-listen",
+        ANYWHERE,
+        "--assistant",
+        "scripted",
+        at=home,
     )
     bus.wait_for("participants")
     sandbox.run("bus", "participant", "add", "kitchen", "--grant", "notices", at=home)
     kitchen = sandbox.start("bus", "chat", "--join", "kitchen.join.json", at=home)
     kitchen.type("Is anybody there?")
-    sandbox.say(f"kitchen > Is anybody there?\n        < {kitchen.wait_for('You said')}")
+    sandbox.say(
+        f"kitchen > Is anybody there?\n        < {kitchen.wait_for('You said')}"
+    )
     return kitchen
 
 
 def _review(sandbox: Sandbox, project: Path) -> str:
     """A council; its id."""
-    sandbox.heading("A council on a small order service: the static seat, and every agent that is installed here")
-    sandbox.run("council", "review", "--intensity", "quick", "--domain", "security", "--non-interactive", at=project)
+    sandbox.heading(
+        "A council on a small order service: the static seat, and every agent that is installed here"
+    )
+    sandbox.run(
+        "council",
+        "review",
+        "--intensity",
+        "quick",
+        "--domain",
+        "security",
+        "--non-interactive",
+        at=project,
+    )
     sandbox.heading("The same as an exit code, for CI")
     sandbox.run("council", "gate", at=project, allowed=(ExitCode.DONE, ExitCode.GATE))
     newest = max((project / ".outputs" / "council").glob("*.json"))
@@ -96,12 +125,27 @@ def _review(sandbox: Sandbox, project: Path) -> str:
 
 def _request_review(sandbox: Sandbox, project: Path) -> Path:
     """A second machine with a request; its clone."""
-    sandbox.heading("An agent on another machine asks for a review; git is the queue between the two")
+    sandbox.heading(
+        "An agent on another machine asks for a review; git is the queue between the two"
+    )
     other = sandbox.folder / "workstation"
-    sandbox.git("clone", "-q", str(sandbox.folder / "wire.git"), str(other), at=sandbox.folder)
+    sandbox.git(
+        "clone", "-q", str(sandbox.folder / "wire.git"), str(other), at=sandbox.folder
+    )
     sandbox.run("rig", "init", "--rig-id", "workstation", at=other)
     sandbox.run("rig", "new", THREAD, at=other)
-    sandbox.run("rig", "send", "REQUEST", "--thread", THREAD, "--to", "laptop", "--tldr", "safe to ship?", at=other)
+    sandbox.run(
+        "rig",
+        "send",
+        "REQUEST",
+        "--thread",
+        THREAD,
+        "--to",
+        "laptop",
+        "--tldr",
+        "safe to ship?",
+        at=other,
+    )
     sandbox.run("rig", "init", "--rig-id", "laptop", at=project)
     sandbox.run("rig", "sync", "--auto", at=project)
     sandbox.run("pending", at=project)
@@ -109,9 +153,21 @@ def _request_review(sandbox: Sandbox, project: Path) -> Path:
 
 
 def _send_result(sandbox: Sandbox, project: Path, other: Path, review: str) -> None:
-    sandbox.heading("The result goes back, with the review that stands behind it, and is checked on arrival")
+    sandbox.heading(
+        "The result goes back, with the review that stands behind it, and is checked on arrival"
+    )
     sandbox.run(
-        *("rig", "send", "RESULT", "--thread", THREAD, "--to", "workstation", "--ref", "auto"),
+        *(
+            "rig",
+            "send",
+            "RESULT",
+            "--thread",
+            THREAD,
+            "--to",
+            "workstation",
+            "--ref",
+            "auto",
+        ),
         *("--council", review, "--tldr", "fix what the council found first"),
         at=project,
     )
@@ -120,7 +176,9 @@ def _send_result(sandbox: Sandbox, project: Path, other: Path, review: str) -> N
 
 
 def _pause_flow(sandbox: Sandbox, project: Path) -> None:
-    sandbox.heading("A script needs a decision: it asks, ends with 42, and goes on in a new process when there is one")
+    sandbox.heading(
+        "A script needs a decision: it asks, ends with 42, and goes on in a new process when there is one"
+    )
     question = "The council found something. Ship the release all the same?"
     sandbox.run(
         "flow", "run", "ask", "--agent", "release-manager", "--prompt", question,
@@ -141,12 +199,18 @@ def _show_notices(sandbox: Sandbox, kitchen: BackgroundCommand) -> None:
 
 def _show_results(sandbox: Sandbox, project: Path) -> None:
     page = max((project / ".outputs" / "council").glob("*.html"))
-    sandbox.say(f"\nThe report as a page     {page}\nEverything in one place  {sandbox.folder}")
+    sandbox.say(
+        f"\nThe report as a page     {page}\nEverything in one place  {sandbox.folder}"
+    )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         home = f"BRIDGEHEAD_HOME={sandbox.folder / 'home'}"
-        sandbox.say(f"The dashboard            {home} {sandbox.program_for_people} web --open")
+        sandbox.say(
+            f"The dashboard            {home} {sandbox.program_for_people} web --open"
+        )
         return
-    sandbox.heading("The dashboard: councils, threads, flows, the bus, what waits for someone")
+    sandbox.heading(
+        "The dashboard: councils, threads, flows, the bus, what waits for someone"
+    )
     web = sandbox.start("web", "--port", "0", at=project)
     sandbox.say(web.wait_for("http://"))
     sys.stdout.write("Open the link; Enter ends the demo. ")

@@ -42,11 +42,19 @@ def check_settings(places: Places, settings: Settings) -> list[Diagnosis]:
     """One line per warning about the settings files, or one that says they are fine."""
     found = []
     for warning in settings.warnings:
-        kind, fix = "settings.ignored", "correct the file it names, then: bridgehead config show"
+        kind, fix = (
+            "settings.ignored",
+            "correct the file it names, then: bridgehead config show",
+        )
         if "not trusted" in warning:
-            kind, fix = "settings.untrusted", f"bridgehead config trust {quote(str(places.project_file))}"
+            kind, fix = (
+                "settings.untrusted",
+                f"bridgehead config trust {quote(str(places.project_file))}",
+            )
         found.append(Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix))
-    return found or [Diagnosis(Group.MACHINE, "settings.fine", State.FINE, "settings are in order")]
+    return found or [
+        Diagnosis(Group.MACHINE, "settings.fine", State.FINE, "settings are in order")
+    ]
 
 
 def check_trust(places: Places) -> list[Diagnosis]:
@@ -56,21 +64,32 @@ def check_trust(places: Places) -> list[Diagnosis]:
     for name in trust.all():
         path, mend = Path(name), None
         if not path.is_file():
-            kind, message, mend = "trust.gone", f"{name} is trusted but no longer exists", partial(trust.remove, path)
+            kind, message, mend = (
+                "trust.gone",
+                f"{name} is trusted but no longer exists",
+                partial(trust.remove, path),
+            )
             fix = f"bridgehead config trust --remove {quote(name)}"
         elif trust.holds(path, read_bounded(path, MAX_SETTINGS_BYTES)):
             continue
         else:
-            kind, message = "trust.changed", f"{name} has changed since it was trusted, so it is not trusted now"
+            kind, message = (
+                "trust.changed",
+                f"{name} has changed since it was trusted, so it is not trusted now",
+            )
             fix = f"read it, then: bridgehead config trust {quote(name)}"
-        found.append(Diagnosis(Group.MACHINE, kind, State.LOOK, message, fix=fix, mend=mend))
+        found.append(
+            Diagnosis(Group.MACHINE, kind, State.LOOK, message, fix=fix, mend=mend)
+        )
     return found
 
 
 def check_private(places: Places) -> list[Diagnosis]:
     """Files of the user's that others on this machine could read."""
     private = [places.config, places.data, places.record, places.trust_file]
-    return [diagnosis for path in private if (diagnosis := check_mode(path)) is not None]
+    return [
+        diagnosis for path in private if (diagnosis := check_mode(path)) is not None
+    ]
 
 
 def check_mode(path: Path) -> Diagnosis | None:
@@ -94,21 +113,42 @@ def check_mode(path: Path) -> Diagnosis | None:
 
 def check_seats_file(assembly: Assembly) -> list[Diagnosis]:
     """What of .bridge-settings.json is wrong, and what nobody has trusted."""
-    if not (assembly.places.project / ".bridge-settings.json").exists() and not assembly.settings.agents:
+    if (
+        not (assembly.places.project / ".bridge-settings.json").exists()
+        and not assembly.settings.agents
+    ):
         return []
     from bridgehead.assembly.council.files import SEATS_FILE, read_seats_file
     from bridgehead.council.request.settings import UNTRUSTED
 
     warnings = read_seats_file(assembly).settings(SystemClock().now()).warnings
-    untrusted = [warning.partition(":")[2] for warning in warnings if warning.startswith(UNTRUSTED)]
-    wrong = [one.replace(":", " ").replace("_", " ") for one in warnings if not one.startswith((UNTRUSTED, *_UNDATED))]
+    untrusted = [
+        warning.partition(":")[2]
+        for warning in warnings
+        if warning.startswith(UNTRUSTED)
+    ]
+    wrong = [
+        one.replace(":", " ").replace("_", " ")
+        for one in warnings
+        if not one.startswith((UNTRUSTED, *_UNDATED))
+    ]
     found = []
     if wrong:
         fix = "correct it; docs/guides/council.md lists its keys"
-        found.append(_look("seats.broken", f"{SEATS_FILE} is not usable: {', '.join(wrong)}", fix))
+        found.append(
+            _look(
+                "seats.broken", f"{SEATS_FILE} is not usable: {', '.join(wrong)}", fix
+            )
+        )
     if untrusted:
         fix = f"read it, then: bridgehead config trust {SEATS_FILE}"
-        found.append(_look("seats.untrusted", f"{SEATS_FILE} is not trusted, so ignored: {', '.join(untrusted)}", fix))
+        found.append(
+            _look(
+                "seats.untrusted",
+                f"{SEATS_FILE} is not trusted, so ignored: {', '.join(untrusted)}",
+                fix,
+            )
+        )
     return found
 
 
@@ -158,14 +198,31 @@ def check_flows(assembly: Assembly) -> list[Diagnosis]:
         unfinished = list_runs(ListRequest(assembly.places.project)).unfinished
         if unfinished is not None:
             return [_unfinished(unfinished)]
-    return [Diagnosis(Group.FLOWS, "flows.fine", State.FINE, "no flow is waiting in this project")]
+    return [
+        Diagnosis(
+            Group.FLOWS, "flows.fine", State.FINE, "no flow is waiting in this project"
+        )
+    ]
 
 
 def check_bus(assembly: Assembly) -> list[Diagnosis]:
     """The bus of this machine, where one was set up."""
-    given = (name for name, one in assembly.settings.values.items() if one.origin is not Origin.DEFAULT)
-    if not (assembly.places.data / "bus").exists() and not any(name.startswith("bus.") for name in given):
-        return [Diagnosis(Group.BUS, "bus.off", State.FINE, "no bus is running on this machine; 0 enrolled")]
+    given = (
+        name
+        for name, one in assembly.settings.values.items()
+        if one.origin is not Origin.DEFAULT
+    )
+    if not (assembly.places.data / "bus").exists() and not any(
+        name.startswith("bus.") for name in given
+    ):
+        return [
+            Diagnosis(
+                Group.BUS,
+                "bus.off",
+                State.FINE,
+                "no bus is running on this machine; 0 enrolled",
+            )
+        ]
     from bridgehead.assembly.bus.views import bus_view
 
     return [judge_bus(bus_view(assembly))]
@@ -175,16 +232,25 @@ def judge_bus(view: BusView) -> Diagnosis:
     """Whether a bus serves here and who is enrolled; `bus check` looks at a hub more closely."""
     status = view.status
     if status is None:
-        return Diagnosis(Group.BUS, "bus.off", State.FINE, f"{view.note}; {len(view.enrolled)} enrolled")
+        return Diagnosis(
+            Group.BUS,
+            "bus.off",
+            State.FINE,
+            f"{view.note}; {len(view.enrolled)} enrolled",
+        )
     if status.problem is not None:
         fix = f"correct it in {view.state}, then: bridgehead bus participant list"
-        return Diagnosis(Group.BUS, "bus.records_refused", State.LOOK, status.problem, fix=fix)
+        return Diagnosis(
+            Group.BUS, "bus.records_refused", State.LOOK, status.problem, fix=fix
+        )
     ending = next((link for link in status.links if link.link == "certificate"), None)
     if ending is not None:
         message = f"the certificate of the bus {ending.state}, {ending.reason}"
         fix = "renew the files of tls_cert and tls_key; a running bus reloads them"
         return Diagnosis(Group.BUS, "bus.certificate", State.LOOK, message, fix=fix)
-    return Diagnosis(Group.BUS, "bus.running", State.FINE, f"a bus is running at {status.gateway}")
+    return Diagnosis(
+        Group.BUS, "bus.running", State.FINE, f"a bus is running at {status.gateway}"
+    )
 
 
 def _unfinished(flow: StatusResult) -> Diagnosis:
@@ -193,7 +259,9 @@ def _unfinished(flow: StatusResult) -> Diagnosis:
     return Diagnosis(Group.FLOWS, "flows.unfinished", State.LOOK, message, fix=fix)
 
 
-def check_record(assembly: Assembly, found_so_far: Sequence[Diagnosis]) -> list[Diagnosis]:
+def check_record(
+    assembly: Assembly, found_so_far: Sequence[Diagnosis]
+) -> list[Diagnosis]:
     """Check the record and what it remembers; an intact one gets `doctor.checked` with the counts of all checks."""
     from bridgehead.control_plane.stores.inspection import check
 
@@ -202,15 +270,34 @@ def check_record(assembly: Assembly, found_so_far: Sequence[Diagnosis]) -> list[
         if looked.damage:
             raise RecordDamaged(looked.where, looked.damage[0])
         with assembly.store() as store:
-            items = pending_list(assembly, store, lambda _warning: None).items(OPEN_ITEMS, limit=MOST_COUNTED)
+            items = pending_list(assembly, store, lambda _warning: None).items(
+                OPEN_ITEMS, limit=MOST_COUNTED
+            )
             waiting = len(grouped(items))
             found = [*check_refusals(store), *([_waiting(waiting)] if waiting else [])]
             counts = Checkup.of([*found_so_far, *found]).counts
             facts = {**counts, State.FINE.value: counts[State.FINE] + 1}
-            seq, where = store.append([event_now(assembly.project, "doctor.checked", facts)])[0].seq, store.where
+            seq, where = (
+                store.append([event_now(assembly.project, "doctor.checked", facts)])[
+                    0
+                ].seq,
+                store.where,
+            )
     except (StoreError, FileError) as error:
-        return [Diagnosis(Group.RECORD, "record.unusable", State.BROKEN, error.message, fix=error.hint)]
-    extent = f"; {looked.note}, `bridgehead record check` reads all" if looked.counts and looked.note else ""
+        return [
+            Diagnosis(
+                Group.RECORD,
+                "record.unusable",
+                State.BROKEN,
+                error.message,
+                fix=error.hint,
+            )
+        ]
+    extent = (
+        f"; {looked.note}, `bridgehead record check` reads all"
+        if looked.counts and looked.note
+        else ""
+    )
     message = f"record {where} is intact and writable; last event {seq}{extent}"
     return [Diagnosis(Group.RECORD, "record.fine", State.FINE, message), *found]
 
@@ -218,7 +305,11 @@ def check_record(assembly: Assembly, found_so_far: Sequence[Diagnosis]) -> list[
 def _waiting(count: int) -> Diagnosis:
     many = f"{MOST_COUNTED} or more" if count == MOST_COUNTED else str(count)
     return Diagnosis(
-        Group.RECORD, "record.pending", State.LOOK, f"{many} waiting for an answer", fix="bridgehead pending"
+        Group.RECORD,
+        "record.pending",
+        State.LOOK,
+        f"{many} waiting for an answer",
+        fix="bridgehead pending",
     )
 
 
@@ -228,15 +319,24 @@ CHECKS: Final[tuple[tuple[Group, str, Check], ...]] = (
     (Group.MACHINE, "trust", lambda assembly: check_trust(assembly.places)),
     (Group.MACHINE, "permissions", lambda assembly: check_private(assembly.places)),
     (Group.FLOWS, "flows", check_flows),
-    (Group.MACHINE, "settings", lambda assembly: check_settings(assembly.places, assembly.settings)),
+    (
+        Group.MACHINE,
+        "settings",
+        lambda assembly: check_settings(assembly.places, assembly.settings),
+    ),
 )
 
 
-SYSTEMS: Final = {"linux": ("Linux", ""), "darwin": ("macOS", "is supported, but only Linux is tested")}
+SYSTEMS: Final = {
+    "linux": ("Linux", ""),
+    "darwin": ("macOS", "is supported, but only Linux is tested"),
+}
 
 
 def check_system(platform: str) -> Diagnosis:
-    name, tried = SYSTEMS.get(platform, (platform, "is not supported; on Windows use it inside WSL 2"))
+    name, tried = SYSTEMS.get(
+        platform, (platform, "is not supported; on Windows use it inside WSL 2")
+    )
     state = State.LOOK if tried else State.FINE
     return Diagnosis(Group.MACHINE, "system", state, f"{name} {tried}".rstrip())
 
@@ -251,8 +351,13 @@ def check_everything(assembly: Assembly) -> Checkup:
     if any(found.kind == "settings.broken" for found in diagnoses):
         return Checkup.of(diagnoses)  # they say where the record and the bus are
     diagnoses += _run_check(Group.RUNTIMES, "seats", check_seats_file, assembly)
-    if any(found.group is Group.RUNTIMES and not found.kind.endswith(".missing") for found in diagnoses):
-        diagnoses += _run_check(Group.RUNTIMES, "confinement", check_confinement, assembly)
+    if any(
+        found.group is Group.RUNTIMES and not found.kind.endswith(".missing")
+        for found in diagnoses
+    ):
+        diagnoses += _run_check(
+            Group.RUNTIMES, "confinement", check_confinement, assembly
+        )
     diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
     return Checkup.of([*diagnoses, *check_record(assembly, diagnoses)])
 
@@ -267,9 +372,19 @@ def mend(checkup: Checkup) -> list[Diagnosis]:
     return mended
 
 
-def _run_check(group: Group, kind: str, check: Check, assembly: Assembly) -> list[Diagnosis]:
+def _run_check(
+    group: Group, kind: str, check: Check, assembly: Assembly
+) -> list[Diagnosis]:
     """A check that cannot be made is a finding too; the others are still to be made."""
     try:
         return check(assembly)
     except BridgeheadError as error:
-        return [Diagnosis(group, f"{kind}.broken", State.BROKEN, error.message, fix=error.hint or "fix the cause")]
+        return [
+            Diagnosis(
+                group,
+                f"{kind}.broken",
+                State.BROKEN,
+                error.message,
+                fix=error.hint or "fix the cause",
+            )
+        ]

@@ -66,11 +66,16 @@ class Checkup(NamedTuple):
     @classmethod
     def of(cls, diagnoses: Sequence[Diagnosis]) -> Self:
         order = list(Group)
-        return cls(tuple(sorted(diagnoses, key=lambda diagnosis: order.index(diagnosis.group))))
+        return cls(
+            tuple(sorted(diagnoses, key=lambda diagnosis: order.index(diagnosis.group)))
+        )
 
     @property
     def counts(self) -> dict[str, int]:
-        return {state.value: sum(diagnosis.state is state for diagnosis in self.diagnoses) for state in State}
+        return {
+            state.value: sum(diagnosis.state is state for diagnosis in self.diagnoses)
+            for state in State
+        }
 
     @property
     def summary(self) -> str:
@@ -78,4 +83,7 @@ class Checkup(NamedTuple):
         return f"{fine} fine, {look} to look at, {broken} broken"
 
     def as_document(self) -> dict[str, Any]:
-        return {"counts": self.counts, "checks": [diagnosis.as_document() for diagnosis in self.diagnoses]}
+        return {
+            "counts": self.counts,
+            "checks": [diagnosis.as_document() for diagnosis in self.diagnoses],
+        }

@@ -50,8 +50,15 @@ PROGRAMS: Final[tuple[Program, ...]] = (
         "signing and checking envelopes",
         tells_version=False,
     ),
-    Program("claude", Group.RUNTIMES, "npm install -g @anthropic-ai/claude-code", "a council seat"),
-    Program("gemini", Group.RUNTIMES, "npm install -g @google/gemini-cli", "a council seat"),
+    Program(
+        "claude",
+        Group.RUNTIMES,
+        "npm install -g @anthropic-ai/claude-code",
+        "a council seat",
+    ),
+    Program(
+        "gemini", Group.RUNTIMES, "npm install -g @google/gemini-cli", "a council seat"
+    ),
     Program(
         "agy",
         Group.RUNTIMES,
@@ -74,10 +81,16 @@ class Answer(NamedTuple):
 
 def check_programs(environ: Mapping[str, str]) -> list[Diagnosis]:
     """Whether each program is there, answers, and is new enough. Asking for a version spends no tokens."""
-    there = [program for program in PROGRAMS if which(program.name, path=environ.get("PATH"))]
+    there = [
+        program for program in PROGRAMS if which(program.name, path=environ.get("PATH"))
+    ]
     agents = [program for program in there if program.group is Group.RUNTIMES]
     answers = {program: Answer(is_there=program in there) for program in PROGRAMS}
-    answers |= {one: _version(one, environ) for one in there if one.tells_version and one not in agents}
+    answers |= {
+        one: _version(one, environ)
+        for one in there
+        if one.tells_version and one not in agents
+    }
     if agents:
         answers |= zip(agents, _versions_of_agents(agents, environ), strict=True)
     judged = (judge_program(program, answer) for program, answer in answers.items())
@@ -85,9 +98,18 @@ def check_programs(environ: Mapping[str, str]) -> list[Diagnosis]:
 
 
 def _version(program: Program, environ: Mapping[str, str]) -> Answer:
-    streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    streams: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+    }
     try:
-        done = run_child((program.name, "--version"), timeout=VERSION_SECONDS, env=dict(environ), **streams)
+        done = run_child(
+            (program.name, "--version"),
+            timeout=VERSION_SECONDS,
+            env=dict(environ),
+            **streams,
+        )
     except OSError:
         return Answer(is_there=False)
     except subprocess.TimeoutExpired:
@@ -95,17 +117,25 @@ def _version(program: Program, environ: Mapping[str, str]) -> Answer:
     return Answer(exit_code=done.returncode, text=done.stdout.decode(errors="replace"))
 
 
-def _versions_of_agents(programs: Sequence[Program], environ: Mapping[str, str]) -> list[Answer]:
+def _versions_of_agents(
+    programs: Sequence[Program], environ: Mapping[str, str]
+) -> list[Answer]:
     """Asked at the same time, with an environment without keys, and ended with everything they started."""
     from concurrent.futures import ThreadPoolExecutor
 
     from bridgehead.host.process import Command, Ended, child_environment, run
 
     def ask(program: Program) -> Answer:
-        command = Command((program.name, "--version"), env=child_environment({}, base=environ))
+        command = Command(
+            (program.name, "--version"), env=child_environment({}, base=environ)
+        )
         result = run(command, timeout_seconds=VERSION_SECONDS, idle_seconds=None)
         has_ended = result.ended is Ended.EXITED
-        return Answer(result.ended is not Ended.NOT_STARTED, result.exit_code if has_ended else None, result.text())
+        return Answer(
+            result.ended is not Ended.NOT_STARTED,
+            result.exit_code if has_ended else None,
+            result.text(),
+        )
 
     with ThreadPoolExecutor(len(programs)) as pool:
         return list(pool.map(ask, programs))
@@ -119,19 +149,46 @@ def judge_program(program: Program, answer: Answer) -> Diagnosis | None:
     found = _VERSION.search(answer.text)
     version = found[0] if found else ""
     if program.stand_in:
-        kind, state, said = "unverified", State.LOOK, f"is installed but not verified; used for {program.purpose}"
+        kind, state, said = (
+            "unverified",
+            State.LOOK,
+            f"is installed but not verified; used for {program.purpose}",
+        )
     elif not answer.is_there:
-        kind, state, said = "missing", serious, f"not found; needed for {program.purpose}"
+        kind, state, said = (
+            "missing",
+            serious,
+            f"not found; needed for {program.purpose}",
+        )
     elif answer.exit_code is None:
-        kind, state, said = "silent", State.LOOK, f"did not print its version within {VERSION_SECONDS:g} s"
+        kind, state, said = (
+            "silent",
+            State.LOOK,
+            f"did not print its version within {VERSION_SECONDS:g} s",
+        )
     elif answer.exit_code != 0:
-        kind, state, said = "failing", State.LOOK, f"--version failed with exit code {answer.exit_code}"
-    elif program.oldest and tuple(int(part) for part in version.split(".") if part) < program.oldest:
+        kind, state, said = (
+            "failing",
+            State.LOOK,
+            f"--version failed with exit code {answer.exit_code}",
+        )
+    elif (
+        program.oldest
+        and tuple(int(part) for part in version.split(".") if part) < program.oldest
+    ):
         wanted = ".".join(map(str, program.oldest))
-        kind, state, said = "old", serious, f"{version or '(unknown version)'} is older than {wanted}"
+        kind, state, said = (
+            "old",
+            serious,
+            f"{version or '(unknown version)'} is older than {wanted}",
+        )
     else:
         kind, state, said = "found", State.FINE, version
     fix = None if state is State.FINE else program.install
     return Diagnosis(
-        program.group, f"{program.name.replace('-', '_')}.{kind}", state, f"{program.name} {said}".rstrip(), fix=fix
+        program.group,
+        f"{program.name.replace('-', '_')}.{kind}",
+        state,
+        f"{program.name} {said}".rstrip(),
+        fix=fix,
     )

@@ -14,8 +14,17 @@ if TYPE_CHECKING:
     from bridgehead.flows.engine.async_context import AsyncContext
     from bridgehead.flows.engine.context import Context, asking
     from bridgehead.flows.engine.engine import run_flow
-    from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
-    from bridgehead.flows.files.agent_files import AgentRequest, AgentResponse, ResponseMetadata
+    from bridgehead.flows.engine.run_request import (
+        RunInputs,
+        RunOptions,
+        RunRequest,
+        RunResult,
+    )
+    from bridgehead.flows.files.agent_files import (
+        AgentRequest,
+        AgentResponse,
+        ResponseMetadata,
+    )
     from bridgehead.flows.files.documents import Problem
     from bridgehead.flows.files.state_file import CompletedPhase, TemplateCreateState
     from bridgehead.flows.interfaces import AgentInvocationError, AgentInvoker

@@ -6,7 +6,13 @@ from typing import Any, NamedTuple, Self
 
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import deadline_after, parse_time, utc_text
-from bridgehead.flows.words import EXPIRED, EXPIRES_AT, AttemptStatus, ErrorType, RequestStatus
+from bridgehead.flows.words import (
+    EXPIRED,
+    EXPIRES_AT,
+    AttemptStatus,
+    ErrorType,
+    RequestStatus,
+)
 
 _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 
@@ -36,13 +42,19 @@ class Attempt(NamedTuple):
     @property
     def deadline(self) -> datetime:
         document = self.document
-        return deadline_after(document.get("created_at", ""), document.get("timeout_seconds", 0))
+        return deadline_after(
+            document.get("created_at", ""), document.get("timeout_seconds", 0)
+        )
 
     @property
     def expires_at(self) -> datetime | None:
         """When the flow will do without an answer; None: it waits for ever."""
         context = self.document.get("context")
-        return parse_time(str(context.get(EXPIRES_AT, ""))) if isinstance(context, Mapping) else None
+        return (
+            parse_time(str(context.get(EXPIRES_AT, "")))
+            if isinstance(context, Mapping)
+            else None
+        )
 
     def issued(self, now: datetime) -> Self:
         """The same request written to the file now: its time starts (flows §9 R9, §14)."""
@@ -80,7 +92,11 @@ def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
     by_path: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         by_path.setdefault(attempt.path, []).append(attempt)
-    return {path: Call(path, tuple(made)) for path, made in by_path.items() if made[-1].outstanding}
+    return {
+        path: Call(path, tuple(made))
+        for path, made in by_path.items()
+        if made[-1].outstanding
+    }
 
 
 def prompt_sha256(prompt: str) -> str:
@@ -142,7 +158,10 @@ class Outcome(NamedTuple):
     @property
     def timed_out(self) -> bool:
         """The handler, or the ask itself (`expires=`), ran out of time."""
-        return self.failure is not None and self.failure.reason in (ErrorType.TIMEOUT.value, EXPIRED)
+        return self.failure is not None and self.failure.reason in (
+            ErrorType.TIMEOUT.value,
+            EXPIRED,
+        )
 
     @property
     def expired(self) -> bool:

@@ -58,7 +58,9 @@ class Flow:
         `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
         """
         if not _NAME.fullmatch(name):
-            raise FlowMistake(f"{name!r} is not a valid flow name: use lower-case letters, digits, '.', '_', '-'")
+            raise FlowMistake(
+                f"{name!r} is not a valid flow name: use lower-case letters, digits, '.', '_', '-'"
+            )
         self.name = name
         self.version = version
         self.function = function
@@ -83,7 +85,9 @@ class Flow:
     @property
     def is_async(self) -> bool:
         """Whether its function is `async def`; `inspect` would say it at a tenth of what a pause may take."""
-        code = getattr(getattr(self.function, "__wrapped__", self.function), "__code__", None)
+        code = getattr(
+            getattr(self.function, "__wrapped__", self.function), "__code__", None
+        )
         return code is not None and bool(code.co_flags & _CO_COROUTINE)
 
     def key_for(self, settings: Mapping[str, Any]) -> str | None:
@@ -91,7 +95,11 @@ class Flow:
         if self.id is None:
             return None
         try:
-            return self.id.format_map(settings) if isinstance(self.id, str) else str(self.id(**settings))
+            return (
+                self.id.format_map(settings)
+                if isinstance(self.id, str)
+                else str(self.id(**settings))
+            )
         except (KeyError, TypeError):
             return None
 
@@ -100,7 +108,9 @@ class Flow:
         return paused_version == self.version or paused_version in self.compatible_with
 
 
-def flow(name: str, *, version: str = "1", **details: Any) -> Callable[[Callable[..., Any]], Flow]:
+def flow(
+    name: str, *, version: str = "1", **details: Any
+) -> Callable[[Callable[..., Any]], Flow]:
     """Make a flow of a function; `details` as `Flow` takes them (`id`, `compatible_with`, `agents`, …).
 
     Change `version` when its steps change; paused runs of another one are refused.
@@ -111,7 +121,9 @@ def flow(name: str, *, version: str = "1", **details: Any) -> Callable[[Callable
 class Option:
     """One parameter of a flow function."""
 
-    def __init__(self, name: str, kind: Any, required: bool, default: Any = None) -> None:
+    def __init__(
+        self, name: str, kind: Any, required: bool, default: Any = None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.required = required
@@ -129,10 +141,17 @@ def options_of(flow: Flow) -> dict[str, Option]:
     bare = getattr(flow.function, "__wrapped__", flow.function)
     code, values = bare.__code__, bare.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
-    defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
+    defaults = dict(
+        zip(positional[len(positional) - len(values) :], values, strict=True)
+    )
     defaults |= bare.__kwdefaults__ or {}
     options = [
-        Option(name, _plain_kind(hints.get(name, str)), name not in defaults, defaults.get(name))
+        Option(
+            name,
+            _plain_kind(hints.get(name, str)),
+            name not in defaults,
+            defaults.get(name),
+        )
         for name in code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     ]
     return {option.flag: option for option in options}
@@ -146,20 +165,32 @@ def read_options(flow: Flow, words: Sequence[str]) -> dict[str, Any]:
         option = options.get(flag)
         if option is None:
             known = ", ".join(options) or "none"
-            raise FlowMistake(f"flow {flow.name} has no option {flag}; its options: {known}")
+            raise FlowMistake(
+                f"flow {flow.name} has no option {flag}; its options: {known}"
+            )
         read = _read(option, value)
-        given[option.name] = [*given.get(option.name, []), *read] if isinstance(read, list) else read
+        given[option.name] = (
+            [*given.get(option.name, []), *read] if isinstance(read, list) else read
+        )
     return given
 
 
 def defaults_of(flow: Flow) -> dict[str, Any]:
     """The settings a new run has where none are given."""
-    return {option.name: to_plain(option.default) for option in options_of(flow).values() if not option.required}
+    return {
+        option.name: to_plain(option.default)
+        for option in options_of(flow).values()
+        if not option.required
+    }
 
 
 def refuse_incomplete(flow: Flow, settings: dict[str, Any]) -> None:
     """A new run needs every required option."""
-    missing = [o.flag for o in options_of(flow).values() if o.required and o.name not in settings]
+    missing = [
+        o.flag
+        for o in options_of(flow).values()
+        if o.required and o.name not in settings
+    ]
     if missing:
         raise FlowMistake(f"flow {flow.name} needs {', '.join(missing)}")
 
@@ -168,18 +199,27 @@ def typed_settings(flow: Flow, settings: dict[str, Any]) -> dict[str, Any]:
     """Recorded settings as the types the function's parameters ask for."""
     hints = _hints(flow.function)
     try:
-        return {name: from_plain(value, hints.get(name, Any)) for name, value in settings.items()}
+        return {
+            name: from_plain(value, hints.get(name, Any))
+            for name, value in settings.items()
+        }
     except Unfit as error:
-        raise FlowMistake(f"a setting of flow {flow.name} does not fit its function: {error}") from error
+        raise FlowMistake(
+            f"a setting of flow {flow.name} does not fit its function: {error}"
+        ) from error
 
 
-def _pairs(words: Sequence[str], options: dict[str, Option]) -> Iterator[tuple[str, str | None]]:
+def _pairs(
+    words: Sequence[str], options: dict[str, Option]
+) -> Iterator[tuple[str, str | None]]:
     """Flags with their values: `--tag v1`, `--tag=v1`, and `--dry-run` alone for a flag of type bool."""
     rest = list(words)
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
         if not flag.startswith("--"):
-            raise FlowMistake(f"{flag!r} is not an option; a flow's settings are given as --name VALUE")
+            raise FlowMistake(
+                f"{flag!r} is not an option; a flow's settings are given as --name VALUE"
+            )
         option = options.get(flag)
         if equals or (option is not None and option.kind is bool) or not rest:
             yield flag, value if equals else None
@@ -210,14 +250,25 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function)
     except NameError:
-        plain: dict[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "Path": Path}
+        plain: dict[str, Any] = {
+            "str": str,
+            "int": int,
+            "float": float,
+            "bool": bool,
+            "Path": Path,
+        }
         written = getattr(function, "__annotations__", {})
-        return {name: plain.get(hint, Any) if isinstance(hint, str) else hint for name, hint in written.items()}
+        return {
+            name: plain.get(hint, Any) if isinstance(hint, str) else hint
+            for name, hint in written.items()
+        }
 
 
 def _plain_kind(hint: Any) -> Any:
     """`str | None` is given like `str`."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        choices = [choice for choice in typing.get_args(hint) if choice is not type(None)]
+        choices = [
+            choice for choice in typing.get_args(hint) if choice is not type(None)
+        ]
         return choices[0] if len(choices) == 1 else hint
     return hint

@@ -23,7 +23,9 @@ BUILT_IN: Final = {
 
 
 @flow("ask", version="1")
-def ask(ctx: Context, agent: str, prompt: str, timeout: int = DEFAULT_TIMEOUT_SECONDS) -> str:
+def ask(
+    ctx: Context, agent: str, prompt: str, timeout: int = DEFAULT_TIMEOUT_SECONDS
+) -> str:
     """One question for scripts in any language: pauses with 42, and the resumed run prints the answer."""
     answer: str = ctx.ask("ask", agent=agent, prompt=prompt, timeout=timeout)
     return answer
@@ -37,9 +39,14 @@ def find_flow(source: str, directory: Path) -> tuple[Flow, str]:
         name = attribute if path.endswith(".py") else ""
         flow = _flow_in_file(file, name)
         return flow, f"{file}:{name}" if name else str(file)
-    if source in BUILT_IN and importlib.util.find_spec(BUILT_IN[source].partition(":")[0]) is not None:
+    if (
+        source in BUILT_IN
+        and importlib.util.find_spec(BUILT_IN[source].partition(":")[0]) is not None
+    ):
         module, _, attribute = BUILT_IN[source].partition(":")
-        return _checked(getattr(importlib.import_module(module), attribute), source), source
+        return _checked(
+            getattr(importlib.import_module(module), attribute), source
+        ), source
     return _from_entry_point(source), source
 
 
@@ -49,7 +56,10 @@ def _from_entry_point(name: str) -> Flow:
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         return _checked(entry.load(), name)
     built_in = ", ".join(BUILT_IN)
-    raise NotFound(f"there is no flow {name!r}", hint=f"built in: {built_in}; name your own as file.py:function")
+    raise NotFound(
+        f"there is no flow {name!r}",
+        hint=f"built in: {built_in}; name your own as file.py:function",
+    )
 
 
 def _flow_in_file(file: Path, name: str) -> Flow:
@@ -60,7 +70,9 @@ def _flow_in_file(file: Path, name: str) -> Flow:
         return _checked(getattr(module, name, None), f"{file}:{name}")
     flows = _flows_of(module)
     if len(flows) != 1:
-        raise FlowMistake(f"{file} contains {len(flows)} flows; name one as {file.name}:function")
+        raise FlowMistake(
+            f"{file} contains {len(flows)} flows; name one as {file.name}:function"
+        )
     return flows[0]
 
 
@@ -88,7 +100,9 @@ def _module_of(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         # The guest's code may fail in any way while it is imported; that is a sentence, not a traceback.
-        raise FlowMistake(f"{file} cannot be imported: {type(error).__name__}: {error}") from error
+        raise FlowMistake(
+            f"{file} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     finally:
         sys.dont_write_bytecode = keep
     return module
@@ -96,5 +110,7 @@ def _module_of(file: Path) -> ModuleType:
 
 def _checked(found: object, name: str) -> Flow:
     if not isinstance(found, Flow):
-        raise FlowMistake(f"{name} is not a flow; decorate the function with @flow(NAME, version=…)")
+        raise FlowMistake(
+            f"{name} is not a flow; decorate the function with @flow(NAME, version=…)"
+        )
     return found

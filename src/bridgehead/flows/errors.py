@@ -23,7 +23,9 @@ class FlowRefused(UserError):
     advice: ClassVar[str | None] = None
 
     def __init__(self, *facts: object) -> None:
-        super().__init__(self.says.format(*facts), hint=self.advice and self.advice.format(*facts))
+        super().__init__(
+            self.says.format(*facts), hint=self.advice and self.advice.format(*facts)
+        )
 
 
 class LockHeld(FlowRefused):
@@ -133,7 +135,10 @@ class FlowFailed(BridgeheadError):
         hint: str | None = None,
     ) -> None:
         kept = f"its files are in {post_mortem}" if post_mortem else None
-        super().__init__(f"flow {name} failed: {reason}", hint="; ".join(filter(None, (hint, kept))) or None)
+        super().__init__(
+            f"flow {name} failed: {reason}",
+            hint="; ".join(filter(None, (hint, kept))) or None,
+        )
         self.actions = tuple(actions)
         self.error_type = error_type
         self.post_mortem = post_mortem

@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from bridgehead.errors import BridgeheadError
-from bridgehead.flows.calls import AskFailed, Attempt, Call, MatchedAnswer, StepFailed, outstanding_calls
+from bridgehead.flows.calls import (
+    AskFailed,
+    Attempt,
+    Call,
+    MatchedAnswer,
+    StepFailed,
+    outstanding_calls,
+)
 from bridgehead.flows.definition import Flow, typed_settings
 from bridgehead.flows.engine.asks import Blocked, Stopped
 from bridgehead.flows.engine.context import Context
@@ -72,18 +79,35 @@ class Job(NamedTuple):
     def run(self, status: RunStatus, updated: str, **more: Any) -> Run:
         """The run as journals keep one."""
         run = Run(
-            self.run_id, self.name, self.version or "", "", self.project, status, self.settings, self.created, updated
+            self.run_id,
+            self.name,
+            self.version or "",
+            "",
+            self.project,
+            status,
+            self.settings,
+            self.created,
+            updated,
         )
         return run._replace(**more)
 
     def document(self) -> dict[str, Any]:
-        return {**self._asdict(), "attempts": [list(one) for one in self.attempts], "forgets": list(self.forgets)}
+        return {
+            **self._asdict(),
+            "attempts": [list(one) for one in self.attempts],
+            "forgets": list(self.forgets),
+        }
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         kept = document["attempts"]
-        attempts = tuple(Attempt(path, asked, AttemptStatus(status), *rest) for path, asked, status, *rest in kept)
-        forgets = tuple((int(number), str(path)) for number, path in document["forgets"])
+        attempts = tuple(
+            Attempt(path, asked, AttemptStatus(status), *rest)
+            for path, asked, status, *rest in kept
+        )
+        forgets = tuple(
+            (int(number), str(path)) for number, path in document["forgets"]
+        )
         return cls(**{**document, "attempts": attempts, "forgets": forgets})
 
     def next(self, ended: PassEnd | None = None, *, forget: str | None = None) -> Self:
@@ -94,7 +118,9 @@ class Job(NamedTuple):
         return self._replace(number=number, attempts=attempts, forgets=forgets)
 
 
-def records_of(passes: Sequence[Sequence[Any]], forgets: Iterable[tuple[int, str]]) -> dict[str, Record]:
+def records_of(
+    passes: Sequence[Sequence[Any]], forgets: Iterable[tuple[int, str]]
+) -> dict[str, Record]:
     """The records a run has after these passes, from the checkpoints of each; what is no record is passed over."""
     records: dict[str, Record] = {}
     given_up = dict(forgets)
@@ -133,18 +159,33 @@ class FleetReplay(Replay):
 
     in_order = True
 
-    def __init__(self, flow_id: str, clock: Clock, records: dict[str, Record], checkpoint: Checkpoint) -> None:
+    def __init__(
+        self,
+        flow_id: str,
+        clock: Clock,
+        records: dict[str, Record],
+        checkpoint: Checkpoint,
+    ) -> None:
         self._begin(flow_id, clock, dict(records))
         self._checkpoint = checkpoint
         self._inside = False
 
     def perform(
-        self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any], effort: Effort = ONE_TRY
+        self,
+        path: str,
+        kind: str,
+        input_sha: str | None,
+        work: Callable[[], Any],
+        effort: Effort = ONE_TRY,
     ) -> Record:
         def made() -> list[Any]:
             self._inside = True
             try:
-                return list(super(FleetReplay, self).perform(path, kind, input_sha, work, effort))
+                return list(
+                    super(FleetReplay, self).perform(
+                        path, kind, input_sha, work, effort
+                    )
+                )
             except StepFailed:
                 return list(self._records[path])
             finally:
@@ -167,7 +208,9 @@ class FleetReplay(Replay):
         return record
 
     def _forget_from(self, path: str) -> None:
-        raise FlowMistake(f"{path}: on_change='rerun' cannot be used on a fleet; retry the run from there")
+        raise FlowMistake(
+            f"{path}: on_change='rerun' cannot be used on a fleet; retry the run from there"
+        )
 
 
 class AnswersGiven(Mailbox):
@@ -178,7 +221,9 @@ class AnswersGiven(Mailbox):
         self.answers = {}
         for attempt in job.attempts:
             if (document := answers.get(attempt.request_id)) is not None:
-                self.answers[attempt.path] = FiledAnswer(MatchedAnswer(attempt, document), Path())
+                self.answers[attempt.path] = FiledAnswer(
+                    MatchedAnswer(attempt, document), Path()
+                )
 
     root = property(lambda self: self._project)
     response_file = property(lambda self: "")
@@ -227,16 +272,30 @@ class Settled(Announcer):
 
 
 def run_pass(
-    flow: Flow, job: Job, records: dict[str, Record], checkpoint: Checkpoint, look: Look, clock: Clock
+    flow: Flow,
+    job: Job,
+    records: dict[str, Record],
+    checkpoint: Checkpoint,
+    look: Look,
+    clock: Clock,
 ) -> PassEnd:
     """Run the flow from its records to its end or its next wait."""
     if flow.keeps_state_file:
-        return PassEnd(RunStatus.FAILED, error=f"flow {flow.name} needs project files; use: bridgehead flow run")
+        return PassEnd(
+            RunStatus.FAILED,
+            error=f"flow {flow.name} needs project files; use: bridgehead flow run",
+        )
     if job.version is not None and not flow.can_resume(job.version):
         wrong = f"it was begun by version {job.version} of flow {flow.name}, this is {flow.version}"
         return PassEnd(RunStatus.FAILED, error=wrong)
     asked = [attempt.request_id for attempt in job.attempts]
-    begun = checkpoint("begin", lambda: {"now": utc_text(clock.now()), "answers": dict(look(asked)) if asked else {}})
+    begun = checkpoint(
+        "begin",
+        lambda: {
+            "now": utc_text(clock.now()),
+            "answers": dict(look(asked)) if asked else {},
+        },
+    )
     now = parse_time(begun["now"])
     assert now is not None
     told, numbers = Settled(), count(1)
@@ -270,15 +329,27 @@ def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
             raise FlowMistake("the flow caught its own pause; let BaseException pass")
         present.refuse_unvisited()
         result = plain_result(flow, returned)
-        return PassEnd(RunStatus.COMPLETED, result=result, settled=_withdrawn(present, "the run has ended"))
+        return PassEnd(
+            RunStatus.COMPLETED,
+            result=result,
+            settled=_withdrawn(present, "the run has ended"),
+        )
     except Blocked as blocked:
         return _waiting(present, blocked)
     except Stopped as stopped:
         if stopped.failure.reason == CANCELLED:
-            return PassEnd(RunStatus.CANCELLED, error=str(stopped.failure), settled=_withdrawn(present, CANCELLED))
-        return _asked_again(job, present, stopped.attempts[-1].path, str(stopped.failure))
+            return PassEnd(
+                RunStatus.CANCELLED,
+                error=str(stopped.failure),
+                settled=_withdrawn(present, CANCELLED),
+            )
+        return _asked_again(
+            job, present, stopped.attempts[-1].path, str(stopped.failure)
+        )
     except AskFailed as error:
-        if error.failure.reason == EXPIRED or not any(made.path == error.path for made in job.attempts):
+        if error.failure.reason == EXPIRED or not any(
+            made.path == error.path for made in job.attempts
+        ):
             return _failed(present, error)
         return _asked_again(job, present, error.path, str(error))
     except (Exception, SystemExit) as error:
@@ -298,24 +369,49 @@ def _waiting(present: FleetPass, blocked: Blocked) -> PassEnd:
 def _until(present: FleetPass, calls: Sequence[Call], **more: Any) -> PassEnd:
     """Waiting for the first of: an answer, an ask that expires, a sleep that is over."""
     attempts = tuple(attempt for call in calls for attempt in call.attempts)
-    over = tuple((made.request_id, made.status.value) for made in attempts if not made.outstanding)
+    over = tuple(
+        (made.request_id, made.status.value)
+        for made in attempts
+        if not made.outstanding
+    )
     ends = [call.current.expires_at for call in calls]
     wake = min((end for end in (*ends, present.wake) if end is not None), default=None)
-    return PassEnd(RunStatus.WAITING, attempts=attempts, settled=over, wake=wake, **more)
+    return PassEnd(
+        RunStatus.WAITING, attempts=attempts, settled=over, wake=wake, **more
+    )
 
 
 def _asked_again(job: Job, present: FleetPass, path: str, error: str) -> PassEnd:
     """No usable answer, and the flow cannot do without: the question is open again, under a new id."""
     made = next(attempt for attempt in job.attempts if attempt.path == path)
     document = {**made.document, "request_id": _request_id(job, 0)}
-    again = Call(path, (Attempt(path, document, AttemptStatus.PENDING).issued(present.moment()),))
-    others = [call for call in outstanding_calls(job.attempts).values() if call.path in present.calls]
-    return _until(present, [again, *(call for call in others if call.path != path)], error=storable(error), forget=path)
+    again = Call(
+        path, (Attempt(path, document, AttemptStatus.PENDING).issued(present.moment()),)
+    )
+    others = [
+        call
+        for call in outstanding_calls(job.attempts).values()
+        if call.path in present.calls
+    ]
+    return _until(
+        present,
+        [again, *(call for call in others if call.path != path)],
+        error=storable(error),
+        forget=path,
+    )
 
 
 def _failed(present: FleetPass, error: BaseException) -> PassEnd:
-    message = error.message if isinstance(error, BridgeheadError) else f"{type(error).__name__}: {error}"
-    return PassEnd(RunStatus.FAILED, error=storable(message), settled=_withdrawn(present, "the run failed"))
+    message = (
+        error.message
+        if isinstance(error, BridgeheadError)
+        else f"{type(error).__name__}: {error}"
+    )
+    return PassEnd(
+        RunStatus.FAILED,
+        error=storable(message),
+        settled=_withdrawn(present, "the run failed"),
+    )
 
 
 def _withdrawn(present: FleetPass, status: str) -> tuple[tuple[str, str], ...]:

@@ -55,7 +55,9 @@ class Handler(ABC):
 HandlerMaker = Callable[[str], Handler]
 
 
-def make_handler(name: str, others: Mapping[str, HandlerMaker] | None = None) -> Handler:
+def make_handler(
+    name: str, others: Mapping[str, HandlerMaker] | None = None
+) -> Handler:
     """The handler called `pending`, `cmd:COMMAND`, or one of the `others` by its scheme (`runtime:NAME`, `rig:ID`)."""
     scheme, _, rest = name.partition(":")
     if name == "pending":
@@ -64,7 +66,9 @@ def make_handler(name: str, others: Mapping[str, HandlerMaker] | None = None) ->
         return CommandHandler(_words(rest))
     if others and scheme in others and rest:
         return others[scheme](rest)
-    known = ", ".join(("pending", "cmd:COMMAND", *(f"{other}:NAME" for other in others or ())))
+    known = ", ".join(
+        ("pending", "cmd:COMMAND", *(f"{other}:NAME" for other in others or ()))
+    )
     raise UserError(f"there is no handler {name!r}", hint=f"handlers: {known}")
 
 
@@ -72,7 +76,9 @@ def _words(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UserError(f"the command of the handler cannot be parsed: {error}") from error
+        raise UserError(
+            f"the command of the handler cannot be parsed: {error}"
+        ) from error
     if not words:
         raise UserError("the handler cmd: needs a command, for example cmd:'claude -p'")
     return words
@@ -93,10 +99,16 @@ class CommandHandler(Handler):
             "BRIDGEHEAD_TIMEOUT_SECONDS": str(request.timeout_seconds),
         }
         command = Command(
-            self._words, stdin=request.prompt, env=environment, cwd=files.root.path, stdout_cap=ANSWER_LIMIT
+            self._words,
+            stdin=request.prompt,
+            env=environment,
+            cwd=files.root.path,
+            stdout_cap=ANSWER_LIMIT,
         )
         timeout = request.timeout_seconds
-        return _reply(run(command, timeout_seconds=timeout, idle_seconds=None, cancel=self.cancel))
+        return _reply(
+            run(command, timeout_seconds=timeout, idle_seconds=None, cancel=self.cancel)
+        )
 
 
 def _reply(result: CommandResult) -> Reply:
@@ -108,14 +120,22 @@ def _reply(result: CommandResult) -> Reply:
     problem = _problem(result)
     if problem is not None:
         return Reply(
-            RequestStatus.ERROR, error_type=ErrorType.INVOCATION_FAILED.value, message=problem, duration_seconds=took
+            RequestStatus.ERROR,
+            error_type=ErrorType.INVOCATION_FAILED.value,
+            message=problem,
+            duration_seconds=took,
         )
     return Reply(text=result.text(), duration_seconds=took)
 
 
 def _timed_out(message: str, seconds: float) -> Reply:
     error = ErrorType.TIMEOUT.value
-    return Reply(RequestStatus.TIMEOUT, error_type=error, message=message, duration_seconds=seconds)
+    return Reply(
+        RequestStatus.TIMEOUT,
+        error_type=error,
+        message=message,
+        duration_seconds=seconds,
+    )
 
 
 def _problem(result: CommandResult) -> str | None:
@@ -124,8 +144,14 @@ def _problem(result: CommandResult) -> str | None:
         return f"{program} wrote more than {ANSWER_LIMIT} bytes"
     if result.exit_code != 0:
         said = result.error_text().strip()[-_STDERR_SHOWN:]
-        return f"{program} ended with {result.exit_code}" + (f": {said}" if said else "")
-    return None if result.stdout.strip() else f"{program} ended with exit code 0 and no output"
+        return f"{program} ended with {result.exit_code}" + (
+            f": {said}" if said else ""
+        )
+    return (
+        None
+        if result.stdout.strip()
+        else f"{program} ended with exit code 0 and no output"
+    )
 
 
 class PendingHandler(Handler):

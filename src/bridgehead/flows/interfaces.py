@@ -19,7 +19,11 @@ class AgentInvoker(Protocol):
     """Anything that can be asked directly; a flow given one never pauses."""
 
     def invoke(
-        self, agent_name: str, prompt: str, timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS, **kwargs: Any
+        self,
+        agent_name: str,
+        prompt: str,
+        timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
+        **kwargs: Any,
     ) -> str:
         """The agent's answer; AgentInvocationError when there is none."""
         ...
@@ -28,7 +32,9 @@ class AgentInvoker(Protocol):
 class FlowEvent:
     """One thing that happened to a run. The same `id` twice is the same event: a repeated step announces it again."""
 
-    def __init__(self, id: str, kind: str, run: Run, at: str, data: Mapping[str, Any] = NOTHING) -> None:
+    def __init__(
+        self, id: str, kind: str, run: Run, at: str, data: Mapping[str, Any] = NOTHING
+    ) -> None:
         self.id = id
         self.kind = kind
         """`flow.started`, `flow.paused`, `flow.resumed`, `flow.responded`, `flow.completed`, … (contract/events.py)."""
@@ -40,7 +46,14 @@ class FlowEvent:
 class OpenRequest:
     """A request that someone must answer."""
 
-    def __init__(self, flow_id: str, name: str, root: str, request: Mapping[str, Any], deadline: str | None) -> None:
+    def __init__(
+        self,
+        flow_id: str,
+        name: str,
+        root: str,
+        request: Mapping[str, Any],
+        deadline: str | None,
+    ) -> None:
         self.flow_id = flow_id
         self.name = name
         self.root = root

@@ -15,7 +15,9 @@ from bridgehead.flows.operations.run import FLAGS, run_with_options, split_words
 from bridgehead.flows.values.codec import storable
 
 
-def main(flow: Flow, words: Sequence[str] | None = None, inputs: RunInputs | None = None) -> int:
+def main(
+    flow: Flow, words: Sequence[str] | None = None, inputs: RunInputs | None = None
+) -> int:
     """Run `flow` with the program's command line; the exit code: 0 done, 1 failed, 42 waiting for an agent."""
     given = sys.argv[1:] if words is None else list(words)
     if "--help" in given or "-h" in given:
@@ -23,7 +25,9 @@ def main(flow: Flow, words: Sequence[str] | None = None, inputs: RunInputs | Non
         return ExitCode.DONE
     gc.freeze()  # what a program has loaded stays; looking through it again costs a pause 5 ms
     try:
-        inputs = inputs or RunInputs(on_wait=lambda pause: _say(flow, waiting_for(pause)))
+        inputs = inputs or RunInputs(
+            on_wait=lambda pause: _say(flow, waiting_for(pause))
+        )
         # How `flow resume` finds the flow again: the file its function stands in.
         source = f"{flow.function.__code__.co_filename}:{flow.function.__name__}"
         result = run_with_options(flow, source, split_words(given), inputs)
@@ -49,13 +53,23 @@ def output_of(result: RunResult) -> str:
     value = result.result
     if value is None:
         return ""
-    text = value.encode("utf-8", "replace").decode() if isinstance(value, str) else json.dumps(value, indent=2)
+    text = (
+        value.encode("utf-8", "replace").decode()
+        if isinstance(value, str)
+        else json.dumps(value, indent=2)
+    )
     return text if text.endswith("\n") else text + "\n"
 
 
 def notices_of(result: RunResult) -> list[str]:
     """What goes to stderr: what the user should know although all went well."""
-    return [*result.notices, *(f"{remark.kind} at {remark.path}: {remark.text}" for remark in result.remarks)]
+    return [
+        *result.notices,
+        *(
+            f"{remark.kind} at {remark.path}: {remark.text}"
+            for remark in result.remarks
+        ),
+    ]
 
 
 def _say(flow: Flow, message: str) -> None:
@@ -69,15 +83,38 @@ def usage_of(flow: Flow) -> str:
         own = flow.describe_options()
     else:
         options = options_of(flow).values()
-        own = [(o.flag if o.kind is bool else f"{o.flag} VALUE", "required" if o.required else "") for o in options]
-    common = [(f"{flag.name} VALUE" if flag.read else flag.name, flag.summary) for flag in FLAGS]
+        own = [
+            (
+                o.flag if o.kind is bool else f"{o.flag} VALUE",
+                "required" if o.required else "",
+            )
+            for o in options
+        ]
+    common = [
+        (f"{flag.name} VALUE" if flag.read else flag.name, flag.summary)
+        for flag in FLAGS
+    ]
     purpose = " ".join((flow.function.__doc__ or "").split())
-    heads = [f"flow {flow.name}, version {flow.version}", *([purpose] if purpose else [])]
+    heads = [
+        f"flow {flow.name}, version {flow.version}",
+        *([purpose] if purpose else []),
+    ]
     return "\n".join(
-        [*heads, "", "options of the flow:", *_lines(own), "", "options of every flow:", *_lines(common), ""]
+        [
+            *heads,
+            "",
+            "options of the flow:",
+            *_lines(own),
+            "",
+            "options of every flow:",
+            *_lines(common),
+            "",
+        ]
     )
 
 
 def _lines(described: Sequence[tuple[str, str]]) -> list[str]:
     widest = max((len(option) for option, _ in described), default=0)
-    return [f"  {option.ljust(widest)}  {summary}".rstrip() for option, summary in described] or ["  none"]
+    return [
+        f"  {option.ljust(widest)}  {summary}".rstrip() for option, summary in described
+    ] or ["  none"]

@@ -75,7 +75,9 @@ class SignalsHeld:
             signal.signal(number, handler)
 
 
-def end_child(process: subprocess.Popen[Any], *, grace_seconds: float = GRACE_SECONDS) -> None:
+def end_child(
+    process: subprocess.Popen[Any], *, grace_seconds: float = GRACE_SECONDS
+) -> None:
     """End the child, kill it if it takes longer than `grace_seconds`, reap it and close its pipes; once is enough."""
     with SignalsHeld(), process:
         if process.poll() is not None:
@@ -91,7 +93,11 @@ def end_child(process: subprocess.Popen[Any], *, grace_seconds: float = GRACE_SE
 
 
 def run_child(
-    command: Sequence[str], *, stdin_bytes: bytes | None = None, timeout: float | None = None, **options: Any
+    command: Sequence[str],
+    *,
+    stdin_bytes: bytes | None = None,
+    timeout: float | None = None,
+    **options: Any,
 ) -> subprocess.CompletedProcess[bytes]:
     """Do what `subprocess.run` does without its `check`; an exception leaves when the child is ended and reaped."""
     if stdin_bytes is not None:

@@ -45,7 +45,9 @@ class SystemClock:
 class ManualClock:
     """A clock that stands still until `advance` or `sleep` moves it."""
 
-    def __init__(self, start: datetime = datetime(2026, 11, 15, 10, 15, 2, 123000, tzinfo=UTC)) -> None:
+    def __init__(
+        self, start: datetime = datetime(2026, 11, 15, 10, 15, 2, 123000, tzinfo=UTC)
+    ) -> None:
         self._now = _in_utc(start)
         self._elapsed_seconds = 0.0
 

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 # Ourselves, in a process of its own. -P: no module of the directory it runs in, which may be foreign, is imported.
-OUR_COMMAND: Final = (sys.executable, "-P", "-c", "from bridgehead.cli import main; main()")
+OUR_COMMAND: Final = (
+    sys.executable,
+    "-P",
+    "-c",
+    "from bridgehead.cli import main; main()",
+)
 
 
 class Cancel:
@@ -71,7 +76,9 @@ class Command:
 
     argv: Sequence[str]
     stdin: bytes | str = field(default=b"", repr=False)
-    env: Mapping[str, str] | None = field(default=None, repr=False)  # holds keys: not for logs and traces
+    env: Mapping[str, str] | None = field(
+        default=None, repr=False
+    )  # holds keys: not for logs and traces
     cwd: str | PathLike[str] | None = None
     first_signal: int = signal.SIGTERM
     grace_seconds: float = 3.0
@@ -82,12 +89,18 @@ class Command:
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str) or not self.argv:
-            raise ValueError(f"a command is a list that starts with a program, not {self.argv!r}")
+            raise ValueError(
+                f"a command is a list that starts with a program, not {self.argv!r}"
+            )
         object.__setattr__(self, "argv", tuple(self.argv))
 
     def prompt(self) -> bytes:
         """Return stdin as the bytes the program will read."""
-        return self.stdin if isinstance(self.stdin, bytes) else self.stdin.encode("utf-8", "replace")
+        return (
+            self.stdin
+            if isinstance(self.stdin, bytes)
+            else self.stdin.encode("utf-8", "replace")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +144,24 @@ ALWAYS = {"TERM": "dumb", "NO_COLOR": "1"}
 INHERITED = frozenset(
     (
         *("HOME", "PATH", "LANG", "TMPDIR", "CODEX_HOME"),
-        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+        *(
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "NO_PROXY",
+            "http_proxy",
+            "https_proxy",
+            "no_proxy",
+        ),
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
     )
 )
 
 
 def child_environment(
-    extra: Mapping[str, str], *, keep: Iterable[str] = (), base: Mapping[str, str] | None = None
+    extra: Mapping[str, str],
+    *,
+    keep: Iterable[str] = (),
+    base: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the complete environment of a child.
 
@@ -148,7 +171,9 @@ def child_environment(
     source = os.environ if base is None else base
     kept = frozenset(keep)
     inherited = {
-        name: value for name, value in source.items() if name in INHERITED or name in kept or _is_xdg_home(name)
+        name: value
+        for name, value in source.items()
+        if name in INHERITED or name in kept or _is_xdg_home(name)
     }
     return {**inherited, **ALWAYS, **extra}
 

@@ -22,15 +22,57 @@ NOT_CONFINED = 125
 """How the launcher ends when it could not put the confinement on; the program is not started then."""
 
 # Of /etc only what programs need to find libraries, names and certificates, and what an administrator set for agents.
-_ETC = """
-    alternatives bash.bashrc ca-certificates ca-certificates.conf crypto-policies fonts gai.conf group host.conf hosts
-    ld.so.cache ld.so.conf ld.so.conf.d locale.alias localtime machine-id mime.types nsswitch.conf os-release passwd pki
-    profile profile.d protocols resolv.conf services shells ssl terminfo timezone claude-code codex gemini-cli opencode
-""".split()
-_FOLDERS = """
-    /usr /bin /sbin /lib /lib32 /lib64 /opt /nix/store /gnu/store /home/linuxbrew
-    /run/systemd/resolve /run/resolvconf /run/current-system
-""".split()
+_ETC = [
+    "alternatives",
+    "bash.bashrc",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "fonts",
+    "gai.conf",
+    "group",
+    "host.conf",
+    "hosts",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "locale.alias",
+    "localtime",
+    "machine-id",
+    "mime.types",
+    "nsswitch.conf",
+    "os-release",
+    "passwd",
+    "pki",
+    "profile",
+    "profile.d",
+    "protocols",
+    "resolv.conf",
+    "services",
+    "shells",
+    "ssl",
+    "terminfo",
+    "timezone",
+    "claude-code",
+    "codex",
+    "gemini-cli",
+    "opencode",
+]
+_FOLDERS = [
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+    "/home/linuxbrew",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/current-system",
+]
 SYSTEM = (*_FOLDERS, *(f"/etc/{name}" for name in _ETC))
 XDG_FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
@@ -39,7 +81,20 @@ XDG_FOLDERS = {
     "XDG_CACHE_HOME": ".cache",
 }
 _KERNEL = ("/proc", "/sys")
-_DEVICES = [f"/dev/{name}" for name in "null zero full random urandom tty ptmx pts shm".split()]
+_DEVICES = [
+    f"/dev/{name}"
+    for name in [
+        "null",
+        "zero",
+        "full",
+        "random",
+        "urandom",
+        "tty",
+        "ptmx",
+        "pts",
+        "shm",
+    ]
+]
 _MOST_LINKS = 4
 _FIRST_LINE_BYTES = 256
 
@@ -48,7 +103,11 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVILEGES = 1, 1, 38
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _RIGHTS_OF_ABI_1 = (1 << 13) - 1
-_LATER_RIGHTS = ((2, 1 << 13), (3, 1 << 14), (5, 1 << 15))  # refer, truncate, ioctl of devices
+_LATER_RIGHTS = (
+    (2, 1 << 13),
+    (3, 1 << 14),
+    (5, 1 << 15),
+)  # refer, truncate, ioctl of devices
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
 _CAPABILITIES_VERSION = 0x20080522
 _SCOPED_SINCE, _SCOPES = 6, 3  # abstract sockets and signals stay inside
@@ -82,7 +141,10 @@ class Confinement:
         told = {"TMPDIR": self.temporary} if self.temporary else {}
         if self.home:
             told["HOME"] = self.home
-            told |= {variable: os.path.join(self.home, name) for variable, name in XDG_FOLDERS.items()}
+            told |= {
+                variable: os.path.join(self.home, name)
+                for variable, name in XDG_FOLDERS.items()
+            }
         return told
 
     def wrap(self, argv: list[str], cwd: str) -> list[str]:
@@ -99,9 +161,26 @@ class Confinement:
 
     def _bubblewrap(self, cwd: str) -> list[str]:
         # A process table of its own: through /proc/<pid>/root of a process outside everything could be read.
-        argv = [self.helper, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"]
-        argv += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]
-        bound = dict.fromkeys([*visible(SYSTEM, self.hidden), *self.read], "--ro-bind-try")
+        argv = [
+            self.helper,
+            "--unshare-user",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--die-with-parent",
+        ]
+        argv += [
+            "--proc",
+            "/proc",
+            "--dev",
+            "/dev",
+            "--tmpfs",
+            "/tmp",
+            "--tmpfs",
+            "/run",
+        ]
+        bound = dict.fromkeys(
+            [*visible(SYSTEM, self.hidden), *self.read], "--ro-bind-try"
+        )
         bound |= dict.fromkeys(self.write, "--bind-try")
         for path in sorted(bound):  # what holds a folder comes before the folder
             argv += [bound[path], path, path]
@@ -109,9 +188,21 @@ class Confinement:
 
     def seatbelt_profile(self) -> str:
         """The profile for sandbox-exec. Nobody here has tried it on a Mac; its text is tested."""
-        hidden, write = _subpaths((*self.hidden, "/Volumes")), _subpaths((*self.write, "/dev"))
-        rules = ["(version 1)", "(allow default)", f"(deny file-read-data{hidden})", "(deny file-write*)"]
-        rules += [f"(allow file-read-data{_subpaths((*self.read, *self.write))})"] if self.read or self.write else []
+        hidden, write = (
+            _subpaths((*self.hidden, "/Volumes")),
+            _subpaths((*self.write, "/dev")),
+        )
+        rules = [
+            "(version 1)",
+            "(allow default)",
+            f"(deny file-read-data{hidden})",
+            "(deny file-write*)",
+        ]
+        rules += (
+            [f"(allow file-read-data{_subpaths((*self.read, *self.write))})"]
+            if self.read or self.write
+            else []
+        )
         return "\n".join([*rules, f"(allow file-write*{write})"])
 
 
@@ -122,7 +213,10 @@ def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:
         if not any(is_within(path, folder) for path in hidden):
             left.append(folder)
         elif folder not in hidden:
-            left += visible(tuple(sorted(os.path.join(folder, name) for name in _names_in(folder))), hidden)
+            left += visible(
+                tuple(sorted(os.path.join(folder, name) for name in _names_in(folder))),
+                hidden,
+            )
     return left
 
 
@@ -140,7 +234,10 @@ def installation(program: str, search_path: str) -> tuple[str, ...]:
         real = os.path.realpath(pending)
         before, packages, _ = real.partition("/node_modules/")
         found[before + "/node_modules" if packages else real] = None
-        folder, library = os.path.dirname(real), os.path.join(os.path.dirname(os.path.dirname(real)), "lib")
+        folder, library = (
+            os.path.dirname(real),
+            os.path.join(os.path.dirname(os.path.dirname(real)), "lib"),
+        )
         if os.path.basename(folder) == "bin":
             found[library] = None
         pending = _interpreter(real, search_path)
@@ -155,7 +252,14 @@ def landlock_version() -> int:
         return 0
     import ctypes
 
-    return max(0, int(ctypes.CDLL(None, use_errno=True).syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
+    return max(
+        0,
+        int(
+            ctypes.CDLL(None, use_errno=True).syscall(
+                _CREATE_RULESET, None, 0, _VERSION_FLAG
+            )
+        ),
+    )
 
 
 def confine(read: list[str], write: list[str]) -> None:
@@ -166,16 +270,22 @@ def confine(read: list[str], write: list[str]) -> None:
     version = landlock_version()
     if not version:
         raise OSError("this kernel has no Landlock")
-    rights = _RIGHTS_OF_ABI_1 | sum(right for since, right in _LATER_RIGHTS if version >= since)
+    rights = _RIGHTS_OF_ABI_1 | sum(
+        right for since, right in _LATER_RIGHTS if version >= since
+    )
     size = next(size for since, size in _RULESET_SIZES if version >= since)
     scopes = _SCOPES if version >= _SCOPED_SINCE else 0
     ruleset = (ctypes.c_uint64 * 3)(rights, 0, scopes)
-    rules = _checked(libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0))
+    rules = _checked(
+        libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
+    )
     for paths, allowed in ((read, _EXECUTE | _READ_FILE | _READ_DIR), (write, rights)):
         for path in paths:
             _allow(libc, rules, path, allowed & rights)
     _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    if os.geteuid() == 0:  # a superuser's capabilities reach around it, to the environments of other processes
+    if (
+        os.geteuid() == 0
+    ):  # a superuser's capabilities reach around it, to the environments of other processes
         none = (ctypes.c_uint32 * 6)()
         _checked(libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), none))
     _checked(libc.syscall(_RESTRICT_SELF, rules, 0))
@@ -191,8 +301,14 @@ def _allow(libc: CDLL, rules: int, path: str, rights: int) -> None:
         return  # what is not there needs no rule
     is_folder = os.path.isdir(f"/proc/self/fd/{handle}")
     allowed = rights if is_folder else rights & _OF_FILES
-    rule = allowed.to_bytes(8, sys.byteorder) + handle.to_bytes(4, sys.byteorder)  # packed: 12 bytes
-    _checked(libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.create_string_buffer(rule, 12), 0))
+    rule = allowed.to_bytes(8, sys.byteorder) + handle.to_bytes(
+        4, sys.byteorder
+    )  # packed: 12 bytes
+    _checked(
+        libc.syscall(
+            _ADD_RULE, rules, _PATH_BENEATH, ctypes.create_string_buffer(rule, 12), 0
+        )
+    )
     os.close(handle)
 
 
@@ -219,7 +335,11 @@ def _subpaths(paths: tuple[str, ...]) -> str:
 def _interpreter(script: str, search_path: str) -> str | None:
     try:
         with open(script, "rb") as file:
-            line = file.read(_FIRST_LINE_BYTES).partition(b"\n")[0].decode("utf-8", "replace")
+            line = (
+                file.read(_FIRST_LINE_BYTES)
+                .partition(b"\n")[0]
+                .decode("utf-8", "replace")
+            )
     except OSError:
         return None
     words = line.removeprefix("#!").split() if line.startswith("#!") else []
@@ -237,14 +357,21 @@ def main(arguments: list[str]) -> int:
     argv = arguments[len(marked) + 1 :]
     pairs = list(zip(marked[::2], marked[1::2], strict=True))
     try:
-        confine([path for flag, path in pairs if flag == "-r"], [path for flag, path in pairs if flag == "-w"])
+        confine(
+            [path for flag, path in pairs if flag == "-r"],
+            [path for flag, path in pairs if flag == "-w"],
+        )
     except OSError as error:
-        sys.stderr.write(f"bridgehead: {argv[0]} was not started, because it could not be confined: {error}\n")
+        sys.stderr.write(
+            f"bridgehead: {argv[0]} was not started, because it could not be confined: {error}\n"
+        )
         return NOT_CONFINED
     try:
         os.execv(argv[0], argv)
     except OSError as error:
-        sys.stderr.write(f"bridgehead: {argv[0]} could not be started: {error.strerror}\n")
+        sys.stderr.write(
+            f"bridgehead: {argv[0]} could not be started: {error.strerror}\n"
+        )
         return 127
 
 

@@ -48,7 +48,9 @@ def make_private_dir(path: AnyPath, *, root: AnyPath | None = None) -> None:
     try:
         found = os.fstat(handle)
         if found.st_uid != os.geteuid():
-            raise ForeignOwner(path, "made private", f"it belongs to uid {found.st_uid}")
+            raise ForeignOwner(
+                path, "made private", f"it belongs to uid {found.st_uid}"
+            )
         if stat.S_IMODE(found.st_mode) & 0o077:
             with translated(path, "made private"):
                 os.fchmod(handle, 0o700)
@@ -59,10 +61,16 @@ def make_private_dir(path: AnyPath, *, root: AnyPath | None = None) -> None:
 def refuse_nul(path: AnyPath, doing: str) -> None:
     """Refuse the one character the system calls take as an end, before Python raises a ValueError over it."""
     if "\0" in os.fspath(path):
-        raise UnusablePath(os.fspath(path).replace("\0", "\\0"), doing, "its name contains a NUL character")
+        raise UnusablePath(
+            os.fspath(path).replace("\0", "\\0"),
+            doing,
+            "its name contains a NUL character",
+        )
 
 
-def _open(path: AnyPath, root: AnyPath | None, doing: str, *, make_mode: int | None) -> int:
+def _open(
+    path: AnyPath, root: AnyPath | None, doing: str, *, make_mode: int | None
+) -> int:
     refuse_nul(path, doing)
     if root is None:
         if make_mode is not None:
@@ -90,7 +98,9 @@ def _parts_below(root: AnyPath, path: AnyPath, doing: str) -> tuple[str, ...]:
     return parts
 
 
-def _step(parent: int, part: str, walked: str, doing: str, make_mode: int | None) -> int:
+def _step(
+    parent: int, part: str, walked: str, doing: str, make_mode: int | None
+) -> int:
     """Exchange the handle on a directory for one on its entry `part`."""
     try:
         with translated(walked, doing):
@@ -109,7 +119,9 @@ def _step(parent: int, part: str, walked: str, doing: str, make_mode: int | None
 
 def _make_missing(path: Path, doing: str, mode: int) -> None:
     with translated(path, doing):
-        missing = [directory for directory in (path, *path.parents) if not directory.exists()]
+        missing = [
+            directory for directory in (path, *path.parents) if not directory.exists()
+        ]
         for directory in reversed(missing):
             with suppress(FileExistsError):
                 directory.mkdir(mode)

@@ -67,7 +67,9 @@ class Family:
             killed |= members
             if scans_left:
                 time.sleep(_RESCAN_SECONDS)
-        return len({member.pid for member in killed - self._not_permitted} - {self._leader})
+        return len(
+            {member.pid for member in killed - self._not_permitted} - {self._leader}
+        )
 
     def _kill(self, member: ProcessEntry) -> None:
         try:
@@ -92,9 +94,13 @@ class Family:
     def _is_member(self, entry: ProcessEntry) -> bool:
         if entry in self._remembered:
             return True
-        if entry.born < self._leader_born:  # nobody in the family is older than its leader
+        if (
+            entry.born < self._leader_born
+        ):  # nobody in the family is older than its leader
             return False
-        return self._leader in (entry.pid, entry.session) or has_variable(entry, MARK, self.run_id)
+        return self._leader in (entry.pid, entry.session) or has_variable(
+            entry, MARK, self.run_id
+        )
 
 
 def end_marked(run_ids: Iterable[str]) -> None:
@@ -145,7 +151,9 @@ def find_process(pid: int) -> ProcessEntry | None:
     fields = line[line.rindex(b")") + 2 :].split()
     if fields[0].decode() in _ENDED:
         return None
-    return ProcessEntry(pid, born=int(fields[19]), parent=int(fields[1]), session=int(fields[3]))
+    return ProcessEntry(
+        pid, born=int(fields[19]), parent=int(fields[1]), session=int(fields[3])
+    )
 
 
 def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
@@ -158,10 +166,14 @@ def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
     except OSError:
         return False
     name, wanted = f"{variable}=".encode(), value.encode()
-    return any(item.startswith(name) and wanted in item for item in environment.split(b"\0"))
+    return any(
+        item.startswith(name) and wanted in item for item in environment.split(b"\0")
+    )
 
 
-def with_descendants(everyone: Iterable[ProcessEntry], ancestors: Collection[int]) -> set[ProcessEntry]:
+def with_descendants(
+    everyone: Iterable[ProcessEntry], ancestors: Collection[int]
+) -> set[ProcessEntry]:
     """Return the processes whose pid is among `ancestors`, and all that descend from them."""
     children: dict[int, list[ProcessEntry]] = {}
     chosen: set[ProcessEntry] = set()
@@ -197,7 +209,9 @@ def _listed_by_ps() -> list[ProcessEntry]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    rows = [line.split() for line in listing.stdout.decode("ascii", "replace").splitlines()]
+    rows = [
+        line.split() for line in listing.stdout.decode("ascii", "replace").splitlines()
+    ]
     return [
         ProcessEntry(int(row[0]), born=0, parent=int(row[1]), session=int(row[2]))
         for row in rows

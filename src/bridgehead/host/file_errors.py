@@ -25,7 +25,9 @@ class Refusal(FileError):
     advice: str | None = None
 
     def __init__(self, path: AnyPath, doing: str, detail: str | None = None) -> None:
-        super().__init__(f"{fspath(path)} was not {doing}: {detail or self.reason}", hint=self.advice)
+        super().__init__(
+            f"{fspath(path)} was not {doing}: {detail or self.reason}", hint=self.advice
+        )
         self.path = fspath(path)
 
 
@@ -84,7 +86,13 @@ class FileFailure(Refusal):
 
 
 # The others are mended by another path, or by something else at this one.
-SYSTEM_REFUSALS = (DiskFull, ReadOnlyFileSystem, AccessDenied, ForeignOwner, FileFailure)
+SYSTEM_REFUSALS = (
+    DiskFull,
+    ReadOnlyFileSystem,
+    AccessDenied,
+    ForeignOwner,
+    FileFailure,
+)
 
 _BY_ERRNO: dict[int, type[Refusal]] = {
     errno.ENOENT: FileMissing,
@@ -113,4 +121,6 @@ def translated(path: AnyPath, doing: str) -> Iterator[None]:
         if kind is None:
             raise FileFailure(path, doing, error.strerror or str(error)) from error
         is_elsewhere = kind is FileMissing and doing == "written"
-        raise kind(path, doing, "its directory does not exist" if is_elsewhere else None) from error
+        raise kind(
+            path, doing, "its directory does not exist" if is_elsewhere else None
+        ) from error

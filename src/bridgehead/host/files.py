@@ -30,12 +30,19 @@ from bridgehead.host.file_errors import (
 
 STALE_SECONDS = 3600.0
 _TEMPORARY = r"\..+\.\d+\.[0-9a-f]{16}\.tmp(-journal|-wal|-shm)?"
-_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # non-blocking: a FIFO in the file's place must not hang us
+_SAFE = (
+    os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)  # non-blocking: a FIFO in the file's place must not hang us
 _swept: set[tuple[int, int]] = set()
 
 
 def write_atomic(
-    path: AnyPath, data: bytes | str, *, private: bool = False, exclusive: bool = False, root: AnyPath | None = None
+    path: AnyPath,
+    data: bytes | str,
+    *,
+    private: bool = False,
+    exclusive: bool = False,
+    root: AnyPath | None = None,
 ) -> None:
     """Put `data` at `path`, durably and in one step.
 
@@ -43,13 +50,24 @@ def write_atomic(
     a file that is there, also when two writers race.
     """
     content = _as_bytes(path, data)
-    with _directory_of(path, root, "written") as (directory, name), translated(path, "written"):
+    with (
+        _directory_of(path, root, "written") as (directory, name),
+        translated(path, "written"),
+    ):
         _sweep_stale(directory)
         permissions = _existing_permissions(path, directory, name)
-        temporary = _write_temporary(directory, name, content, 0o600 if private else permissions)
+        temporary = _write_temporary(
+            directory, name, content, 0o600 if private else permissions
+        )
         try:
             if exclusive:
-                os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+                os.link(
+                    temporary,
+                    name,
+                    src_dir_fd=directory,
+                    dst_dir_fd=directory,
+                    follow_symlinks=False,
+                )
                 os.unlink(temporary, dir_fd=directory)
             else:
                 os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
@@ -65,15 +83,21 @@ def write_private(path: Path, data: bytes | str) -> None:
     write_atomic(path, data, private=True)
 
 
-def read_bounded(path: AnyPath, max_bytes: int, *, root: AnyPath | None = None) -> bytes:
+def read_bounded(
+    path: AnyPath, max_bytes: int, *, root: AnyPath | None = None
+) -> bytes:
     """Return the content of a regular file of at most `max_bytes`."""
     with opened_regular(path, root=root) as handle, translated(path, "read"):
         size = os.fstat(handle).st_size
         if size > max_bytes:
             raise FileTooLarge(path, "read", f"it is larger than {max_bytes} bytes")
         limit = max_bytes + 1
-        content = os.read(handle, size + 1)  # nearly always all of it, which need not be copied then
-        while len(content) < limit and (chunk := os.read(handle, min(limit - len(content), 1 << 20))):
+        content = os.read(
+            handle, size + 1
+        )  # nearly always all of it, which need not be copied then
+        while len(content) < limit and (
+            chunk := os.read(handle, min(limit - len(content), 1 << 20))
+        ):
             content += chunk
     if len(content) > max_bytes:  # it grew while it was read
         raise FileTooLarge(path, "read", f"it is larger than {max_bytes} bytes")
@@ -85,7 +109,9 @@ def opened_regular(path: AnyPath, *, root: AnyPath | None = None) -> Iterator[in
     """Hold a read handle on a regular file, for callers that also judge its owner or link count."""
     with _directory_of(path, root, "read") as (directory, name):
         with translated(path, "read"):
-            _refuse_irregular(path, os.stat(name, dir_fd=directory, follow_symlinks=False), "read")
+            _refuse_irregular(
+                path, os.stat(name, dir_fd=directory, follow_symlinks=False), "read"
+            )
             handle = os.open(name, os.O_RDONLY | _SAFE, dir_fd=directory)
         try:
             _refuse_irregular(path, os.fstat(handle), "read")
@@ -94,7 +120,9 @@ def opened_regular(path: AnyPath, *, root: AnyPath | None = None) -> Iterator[in
             os.close(handle)
 
 
-def append_line(path: AnyPath, line: bytes | str, *, root: AnyPath | None = None) -> None:
+def append_line(
+    path: AnyPath, line: bytes | str, *, root: AnyPath | None = None
+) -> None:
     """Add one line in one write, so that lines of several processes never mix.
 
     A line torn by a crash or a full disk is closed first: it spoils itself, not its successor.
@@ -102,14 +130,23 @@ def append_line(path: AnyPath, line: bytes | str, *, root: AnyPath | None = None
     content = _as_bytes(path, line)
     if b"\n" in content:
         raise ValueError("a line cannot contain a line break")
-    with _directory_of(path, root, "written") as (directory, name), translated(path, "written"):
+    with (
+        _directory_of(path, root, "written") as (directory, name),
+        translated(path, "written"),
+    ):
         with suppress(FileNotFoundError):
-            _refuse_irregular(path, os.stat(name, dir_fd=directory, follow_symlinks=False), "written")
-        handle = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o666, dir_fd=directory)
+            _refuse_irregular(
+                path, os.stat(name, dir_fd=directory, follow_symlinks=False), "written"
+            )
+        handle = os.open(
+            name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o666, dir_fd=directory
+        )
         try:
             _refuse_irregular(path, os.fstat(handle), "written")
             # Wait for a write in progress: until it ends, its line looks torn. Closing the handle gives the turn back.
-            with suppress(OSError):  # without locks a line may be preceded by an empty one, which readers skip
+            with suppress(
+                OSError
+            ):  # without locks a line may be preceded by an empty one, which readers skip
                 fcntl.flock(handle, fcntl.LOCK_EX)
             record = (b"\n" if _ends_mid_line(handle) else b"") + content + b"\n"
             if os.write(handle, record) < len(record):
@@ -125,7 +162,11 @@ def put_in_place(whole: Path, path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP) or os.path.lexists(path):
+        if error.errno not in (
+            errno.EPERM,
+            errno.ENOTSUP,
+            errno.EOPNOTSUPP,
+        ) or os.path.lexists(path):
             raise
         whole.rename(path)  # a file system without hard links
     with opened_directory(path.parent) as directory:
@@ -134,7 +175,9 @@ def put_in_place(whole: Path, path: Path) -> bool:
 
 
 @contextmanager
-def _directory_of(path: AnyPath, root: AnyPath | None, doing: str) -> Iterator[tuple[int, str]]:
+def _directory_of(
+    path: AnyPath, root: AnyPath | None, doing: str
+) -> Iterator[tuple[int, str]]:
     refuse_nul(path, doing)
     target = path if isinstance(path, Path) else Path(path)
     if target.name in ("", ".."):
@@ -149,7 +192,11 @@ def _as_bytes(path: AnyPath, data: bytes | str) -> bytes:
     try:
         return data.encode()
     except UnicodeEncodeError as error:
-        raise FileFailure(path, "written", "its text cannot be written as UTF-8 (half a surrogate pair)") from error
+        raise FileFailure(
+            path,
+            "written",
+            "its text cannot be written as UTF-8 (half a surrogate pair)",
+        ) from error
 
 
 def _refuse_irregular(path: AnyPath, found: os.stat_result, doing: str) -> None:
@@ -168,11 +215,15 @@ def _existing_permissions(path: AnyPath, directory: int, name: str) -> int | Non
     return found.st_mode & 0o777
 
 
-def _write_temporary(directory: int, name: str, content: bytes, permissions: int | None) -> str:
+def _write_temporary(
+    directory: int, name: str, content: bytes, permissions: int | None
+) -> str:
     """Write and sync a file beside the target; without `permissions` the umask decides."""
     temporary = f".{name[:50]}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
-    handle = os.open(temporary, flags, 0o666 if permissions is None else 0o600, dir_fd=directory)
+    handle = os.open(
+        temporary, flags, 0o666 if permissions is None else 0o600, dir_fd=directory
+    )
     try:
         if permissions is not None:
             os.fchmod(handle, permissions)
@@ -196,7 +247,9 @@ def _sync_directory(directory: int) -> None:
     try:
         os.fsync(directory)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems cannot sync a directory, and say so this way
+        if (
+            error.errno != errno.EINVAL
+        ):  # some file systems cannot sync a directory, and say so this way
             raise
 
 
@@ -215,7 +268,10 @@ def _sweep_stale(directory: int) -> None:
     for name in os.listdir(directory):
         if ".tmp" in name and re.fullmatch(_TEMPORARY, name):
             with suppress(OSError):
-                if os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime < oldest:
+                if (
+                    os.stat(name, dir_fd=directory, follow_symlinks=False).st_mtime
+                    < oldest
+                ):
                     os.unlink(name, dir_fd=directory)
 
 

@@ -71,7 +71,9 @@ class Guardian:
 
     def _write(self, line: str) -> None:
         if self._pipe is not None:
-            with suppress(BlockingIOError):  # it does not read; at worst it looks for a run that has ended
+            with suppress(
+                BlockingIOError
+            ):  # it does not read; at worst it looks for a run that has ended
                 os.write(self._pipe, line.encode())
 
     def _start(self) -> None:
@@ -85,7 +87,14 @@ class Guardian:
         try:
             os.posix_spawn(
                 SHELL,
-                [SHELL, "-c", _SCRIPT, sys.executable, _END, str(Path(__file__).parents[2])],
+                [
+                    SHELL,
+                    "-c",
+                    _SCRIPT,
+                    sys.executable,
+                    _END,
+                    str(Path(__file__).parents[2]),
+                ],
                 {"PATH": os.environ.get("PATH", os.defpath)},
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, its, 0),
@@ -94,7 +103,10 @@ class Guardian:
                 ],
                 setsid=True,  # out of reach of a terminal that closes and of signals to our group
             )
-        except (OSError, NotImplementedError):  # the latter where the C library has no `setsid` for it
+        except (
+            OSError,
+            NotImplementedError,
+        ):  # the latter where the C library has no `setsid` for it
             os.close(ours)
         else:
             self._pipe = ours

@@ -61,13 +61,21 @@ class LockReentered(BridgeheadError):
     """A thread asked for a lock it already holds: it would wait for itself."""
 
     def __init__(self, path: AnyPath) -> None:
-        super().__init__(f"{os.fspath(path)} is already locked by this thread; the lock cannot be taken twice")
+        super().__init__(
+            f"{os.fspath(path)} is already locked by this thread; the lock cannot be taken twice"
+        )
 
 
 class FileLock:
     """A context manager that holds the lock file at `path`, waiting at most `timeout_seconds` for it."""
 
-    def __init__(self, path: AnyPath, timeout_seconds: float = 10.0, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        path: AnyPath,
+        timeout_seconds: float = 10.0,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         self.path = Path(path)
         self.timeout_seconds = timeout_seconds
         self._clock = clock or SystemClock()
@@ -86,7 +94,9 @@ class FileLock:
         while (handle := self._try()) is None:
             left = deadline - self._clock.monotonic()
             if left <= 0:
-                raise LockTimeout(str(self.path), self.timeout_seconds, read_holder(self.path))
+                raise LockTimeout(
+                    str(self.path), self.timeout_seconds, read_holder(self.path)
+                )
             self._clock.sleep(min(POLL_SECONDS, left))
         self._handle = handle
         self._sign(handle)
@@ -96,7 +106,9 @@ class FileLock:
         handle, self._handle = self._handle, None
         if handle is not None:
             _held.pop(_identity(os.fstat(handle)), None)
-            with suppress(OSError):  # nobody holds it any more; who looks need not ask whether the process lives
+            with suppress(
+                OSError
+            ):  # nobody holds it any more; who looks need not ask whether the process lives
                 os.ftruncate(handle, 0)
             os.close(handle)
 
@@ -151,7 +163,9 @@ class FileLock:
 def read_holder(path: AnyPath) -> str | None:
     """Say who signed the lock file, for a message; None if it does not say."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(
+            path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
     except OSError:
         return None
     try:

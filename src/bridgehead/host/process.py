@@ -12,15 +12,33 @@ from typing import IO, Literal
 
 from bridgehead.host.child import SignalsHeld
 from bridgehead.host.clock import Clock, SystemClock
-from bridgehead.host.command import Cancel, Command, CommandResult, Ended, child_environment, exit_code_of
+from bridgehead.host.command import (
+    Cancel,
+    Command,
+    CommandResult,
+    Ended,
+    child_environment,
+    exit_code_of,
+)
 from bridgehead.host.family import GIVE_UP_SECONDS, Family
 from bridgehead.host.guardian import GUARDIAN, MARK
 
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
 CHUNK_BYTES = 1 << 16
-TICK_SECONDS = 0.05  # how often to ask for the end where the system does not announce it
-__all__ = ["Cancel", "Command", "CommandResult", "Ended", "OnOutput", "Stream", "child_environment", "run"]
+TICK_SECONDS = (
+    0.05  # how often to ask for the end where the system does not announce it
+)
+__all__ = [
+    "Cancel",
+    "Command",
+    "CommandResult",
+    "Ended",
+    "OnOutput",
+    "Stream",
+    "child_environment",
+    "run",
+]
 # The last output may still be on its way through a helper such as `tee` when the program itself has ended.
 LINGER_SECONDS = 0.5
 _MORE_THAN_A_PIPE_HOLDS = 64
@@ -56,8 +74,12 @@ def run(
             except (OSError, ValueError) as error:
                 return _not_started(command, started_at, error)
             family.set_leader(process.pid)
-            deadline = None if timeout_seconds is None else clock.monotonic() + timeout_seconds
-            running = _Run(command, process, family, cancel, clock, deadline, idle_seconds)
+            deadline = (
+                None if timeout_seconds is None else clock.monotonic() + timeout_seconds
+            )
+            running = _Run(
+                command, process, family, cancel, clock, deadline, idle_seconds
+            )
             return running.run_to_end(on_output, started_at, keep_family=keep_family)
         except BaseException:
             family.remember()
@@ -91,11 +113,15 @@ class _Run:
         self._began = self._last_output_at = clock.monotonic()
         self._capture = Capture(command.stdout_cap, command.stderr_tail)
 
-    def run_to_end(self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool) -> CommandResult:
+    def run_to_end(
+        self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool
+    ) -> CommandResult:
         """Stay with the program to its end and clear up after it."""
         prompt = self._command.prompt()
         with ExitStack() as stack:
-            pipes = stack.enter_context(Pipes(self._process, prompt, self._capture, on_output))
+            pipes = stack.enter_context(
+                Pipes(self._process, prompt, self._capture, on_output)
+            )
             if self._cancel is not None:
                 stack.enter_context(self._cancel.waking(pipes.wake))
             ended = self._exchange(pipes)
@@ -137,7 +163,10 @@ class _Run:
             return Ended.OUTPUT_CAP
         if self._deadline is not None and now >= self._deadline:
             return Ended.TIMEOUT
-        if self._idle_seconds is not None and now >= self._last_output_at + self._idle_seconds:
+        if (
+            self._idle_seconds is not None
+            and now >= self._last_output_at + self._idle_seconds
+        ):
             return Ended.IDLE
         return None
 
@@ -166,7 +195,11 @@ class Pipes:
     """Feeds and drains one child; `wait` is the only place that waits."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], prompt: bytes, capture: Capture, on_output: OnOutput | None
+        self,
+        process: subprocess.Popen[bytes],
+        prompt: bytes,
+        capture: Capture,
+        on_output: OnOutput | None,
     ) -> None:
         self._process = process
         self._rest = memoryview(prompt)
@@ -179,12 +212,18 @@ class Pipes:
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
         self._exit_handle = _exit_handle(process.pid)
-        self._selector.register(self._wake_reader, selectors.EVENT_READ, self._note_wake)
+        self._selector.register(
+            self._wake_reader, selectors.EVENT_READ, self._note_wake
+        )
         if self._exit_handle is not None:
-            self._selector.register(self._exit_handle, selectors.EVENT_READ, self._note_exit)
+            self._selector.register(
+                self._exit_handle, selectors.EVENT_READ, self._note_exit
+            )
         if self._process.stdin is not None:
             os.set_blocking(self._process.stdin.fileno(), False)
-            self._selector.register(self._process.stdin, selectors.EVENT_WRITE, self._feed)
+            self._selector.register(
+                self._process.stdin, selectors.EVENT_WRITE, self._feed
+            )
         self._watch_output("stdout", self._process.stdout)
         self._watch_output("stderr", self._process.stderr)
 
@@ -201,7 +240,9 @@ class Pipes:
     @property
     def has_exited(self) -> bool:
         """Whether the program itself has ended; children of it may still hold the pipes."""
-        return self._exit_announced or (self._exit_handle is None and self._process.poll() is not None)
+        return self._exit_announced or (
+            self._exit_handle is None and self._process.poll() is not None
+        )
 
     @property
     def is_silent(self) -> bool:
@@ -210,7 +251,9 @@ class Pipes:
 
     def wake(self) -> None:
         """End a `wait` that waits; for other threads."""
-        with suppress(BlockingIOError):  # so many calls wait there already that one more adds nothing
+        with suppress(
+            BlockingIOError
+        ):  # so many calls wait there already that one more adds nothing
             os.write(self._wake_writer, b"\0")
 
     def wait(self, seconds: float | None) -> bool:
@@ -225,10 +268,14 @@ class Pipes:
     def _watch_output(self, stream: Stream, pipe: IO[bytes] | None) -> None:
         if pipe is not None:
             self._open_outputs += 1
-            self._selector.register(pipe, selectors.EVENT_READ, lambda: self._drain(stream, pipe))
+            self._selector.register(
+                pipe, selectors.EVENT_READ, lambda: self._drain(stream, pipe)
+            )
 
     def _note_wake(self) -> None:
-        self._selector.unregister(self._wake_reader)  # it stays readable, and one wake is enough
+        self._selector.unregister(
+            self._wake_reader
+        )  # it stays readable, and one wake is enough
 
     def _note_exit(self) -> None:
         self._exit_announced = True
@@ -243,7 +290,9 @@ class Pipes:
             written = os.write(stdin.fileno(), self._rest[:CHUNK_BYTES])
         except BlockingIOError:
             return
-        except BrokenPipeError:  # the program does not want the rest, which is its own business
+        except (
+            BrokenPipeError
+        ):  # the program does not want the rest, which is its own business
             written = len(self._rest)
         self._rest = self._rest[written:]
         if not self._rest:
@@ -286,7 +335,9 @@ class Capture:
         if stream == "stderr":
             self._stderr += chunk
             self.stderr_truncated |= len(self._stderr) > self._stderr_tail
-            if len(self._stderr) > 2 * self._stderr_tail:  # seldom, because each cut moves the whole tail
+            if (
+                len(self._stderr) > 2 * self._stderr_tail
+            ):  # seldom, because each cut moves the whole tail
                 del self._stderr[: len(self._stderr) - self._stderr_tail]
             return chunk
         counted = chunk[: self._stdout_cap - len(self._stdout)]
@@ -313,7 +364,9 @@ def _start(command: Command, family: Family) -> subprocess.Popen[bytes]:
     )
 
 
-def _not_started(command: Command, started_at: datetime, error: OSError | ValueError) -> CommandResult:
+def _not_started(
+    command: Command, started_at: datetime, error: OSError | ValueError
+) -> CommandResult:
     program = command.argv[0]
     subject, says, exit_code = program, str(error), 126
     if isinstance(error, OSError):
@@ -323,7 +376,9 @@ def _not_started(command: Command, started_at: datetime, error: OSError | ValueE
         elif isinstance(error, FileNotFoundError | NotADirectoryError):
             exit_code = 127
     reason = f"{subject}: {says}"
-    return CommandResult(tuple(command.argv), Ended.NOT_STARTED, exit_code, started_at, reason=reason)
+    return CommandResult(
+        tuple(command.argv), Ended.NOT_STARTED, exit_code, started_at, reason=reason
+    )
 
 
 def _close_pipes(process: subprocess.Popen[bytes]) -> None:
@@ -333,7 +388,9 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> int | None:
-    with suppress(subprocess.TimeoutExpired):  # a process stuck in the kernel cannot even be killed
+    with suppress(
+        subprocess.TimeoutExpired
+    ):  # a process stuck in the kernel cannot even be killed
         return process.wait(GIVE_UP_SECONDS)
     return None
 

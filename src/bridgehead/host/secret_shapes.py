@@ -13,7 +13,20 @@ _PLACEHOLDER = (
     rb"|dummy|sample|insert[-_]|your[-_]|[-_]your|[-_]here\Z|not[-_]?a[-_]?(?:real[-_]?)?(?:key|secret|token)"
     rb"|1234567890|abcdefghij|deadbeef"
 )
-_COMMON = frozenset((b"password", b"passwd", b"pass", b"pwd", b"secret", b"token", b"key", b"pw", b"xxx", b"x"))
+_COMMON = frozenset(
+    (
+        b"password",
+        b"passwd",
+        b"pass",
+        b"pwd",
+        b"secret",
+        b"token",
+        b"key",
+        b"pw",
+        b"xxx",
+        b"x",
+    )
+)
 _UUID = rb"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _HEX = rb"(?i)(?:0x)?[0-9a-f]{1,512}"
 _TOKEN_CHARACTERS = rb"[A-Za-z0-9+/_.~=-]{1,512}"
@@ -23,7 +36,8 @@ _CHECKSUM = rb"(?i)(?:sha[0-9]{1,3}|md5|h1)[-:]"
 _PUBLIC_KEY = rb"MF[kY]wEwYHKoZIzj0C|MHYwEAYHKoZIzj0C|MI[A-Za-z]{2}I?jANBgkqhkiG9w0BAQEF|MCowBQYDK2Vw|AAAA[BC]3NzaC1"
 _CLASSES = (rb"[a-z]", rb"[A-Z]", rb"[0-9]", rb"[^A-Za-z0-9]")
 _KINDS = bytes.maketrans(
-    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", b"a" * 26 + b"A" * 26 + b"0" * 10
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    b"a" * 26 + b"A" * 26 + b"0" * 10,
 )
 MIN_DISTINCT = 8
 MIN_RANDOM_LENGTH = 16
@@ -77,14 +91,28 @@ SHAPES: tuple[Shape, ...] = (
     _shape("huggingface-token", "hf_", "[A-Za-z0-9]{30,60}"),
     *_shapes("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", "[A-Za-z0-9_]{36,255}"),
     _shape("github-token", "github_pat_", "[A-Za-z0-9]{22}_[A-Za-z0-9]{40,90}"),
-    *_shapes("gitlab-token", "glpat- gldt- glft- glsoat- glrt- glcbt- glimt- glptt- gloas-", "[A-Za-z0-9_-]{20,200}"),
+    *_shapes(
+        "gitlab-token",
+        "glpat- gldt- glft- glsoat- glrt- glcbt- glimt- glptt- gloas-",
+        "[A-Za-z0-9_-]{20,200}",
+    ),
     _shape("gitlab-token", "glagent-", "[A-Za-z0-9_-]{50,1024}"),
     _shape("slack-token", "xox", "[abeoprs]-(?:[0-9]{1,20}-){0,4}[A-Za-z0-9-]{10,250}"),
-    _shape("slack-token", "xapp-", "[0-9]-[A-Za-z0-9]{8,20}-[0-9]{8,20}-[A-Za-z0-9]{30,100}"),
-    _shape("slack-webhook", "hooks.slack.com/services/", "T[A-Za-z0-9_]{6,20}/B[A-Za-z0-9_]{6,20}/[A-Za-z0-9_]{16,40}"),
+    _shape(
+        "slack-token",
+        "xapp-",
+        "[0-9]-[A-Za-z0-9]{8,20}-[0-9]{8,20}-[A-Za-z0-9]{30,100}",
+    ),
+    _shape(
+        "slack-webhook",
+        "hooks.slack.com/services/",
+        "T[A-Za-z0-9_]{6,20}/B[A-Za-z0-9_]{6,20}/[A-Za-z0-9_]{16,40}",
+    ),
     _shape("discord-webhook", "discord.com/api/webhooks/", _DISCORD_HOOK),
     _shape("discord-webhook", "discordapp.com/api/webhooks/", _DISCORD_HOOK),
-    *_shapes("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_", "[A-Za-z0-9]{16,200}"),
+    *_shapes(
+        "stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_", "[A-Za-z0-9]{16,200}"
+    ),
     _shape("stripe-webhook-secret", "whsec_", "[A-Za-z0-9+/]{24,64}"),
     _shape("npm-token", "npm_", "[A-Za-z0-9]{36}"),
     _shape("pypi-token", "pypi-AgE", "[A-Za-z0-9_-]{50,1024}"),
@@ -94,7 +122,9 @@ SHAPES: tuple[Shape, ...] = (
     _shape("docker-token", "dckr_pat_", "[A-Za-z0-9_-]{20,60}"),
     _shape("grafana-token", "glsa_", "[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}"),
     _shape("vault-token", "hvs.", "[A-Za-z0-9_-]{20,200}"),
-    _shape("tailscale-key", "tskey-", "[a-z]{2,12}-[A-Za-z0-9]{5,30}-[A-Za-z0-9]{10,80}"),
+    _shape(
+        "tailscale-key", "tskey-", "[a-z]{2,12}-[A-Za-z0-9]{5,30}-[A-Za-z0-9]{10,80}"
+    ),
     *_shapes("shopify-token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}"),
     _shape("linear-key", "lin_api_", "[A-Za-z0-9]{32,64}"),
     _shape("azure-storage-key", "AccountKey=", "[A-Za-z0-9+/]{86}==", bounded=False),
@@ -141,7 +171,11 @@ def positions(text: bytes, wanted: bytes) -> Iterator[int]:
 
 def stands_for_secret(value: bytes) -> bool:
     """Tell whether `value` is a common stand-in or a reference such as `password` or `$PASSWORD`."""
-    return value.lower() in _COMMON or value[:1] in b"$%{[" or re.search(_PLACEHOLDER, value) is not None
+    return (
+        value.lower() in _COMMON
+        or value[:1] in b"$%{["
+        or re.search(_PLACEHOLDER, value) is not None
+    )
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -151,12 +185,24 @@ def is_placeholder(value: bytes) -> bool:
 
 def is_random(value: bytes) -> bool:
     """Tell whether `value` looks drawn at random: long, of mixed characters, without the rhythm of words."""
-    if len(value) < MIN_RANDOM_LENGTH or is_placeholder(value) or not re.fullmatch(_TOKEN_CHARACTERS, value):
+    if (
+        len(value) < MIN_RANDOM_LENGTH
+        or is_placeholder(value)
+        or not re.fullmatch(_TOKEN_CHARACTERS, value)
+    ):
         return False
-    if re.fullmatch(_UUID, value) or re.match(_CHECKSUM, value) or re.match(_PUBLIC_KEY, value):
+    if (
+        re.fullmatch(_UUID, value)
+        or re.match(_CHECKSUM, value)
+        or re.match(_PUBLIC_KEY, value)
+    ):
         return False
     if re.fullmatch(_HEX, value):
-        return len(value) >= MIN_HEX_LENGTH and _entropy(value) >= 3.0 and not value.isdigit()
+        return (
+            len(value) >= MIN_HEX_LENGTH
+            and _entropy(value) >= 3.0
+            and not value.isdigit()
+        )
     if not re.search(rb"[0-9]", value):
         return False
     enough = min(3.5, 0.8 * math.log2(len(value)))
@@ -165,7 +211,12 @@ def is_random(value: bytes) -> bool:
 
 def is_strong_password(value: bytes, *, quoted: bool) -> bool:
     """Tell whether `value` mixes characters the way passwords do; unquoted it needs one no identifier has."""
-    if len(value) < 8 or len(set(value)) < 6 or re.search(_PLACEHOLDER, value) or value[:1] in b"$%@&/.{[(":
+    if (
+        len(value) < 8
+        or len(set(value)) < 6
+        or re.search(_PLACEHOLDER, value)
+        or value[:1] in b"$%@&/.{[("
+    ):
         return False
     if not quoted and re.fullmatch(_IDENTIFIER_CHARACTERS, value):
         return False

@@ -23,27 +23,99 @@ from bridgehead.host.secret_shapes import (
     stands_for_secret,
 )
 
-_STEMS = (b"secret", b"token", b"passw", b"passphrase", b"pwd", b"key", b"credential", b"auth")
-_PASSWORDS = frozenset({"password", "passwords", "passwd", "passphrase", "pwd", "passwort"})
+_STEMS = (
+    b"secret",
+    b"token",
+    b"passw",
+    b"passphrase",
+    b"pwd",
+    b"key",
+    b"credential",
+    b"auth",
+)
+_PASSWORDS = frozenset(
+    {"password", "passwords", "passwd", "passphrase", "pwd", "passwort"}
+)
 _SECRETS = _PASSWORDS | {
-    *("secret", "secrets", "token", "tokens", "key", "keys", "credential", "credentials"),
+    *(
+        "secret",
+        "secrets",
+        "token",
+        "tokens",
+        "key",
+        "keys",
+        "credential",
+        "credentials",
+    ),
     *("auth", "authorization", "secretkey", "accesskey", "authkey", "privatekey"),
 }
 _JOINED_ENDINGS = ("apikey", "token", "secret", "password", "passwd")
 # One of these anywhere in the name: whatever it is, it may be shown.
 _HARMLESS = frozenset(
     {
-        *("public", "pub", "publishable", "recv", "hash", "hashed", "sha", "sha1", "sha256", "sha512"),
-        *("digest", "checksum", "fingerprint", "commit", "integrity", "primary", "foreign", "unique"),
-        *("cache", "sort", "partition", "idempotency", "row", "lookup", "dedupe", "group"),
+        *(
+            "public",
+            "pub",
+            "publishable",
+            "recv",
+            "hash",
+            "hashed",
+            "sha",
+            "sha1",
+            "sha256",
+            "sha512",
+        ),
+        *(
+            "digest",
+            "checksum",
+            "fingerprint",
+            "commit",
+            "integrity",
+            "primary",
+            "foreign",
+            "unique",
+        ),
+        *(
+            "cache",
+            "sort",
+            "partition",
+            "idempotency",
+            "row",
+            "lookup",
+            "dedupe",
+            "group",
+        ),
         *("i18n", "translation", "page", "continuation", "sync"),
     }
 )
 # One of these at its end: the name is about the secret, not the secret.
 _ABOUT = frozenset(
     {
-        *("id", "ids", "name", "names", "type", "kind", "class", "label", "hint", "usage", "version"),
-        *("url", "uri", "path", "file", "env", "var", "variable", "field", "index", "format"),
+        *(
+            "id",
+            "ids",
+            "name",
+            "names",
+            "type",
+            "kind",
+            "class",
+            "label",
+            "hint",
+            "usage",
+            "version",
+        ),
+        *(
+            "url",
+            "uri",
+            "path",
+            "file",
+            "env",
+            "var",
+            "variable",
+            "field",
+            "index",
+            "format",
+        ),
         *("length", "size", "count", "limit", "expiry", "expires", "at", "ttl"),
         *("algorithm", "alg", "prefix", "suffix", "pattern", "regex"),
     }
@@ -73,10 +145,20 @@ _PEM_BODY = rb"[A-Za-z0-9+/]{32}"
 _PEM_WINDOW = 400
 _PEM_REST = rb"(?s).{0,16384}?-----END [A-Z0-9 ]{1,60}-----|(?:[^A-Za-z0-9]{1,8}[A-Za-z0-9+/=]{16,200}){0,90}+"
 _JWT = rb"(?P<header>eyJ[A-Za-z0-9_-]{8,1024}+)[.][A-Za-z0-9_-]{4,8192}+[.][A-Za-z0-9_-]{0,2048}+"
-_URL = (
-    rb"://(?P<user>[^\s/?#:@\"'<>`]{0,128}+):(?P<password>[^\s/?#@\"'<>`]{1,256}+)@(?P<host>[A-Za-z0-9.\[_-]{1,255}+)"
+_URL = rb"://(?P<user>[^\s/?#:@\"'<>`]{0,128}+):(?P<password>[^\s/?#@\"'<>`]{1,256}+)@(?P<host>[A-Za-z0-9.\[_-]{1,255}+)"
+_LOCAL_DEFAULTS = frozenset(
+    (
+        b"postgres",
+        b"root",
+        b"admin",
+        b"guest",
+        b"test",
+        b"mysql",
+        b"redis",
+        b"minio",
+        b"user",
+    )
 )
-_LOCAL_DEFAULTS = frozenset((b"postgres", b"root", b"admin", b"guest", b"test", b"mysql", b"redis", b"minio", b"user"))
 
 
 # Digests of texts in which nothing was found.
@@ -111,9 +193,15 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
         kept += content[end : item.start] + f"[left out: {item.kind}]".encode()
         kinds.append(item.kind)
         end = item.end
-        if item.kind == "private-key" and (rest := re.compile(_PEM_REST).match(content, end)):
-            end = rest.end()  # behind the last line of the key, or without one where other text begins
-    return (kept + content[end:]).decode("utf-8", "surrogatepass"), tuple(dict.fromkeys(kinds))
+        if item.kind == "private-key" and (
+            rest := re.compile(_PEM_REST).match(content, end)
+        ):
+            end = (
+                rest.end()
+            )  # behind the last line of the key, or without one where other text begins
+    return (kept + content[end:]).decode("utf-8", "surrogatepass"), tuple(
+        dict.fromkeys(kinds)
+    )
 
 
 def with_values_masked(text: bytes) -> bytes:
@@ -159,11 +247,18 @@ def remembered(file: Path) -> Iterator[None]:
 
     What cannot be read, or was written by another version of this search, is as good as nothing.
     """
-    version = _digest(b"".join(Path(source).read_bytes() for source in (__file__, secret_shapes.__file__)))
+    version = _digest(
+        b"".join(
+            Path(source).read_bytes() for source in (__file__, secret_shapes.__file__)
+        )
+    )
     with suppress(FileError):
         kept = read_bounded(file, (_MOST_CLEAN + 1) * _DIGEST_BYTES)
         if kept.startswith(version) and len(kept) % _DIGEST_BYTES == 0:
-            _CLEAN.update(kept[at : at + _DIGEST_BYTES] for at in range(_DIGEST_BYTES, len(kept), _DIGEST_BYTES))
+            _CLEAN.update(
+                kept[at : at + _DIGEST_BYTES]
+                for at in range(_DIGEST_BYTES, len(kept), _DIGEST_BYTES)
+            )
     before = len(_CLEAN)
     yield
     if len(_CLEAN) != before:
@@ -181,7 +276,9 @@ def _find_private_keys(text: bytes) -> Iterator[Found]:
         header = re.compile(_PEM_HEADER).match(text, position)
         if header is None:
             continue
-        window = text[header.end() : header.end() + _PEM_WINDOW].partition(b"-----END")[0]
+        window = text[header.end() : header.end() + _PEM_WINDOW].partition(b"-----END")[
+            0
+        ]
         body = re.search(_PEM_BODY, window)
         if body and not is_placeholder(body[0]):
             yield Found(position, header.end(), "private-key")
@@ -199,7 +296,9 @@ def _is_token_header(encoded: bytes) -> bool:
     import json
 
     try:
-        header = json.loads(base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4)))
+        header = json.loads(
+            base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
+        )
     except (ValueError, RecursionError):
         return False
     return isinstance(header, dict) and "alg" in header
@@ -208,14 +307,20 @@ def _is_token_header(encoded: bytes) -> bool:
 def _find_url_passwords(text: bytes) -> Iterator[Found]:
     for position in positions(text, b"://"):
         url = re.compile(_URL).match(text, position)
-        if url and not stands_for_secret(url["password"]) and not _is_local_default(url):
+        if (
+            url
+            and not stands_for_secret(url["password"])
+            and not _is_local_default(url)
+        ):
             yield Found(url.start("password"), url.end("password"), "url-password")
 
 
 def _is_local_default(url: re.Match[bytes]) -> bool:
     """`postgres:postgres@localhost` and its like open nothing that is worth protecting."""
     is_local = b"." not in url["host"] or url["host"] == b"127.0.0.1"
-    return is_local and (url["password"] == url["user"] or url["password"].lower() in _LOCAL_DEFAULTS)
+    return is_local and (
+        url["password"] == url["user"] or url["password"].lower() in _LOCAL_DEFAULTS
+    )
 
 
 def find_assignments(text: bytes) -> Iterator[Found]:
@@ -225,7 +330,9 @@ def find_assignments(text: bytes) -> Iterator[Found]:
     for stem in _STEMS:
         for position in positions(folded, stem):
             assigned = pattern.match(text, position + len(stem))
-            if assigned and (kind := _judge(_name_before(text, assigned.end("rest")), assigned)):
+            if assigned and (
+                kind := _judge(_name_before(text, assigned.end("rest")), assigned)
+            ):
                 yield Found(assigned.start("value"), assigned.end("value"), kind)
 
 
@@ -236,7 +343,9 @@ def _name_before(text: bytes, end: int) -> str:
 
 def _judge(name: str, assigned: re.Match[bytes]) -> str | None:
     """Return the kind of secret, or None if the name or the value is harmless."""
-    if assigned["blank"] is not None and not name.startswith("--"):  # only options take a value after a blank
+    if assigned["blank"] is not None and not name.startswith(
+        "--"
+    ):  # only options take a value after a blank
         return None
     words = [word.lower() for word in re.findall(_WORDS, name.rpartition(".")[2])]
     if not _names_secret(words):
@@ -244,7 +353,9 @@ def _judge(name: str, assigned: re.Match[bytes]) -> str | None:
     quoted = assigned["quote"] is not None
     if quoted and assigned["end"].lstrip(b"\\") != assigned["quote"].lstrip(b"\\"):
         return None
-    names_password = any(word in _PASSWORDS or word.endswith(("password", "passwd")) for word in words)
+    names_password = any(
+        word in _PASSWORDS or word.endswith(("password", "passwd")) for word in words
+    )
     if names_password and is_strong_password(assigned["value"], quoted=quoted):
         return "password"
     value = assigned["value"].partition(b"&")[0]  # in a query another parameter follows

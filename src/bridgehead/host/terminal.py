@@ -34,7 +34,9 @@ _WIDTHLESS = frozenset({"Mn", "Me", "Cc", "Cf", "Cs", "Zl", "Zp"})
 def use_color(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Decide about colour."""
     # The presence of NO_COLOR counts, even when it is empty (rigs §11).
-    return "NO_COLOR" not in environ and environ.get("TERM") != "dumb" and stream.isatty()
+    return (
+        "NO_COLOR" not in environ and environ.get("TERM") != "dumb" and stream.isatty()
+    )
 
 
 def style(text: str, *codes: int) -> str:
@@ -44,12 +46,16 @@ def style(text: str, *codes: int) -> str:
     return f"\x1b[{';'.join(map(str, codes))}m{text}{RESET}"
 
 
-def width(stream: TextIO | None = None, environ: Mapping[str, str] | None = None) -> int:
+def width(
+    stream: TextIO | None = None, environ: Mapping[str, str] | None = None
+) -> int:
     """Return the columns of the terminal behind `stream` (stdout unless given)."""
     return _size(stream, environ)[0]
 
 
-def height(stream: TextIO | None = None, environ: Mapping[str, str] | None = None) -> int:
+def height(
+    stream: TextIO | None = None, environ: Mapping[str, str] | None = None
+) -> int:
     """Return the rows of the terminal behind `stream` (stdout unless given)."""
     return _size(stream, environ)[1]
 
@@ -58,7 +64,9 @@ def escape_controls(text: str, *, keep: str = "\n\t") -> str:
     r"""Show every character that could drive the terminal or deceive its reader as an escape such as \x1b."""
     if text.isascii() and text.isprintable():
         return text  # without the pattern, which takes a while to make
-    return _driving_characters().sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
+    return _driving_characters().sub(
+        lambda found: found[0] if found[0] in keep else _escaped(found[0]), text
+    )
 
 
 def display_width(text: str) -> int:
@@ -88,7 +96,9 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - display_width(text))
 
 
-def page(text: str, *, stream: TextIO, environ: Mapping[str, str], no_pager_variable: str) -> None:
+def page(
+    text: str, *, stream: TextIO, environ: Mapping[str, str], no_pager_variable: str
+) -> None:
     """Show `text`, through the user's pager if it is longer than the terminal (rigs §11)."""
     pager = _pager(environ.get("PAGER"))
     if (
@@ -105,7 +115,10 @@ def _size(stream: TextIO | None, environ: Mapping[str, str] | None) -> tuple[int
     given = os.environ if environ is None else environ
     try:
         columns, rows = os.get_terminal_size(1 if stream is None else stream.fileno())
-    except (OSError, ValueError):  # not a terminal, or a stream without a file behind it
+    except (
+        OSError,
+        ValueError,
+    ):  # not a terminal, or a stream without a file behind it
         columns, rows = 0, 0
     return (
         _positive(given.get("COLUMNS")) or columns or DEFAULT_COLUMNS,
@@ -145,7 +158,9 @@ def _pager(setting: str | None) -> list[str] | None:
     return command
 
 
-def _shown_by(pager: list[str], text: str, stream: TextIO, environ: Mapping[str, str]) -> bool:
+def _shown_by(
+    pager: list[str], text: str, stream: TextIO, environ: Mapping[str, str]
+) -> bool:
     """Run the pager; False if it failed, so that the text is not lost with it."""
     import subprocess  # seldom needed, and it would slow the start of every command
 
@@ -156,7 +171,12 @@ def _shown_by(pager: list[str], text: str, stream: TextIO, environ: Mapping[str,
     try:
         try:
             with SignalsHeld():
-                process = subprocess.Popen(pager, stdin=subprocess.PIPE, stdout=stream.fileno(), env=dict(environ))
+                process = subprocess.Popen(
+                    pager,
+                    stdin=subprocess.PIPE,
+                    stdout=stream.fileno(),
+                    env=dict(environ),
+                )
         except (OSError, ValueError):
             return False
         _feed(process, text.encode("utf-8", "replace"))

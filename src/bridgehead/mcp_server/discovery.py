@@ -29,12 +29,27 @@ CAPABILITIES: Final[Mapping[str, Any]] = {
 }
 
 RESOURCE_TEMPLATES: Final = (
-    ("council", "{review_id}", "Report of a council", "The report, or whom the council waits for."),
+    (
+        "council",
+        "{review_id}",
+        "Report of a council",
+        "The report, or whom the council waits for.",
+    ),
     ("pending", "{id}", "Pending item", "What is asked, with the whole prompt."),
-    ("thread", "{thread_id}", "Thread of a rig", "Every envelope of a thread, with its verification."),
+    (
+        "thread",
+        "{thread_id}",
+        "Thread of a rig",
+        "Every envelope of a thread, with its verification.",
+    ),
 )
 
-_LISTS: Final = ("server/discover", "tools/list", "prompts/list", "resources/templates/list")
+_LISTS: Final = (
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/templates/list",
+)
 _CACHEABLE: Final = (*_LISTS, "resources/list", "resources/read")
 
 
@@ -80,7 +95,11 @@ class Prompt(NamedTuple):
             "title": self.title,
             "description": self.description,
             "arguments": [
-                {"name": name, "description": self.explained.get(name, ""), "required": name in self.required}
+                {
+                    "name": name,
+                    "description": self.explained.get(name, ""),
+                    "required": name in self.required,
+                }
                 for name in self.sentences
             ],
         }
@@ -89,19 +108,30 @@ class Prompt(NamedTuple):
         """The prompt as `prompts/get` returns it."""
         for name in given:
             if name not in self.sentences:
-                raise RpcError(Code.INVALID_PARAMS, f"prompt {self.name} has no argument {name!r}")
+                raise RpcError(
+                    Code.INVALID_PARAMS, f"prompt {self.name} has no argument {name!r}"
+                )
         parts = [self.text]
         for name, sentence in self.sentences.items():
             value = given.get(name)
             if value is None and name in self.required:
-                raise RpcError(Code.INVALID_PARAMS, f"prompt {self.name} needs the argument {name!r}")
+                raise RpcError(
+                    Code.INVALID_PARAMS,
+                    f"prompt {self.name} needs the argument {name!r}",
+                )
             if value is None:
                 continue
             if not isinstance(value, str) or len(value) > LONGEST_ARGUMENT:
-                raise RpcError(Code.INVALID_PARAMS, f"{name} must be a text of at most {LONGEST_ARGUMENT} characters")
+                raise RpcError(
+                    Code.INVALID_PARAMS,
+                    f"{name} must be a text of at most {LONGEST_ARGUMENT} characters",
+                )
             parts.append(sentence.format(value=value))
         content = {"type": "text", "text": " ".join(parts)}
-        return {"description": self.description, "messages": [{"role": "user", "content": content}]}
+        return {
+            "description": self.description,
+            "messages": [{"role": "user", "content": content}],
+        }
 
 
 PROMPTS: Final = (
@@ -113,8 +143,14 @@ PROMPTS: Final = (
         "seat: answer each request on its own, as its prompt asks, and call `council` again with `resume` and your "
         "`answers` until it is `reported`. Then show the verdict and the findings, the gravest first, each with its "
         "location and who raised it. Change no code unless I ask for it.",
-        {"base": "The change is what differs from {value} (`diff_base`).", "task": "Look for this: {value}"},
-        explained={"base": "Branch or commit to compare with.", "task": "What to look for."},
+        {
+            "base": "The change is what differs from {value} (`diff_base`).",
+            "task": "Look for this: {value}",
+        },
+        explained={
+            "base": "Branch or commit to compare with.",
+            "task": "What to look for.",
+        },
     ),
     Prompt(
         "answer_pending",
@@ -154,7 +190,10 @@ def get_prompt(params: Mapping[str, Any]) -> dict[str, Any]:
     prompt = BY_NAME.get(str(params.get("name")))
     if prompt is None:
         known = ", ".join(BY_NAME)
-        raise RpcError(Code.INVALID_PARAMS, f"unknown prompt {params.get('name')!r}; known: {known}")
+        raise RpcError(
+            Code.INVALID_PARAMS,
+            f"unknown prompt {params.get('name')!r}; known: {known}",
+        )
     given = params.get("arguments") or {}
     if not isinstance(given, dict):
         raise RpcError(Code.INVALID_PARAMS, "arguments must be an object")
@@ -177,7 +216,9 @@ def _templates() -> list[dict[str, str]]:
 AT_ONCE: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
     "ping": lambda _params: {},
     "tools/list": lambda _params: {"tools": [tool.listed() for tool in TOOLS]},
-    "prompts/list": lambda _params: {"prompts": [prompt.listed() for prompt in PROMPTS]},
+    "prompts/list": lambda _params: {
+        "prompts": [prompt.listed() for prompt in PROMPTS]
+    },
     "prompts/get": get_prompt,
     "resources/templates/list": lambda _params: {"resourceTemplates": _templates()},
 }
@@ -188,5 +229,12 @@ def result_for(client: Client, method: str, value: dict[str, Any]) -> dict[str, 
     """A result as the client's version of the protocol wants it (2026-07-28 adds its kind and how long it keeps)."""
     if not client.sends_envelopes:
         return value
-    caching = {"ttlMs": LISTS_LAST_MS if method in _LISTS else 0, "cacheScope": "private"}
-    return {"resultType": "complete", **value, **(caching if method in _CACHEABLE else {})}
+    caching = {
+        "ttlMs": LISTS_LAST_MS if method in _LISTS else 0,
+        "cacheScope": "private",
+    }
+    return {
+        "resultType": "complete",
+        **value,
+        **(caching if method in _CACHEABLE else {}),
+    }

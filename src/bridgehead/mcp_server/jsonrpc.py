@@ -93,7 +93,9 @@ Message = RpcRequest | Notification | Reply | Malformed
 class RpcError(Exception):
     """A request that is answered with a protocol error instead of a result."""
 
-    def __init__(self, code: Code, message: str, data: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self, code: Code, message: str, data: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -107,7 +109,9 @@ def read_message(content: bytes) -> Message:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return Malformed(None, Code.PARSE_ERROR, f"not JSON: {error}")
     if isinstance(document, list):
-        return Malformed(None, Code.INVALID_REQUEST, "batches are no longer part of the protocol")
+        return Malformed(
+            None, Code.INVALID_REQUEST, "batches are no longer part of the protocol"
+        )
     if not isinstance(document, dict):
         return Malformed(None, Code.INVALID_REQUEST, "a message is a JSON object")
     return _message(document)
@@ -115,9 +119,13 @@ def read_message(content: bytes) -> Message:
 
 def _message(document: dict[str, Any]) -> Message:
     given = document.get("id")
-    request_id = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    request_id = (
+        given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    )
     if document.get("jsonrpc") != VERSION:
-        return Malformed(request_id, Code.INVALID_REQUEST, 'a message carries "jsonrpc": "2.0"')
+        return Malformed(
+            request_id, Code.INVALID_REQUEST, 'a message carries "jsonrpc": "2.0"'
+        )
     if "method" not in document and ("result" in document or "error" in document):
         answered = document.get("result")
         return Reply(given, answered if isinstance(answered, dict) else {})
@@ -129,12 +137,16 @@ def _message(document: dict[str, Any]) -> Message:
     if not isinstance(params, dict):
         return Malformed(request_id, Code.INVALID_PARAMS, "params must be an object")
     if request_id is None:
-        return Malformed(None, Code.INVALID_REQUEST, "an id is a string or a whole number")
+        return Malformed(
+            None, Code.INVALID_REQUEST, "an id is a string or a whole number"
+        )
     return RpcRequest(request_id, method, params)
 
 
 def request(request_id: RequestId, method: str, params: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode({"jsonrpc": VERSION, "id": request_id, "method": method, "params": params})
+    return msgspec.json.encode(
+        {"jsonrpc": VERSION, "id": request_id, "method": method, "params": params}
+    )
 
 
 def result(request_id: RequestId, value: dict[str, Any]) -> bytes:
@@ -179,9 +191,13 @@ def client_of_initialize(params: Mapping[str, Any]) -> Client:
     """The client that sends `initialize`; a version we do not know is answered with the newest we do."""
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
-        raise RpcError(Code.INVALID_PARAMS, "initialize: protocolVersion must be a string")
+        raise RpcError(
+            Code.INVALID_PARAMS, "initialize: protocolVersion must be a string"
+        )
     version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-    return Client(_name(params.get("clientInfo")), version, *_offers(params.get("capabilities")))
+    return Client(
+        _name(params.get("clientInfo")), version, *_offers(params.get("capabilities"))
+    )
 
 
 def client_of_envelope(request: RpcRequest) -> Client:
@@ -190,7 +206,8 @@ def client_of_envelope(request: RpcRequest) -> Client:
     version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         raise RpcError(
-            Code.INVALID_PARAMS, f"params._meta needs {VERSION_KEY} (a string) and {CAPABILITIES_KEY} (an object)"
+            Code.INVALID_PARAMS,
+            f"params._meta needs {VERSION_KEY} (a string) and {CAPABILITIES_KEY} (an object)",
         )
     if version not in ENVELOPE_VERSIONS:
         raise unsupported(version)

@@ -27,9 +27,18 @@ def list_resources(caller: Caller) -> dict[str, Any]:
     foreign = ForeignText()
     listed = [
         _entry("pending", "", "Pending items"),
-        *(_entry("pending", item_id, foreign.line(title)) for item_id, title in _pending(caller)),
-        *(_entry("council", review_id, foreign.line(title)) for review_id, title in _councils(caller)),
-        *(_entry("thread", thread_id, f"Thread {thread_id}") for thread_id in _threads(caller)),
+        *(
+            _entry("pending", item_id, foreign.line(title))
+            for item_id, title in _pending(caller)
+        ),
+        *(
+            _entry("council", review_id, foreign.line(title))
+            for review_id, title in _councils(caller)
+        ),
+        *(
+            _entry("thread", thread_id, f"Thread {thread_id}")
+            for thread_id in _threads(caller)
+        ),
     ]
     return {"resources": listed}
 
@@ -59,7 +68,9 @@ def _read_pending(caller: Caller, item_id: str) -> str:
 def _read_council(caller: Caller, review_id: str) -> str:
     from bridgehead.mcp_server.tools.council import status
 
-    return status(caller, CouncilStatusArguments(review_id=review_id or None, limit=MOST_LISTED)).text
+    return status(
+        caller, CouncilStatusArguments(review_id=review_id or None, limit=MOST_LISTED)
+    ).text
 
 
 def _read_thread(caller: Caller, thread_id: str) -> str:
@@ -74,7 +85,9 @@ def _read_thread(caller: Caller, thread_id: str) -> str:
         for envelope in shown.envelopes
     ]
     count = plural(shown.total, "envelope")
-    return "\n\n".join([f"Thread {shown.thread_id}: {count}, oldest first.", foreign.note, *blocks])
+    return "\n\n".join(
+        [f"Thread {shown.thread_id}: {count}, oldest first.", foreign.note, *blocks]
+    )
 
 
 _READERS: Final[Mapping[str, Callable[[Caller, str], str]]] = {
@@ -87,13 +100,22 @@ _READERS: Final[Mapping[str, Callable[[Caller, str], str]]] = {
 def _pending(caller: Caller) -> Iterator[tuple[str, str]]:
     with caller.assembly.store(read_only=True) as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
-        items = waiting.items(PendingFilter(project=caller.assembly.project), limit=MOST_LISTED)
-    yield from ((item.id, f"{item.question.origin}: {item.question.title}") for item in items)
+        items = waiting.items(
+            PendingFilter(project=caller.assembly.project), limit=MOST_LISTED
+        )
+    yield from (
+        (item.id, f"{item.question.origin}: {item.question.title}") for item in items
+    )
 
 
 def _councils(caller: Caller) -> Iterator[tuple[str, str]]:
-    page = list_councils(caller.assembly, limit=MOST_LISTED, project=caller.assembly.project)
-    yield from ((one.id, f"{one.verdict or one.status.value}: {one.title}") for one in page.councils)
+    page = list_councils(
+        caller.assembly, limit=MOST_LISTED, project=caller.assembly.project
+    )
+    yield from (
+        (one.id, f"{one.verdict or one.status.value}: {one.title}")
+        for one in page.councils
+    )
 
 
 def _threads(caller: Caller) -> list[str]:
@@ -107,9 +129,18 @@ def _threads(caller: Caller) -> list[str]:
 
 def _entry(kind: str, name: str, title: str) -> dict[str, str]:
     uri = f"{SCHEME}://{kind}/{quote(name)}" if name else f"{SCHEME}://{kind}"
-    return {"uri": uri, "name": f"{kind} {name}".strip(), "title": title, "mimeType": "text/plain"}
+    return {
+        "uri": uri,
+        "name": f"{kind} {name}".strip(),
+        "title": title,
+        "mimeType": "text/plain",
+    }
 
 
 def _not_found(caller: Caller, uri: str, problem: str) -> RpcError:
-    code = Code.INVALID_PARAMS if caller.client.sends_envelopes else Code.RESOURCE_NOT_FOUND
+    code = (
+        Code.INVALID_PARAMS
+        if caller.client.sends_envelopes
+        else Code.RESOURCE_NOT_FOUND
+    )
     return RpcError(code, f"{ForeignText().line(uri)}: {problem}", {"uri": uri})

@@ -31,10 +31,14 @@ class Server:
             return result_for(client, request.method, discovered())
         answer = AT_ONCE.get(request.method)
         if answer is None:
-            raise RpcError(Code.METHOD_NOT_FOUND, f"there is no method {request.method!r}")
+            raise RpcError(
+                Code.METHOD_NOT_FOUND, f"there is no method {request.method!r}"
+            )
         return result_for(client, request.method, answer(request.params))
 
-    def carry_out(self, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire) -> dict[str, Any]:
+    def carry_out(
+        self, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire
+    ) -> dict[str, Any]:
         """The result of a method that takes time; imports what it needs when it is first called."""
         from bridgehead.mcp_server.tools.call import Caller
 
@@ -49,4 +53,6 @@ class Server:
         from bridgehead.mcp_server.resources import list_resources, read_resource
 
         is_list = request.method == "resources/list"
-        return list_resources(caller) if is_list else read_resource(caller, request.params)
+        return (
+            list_resources(caller) if is_list else read_resource(caller, request.params)
+        )

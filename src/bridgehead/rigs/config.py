@@ -10,7 +10,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from bridgehead.errors import ConfigError
 from bridgehead.rigs.envelope.body_hash import BOM, unify_line_ends
 from bridgehead.rigs.envelope.fields import DISPLAY_NAME_CAP
-from bridgehead.rigs.envelope.frontmatter import ParseFailure, read_mapping, write_mapping
+from bridgehead.rigs.envelope.frontmatter import (
+    ParseFailure,
+    read_mapping,
+    write_mapping,
+)
 from bridgehead.rigs.envelope.names import CONFIG_PATH, RigId, is_rig_id, suggestion
 from bridgehead.rigs.envelope.yaml_core import Value
 
@@ -34,7 +38,9 @@ class RigConfig(NamedTuple):
     branch: str = DEFAULT_BRANCH
     remote: str = DEFAULT_REMOTE
     freeze_minutes: float = DEFAULT_FREEZE_MINUTES
-    require_signed: MustSign = "members"  # who must sign what this clone believes (rigs §9.4)
+    require_signed: MustSign = (
+        "members"  # who must sign what this clone believes (rigs §9.4)
+    )
 
     @property
     def trust_chosen(self) -> tuple[str, ...]:
@@ -47,14 +53,20 @@ class RigConfig(NamedTuple):
         return tuple(name for name, is_set in chosen.items() if is_set)
 
     def without_trust(self) -> "RigConfig":
-        return self._replace(allowed_signers=None, control_plane=self.control_plane is True, require_signed="members")
+        return self._replace(
+            allowed_signers=None,
+            control_plane=self.control_plane is True,
+            require_signed="members",
+        )
 
 
 class ConfigMissing(ConfigError):
     """The clone has no identity yet."""
 
     def __init__(self, path: str = CONFIG_PATH) -> None:
-        super().__init__(f"{path} not found — run `rig-bridge init --rig-id <id>` in the bridge repository first")
+        super().__init__(
+            f"{path} not found — run `rig-bridge init --rig-id <id>` in the bridge repository first"
+        )
 
 
 class ConfigBroken(ConfigError):
@@ -73,7 +85,9 @@ def parse_config(raw: bytes) -> RigConfig:
         default_thread=_text_or_null(values, "default_thread"),
         auto_references=_typed(values, "auto_references", bool, "true or false", False),
         allowed_signers=_text_or_null(values, "allowed_signers"),
-        control_plane=_typed(values, "control_plane", str | bool, "a path or true", False),
+        control_plane=_typed(
+            values, "control_plane", str | bool, "a path or true", False
+        ),
         branch=_text_or_null(values, "branch") or DEFAULT_BRANCH,
         remote=_text_or_null(values, "remote") or DEFAULT_REMOTE,
         freeze_minutes=_minutes(values),
@@ -83,18 +97,28 @@ def parse_config(raw: bytes) -> RigConfig:
 
 def read_values(raw: bytes) -> dict[str, Value]:
     """Return every key of the file, ours or not."""
-    text = unify_line_ends(raw.decode("utf-8", "replace").removeprefix(BOM)).rstrip("\n")
+    text = unify_line_ends(raw.decode("utf-8", "replace").removeprefix(BOM)).rstrip(
+        "\n"
+    )
     values = read_mapping(text)
     if isinstance(values, ParseFailure):
-        message = values.message.replace("frontmatter YAML parse failed", "not valid YAML")
-        raise ConfigBroken(message if "not valid YAML" in message else "must be a YAML mapping")
+        message = values.message.replace(
+            "frontmatter YAML parse failed", "not valid YAML"
+        )
+        raise ConfigBroken(
+            message if "not valid YAML" in message else "must be a YAML mapping"
+        )
     return values
 
 
 def write_config(values: Mapping[str, Value]) -> str:
     """Return the text of the file: the reference's keys first, the others in the order given."""
-    first = [name for name in ("rig_id", "display_name", "default_thread") if name in values]
-    return "".join(_line(name, values[name]) for name in dict.fromkeys([*first, *values]))
+    first = [
+        name for name in ("rig_id", "display_name", "default_thread") if name in values
+    ]
+    return "".join(
+        _line(name, values[name]) for name in dict.fromkeys([*first, *values])
+    )
 
 
 def _line(name: str, value: Value) -> str:
@@ -109,7 +133,9 @@ def _line(name: str, value: Value) -> str:
 
 def new_config(rig_id: RigId, display_name: str | None = None) -> dict[str, Value]:
     """Return the values `init` writes; a display name beyond the cap is refused."""
-    named: dict[str, Value] = {"display_name": display_name} if display_name is not None else {}
+    named: dict[str, Value] = (
+        {"display_name": display_name} if display_name is not None else {}
+    )
     _display_name(named)
     return {"rig_id": str(rig_id), **named}
 
@@ -121,7 +147,9 @@ def _rig_id(values: Mapping[str, Value]) -> RigId:
     if not is_rig_id(value):  # files are never normalised
         better = suggestion(value)
         question = f'. Did you mean "{better}"?' if better else ""
-        raise ConfigBroken(f'rig_id "{value}" is not a canonical kebab-case slug{question}')
+        raise ConfigBroken(
+            f'rig_id "{value}" is not a canonical kebab-case slug{question}'
+        )
     return RigId(value)
 
 
@@ -136,7 +164,9 @@ def _display_name(values: Mapping[str, Value]) -> str | None:
     return value
 
 
-def _typed(values: Mapping[str, Value], name: str, kinds: Any, wanted: str, default: Any = None) -> Any:
+def _typed(
+    values: Mapping[str, Value], name: str, kinds: Any, wanted: str, default: Any = None
+) -> Any:
     value = values.get(name, default)
     if not isinstance(value, kinds):
         raise ConfigBroken(f"{name} must be {wanted}")
@@ -158,6 +188,10 @@ def _must_sign(values: Mapping[str, Value]) -> MustSign:
 
 def _minutes(values: Mapping[str, Value]) -> float:
     value = values.get("freeze_minutes", DEFAULT_FREEZE_MINUTES)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 60 * 24 * 365:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value <= 60 * 24 * 365
+    ):
         raise ConfigBroken("freeze_minutes must be a positive number of minutes")
     return value

@@ -112,7 +112,9 @@ class Rig:
         from bridgehead.rigs.config import MAX_CONFIG_BYTES, ConfigMissing, parse_config
 
         try:
-            config = parse_config(self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES))
+            config = parse_config(
+                self.repository.read_file(CONFIG_PATH, MAX_CONFIG_BYTES)
+            )
         except FileMissing:
             raise ConfigMissing from None
         chosen = config.trust_chosen
@@ -131,7 +133,9 @@ class Rig:
             return self.config
         except ConfigError as error:
             if self.repository.has_file(CONFIG_PATH):
-                self.tell_once(f"warning: {error.message}; its settings are ignored until that is fixed")
+                self.tell_once(
+                    f"warning: {error.message}; its settings are ignored until that is fixed"
+                )
             return None
 
     @cached_property

@@ -58,10 +58,15 @@ class HookPlan:
 
 def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
     """Where git looks for hooks, `core.hooksPath` included."""
-    asking = Command(["git", "rev-parse", "--git-path", "hooks"], cwd=directory, env=environ)
+    asking = Command(
+        ["git", "rev-parse", "--git-path", "hooks"], cwd=directory, env=environ
+    )
     done = run(asking, timeout_seconds=GIT_SECONDS, idle_seconds=None)
     if done.exit_code != 0:
-        raise NotFound(f"{directory} is not in a git repository", hint="change to the repository, then retry")
+        raise NotFound(
+            f"{directory} is not in a git repository",
+            hint="change to the repository, then retry",
+        )
     return directory / Path(os.fsdecode(done.stdout).strip()).expanduser()
 
 
@@ -69,7 +74,11 @@ def plan_hook(folder: Path, level: str) -> HookPlan:
     """What installing would do."""
     old = _text(folder / NAME)
     foreign = old is not None and _MARK not in old
-    return HookPlan(folder, Change(folder / NAME, None, old, hook_text(level)), keeps_foreign=foreign)
+    return HookPlan(
+        folder,
+        Change(folder / NAME, None, old, hook_text(level)),
+        keeps_foreign=foreign,
+    )
 
 
 def plan_removal(folder: Path) -> HookPlan:
@@ -77,7 +86,9 @@ def plan_removal(folder: Path) -> HookPlan:
     old, kept = _text(folder / NAME), _text(folder / KEPT)
     if old is None or _MARK not in old:
         return HookPlan(folder, Change(folder / NAME, None, old, old))
-    return HookPlan(folder, Change(folder / NAME, None, old, kept), bring_back=kept is not None)
+    return HookPlan(
+        folder, Change(folder / NAME, None, old, kept), bring_back=kept is not None
+    )
 
 
 def carry_out(plan: HookPlan) -> None:

@@ -90,29 +90,79 @@ class HostFiles(NamedTuple):
     def of(self, where: Whereabouts, reach: Reach) -> tuple[Path, Path | None]:
         """The file of settings, and the Markdown that the agent reads by itself."""
         if reach is Reach.PROJECT:
-            return where.project / self.project_settings, where.project / self.project_instructions
+            return (
+                where.project / self.project_settings,
+                where.project / self.project_instructions,
+            )
         folder = where.home / self.folder
         if moved := where.environ.get(self.variable):
-            folder = Path(moved, self.folder.rpartition("/")[2]) if "/" in self.folder else Path(moved)
-        return folder / self.settings, folder / self.instructions if self.instructions else None
+            folder = (
+                Path(moved, self.folder.rpartition("/")[2])
+                if "/" in self.folder
+                else Path(moved)
+            )
+        return (
+            folder / self.settings,
+            folder / self.instructions if self.instructions else None,
+        )
 
 
-_VSCODE: Final = "Library/Application Support/Code/User" if sys.platform == "darwin" else ".config/Code/User"
+_VSCODE: Final = (
+    "Library/Application Support/Code/User"
+    if sys.platform == "darwin"
+    else ".config/Code/User"
+)
 SKILL_FILE: Final = "skills/bridgehead/SKILL.md"
 FILES: Final[Mapping[str, HostFiles]] = {
     "claude": HostFiles(
-        ".claude", "CLAUDE_CONFIG_DIR", ".claude.json", SKILL_FILE, ".mcp.json", f".claude/{SKILL_FILE}"
+        ".claude",
+        "CLAUDE_CONFIG_DIR",
+        ".claude.json",
+        SKILL_FILE,
+        ".mcp.json",
+        f".claude/{SKILL_FILE}",
     ),
-    "codex": HostFiles(".codex", "CODEX_HOME", "config.toml", "AGENTS.md", ".codex/config.toml", "AGENTS.md"),
-    "gemini": HostFiles(".gemini", "", "settings.json", "GEMINI.md", ".gemini/settings.json", "GEMINI.md"),
+    "codex": HostFiles(
+        ".codex",
+        "CODEX_HOME",
+        "config.toml",
+        "AGENTS.md",
+        ".codex/config.toml",
+        "AGENTS.md",
+    ),
+    "gemini": HostFiles(
+        ".gemini",
+        "",
+        "settings.json",
+        "GEMINI.md",
+        ".gemini/settings.json",
+        "GEMINI.md",
+    ),
     "opencode": HostFiles(
-        ".config/opencode", "XDG_CONFIG_HOME", "opencode.json", "AGENTS.md", "opencode.json", "AGENTS.md"
+        ".config/opencode",
+        "XDG_CONFIG_HOME",
+        "opencode.json",
+        "AGENTS.md",
+        "opencode.json",
+        "AGENTS.md",
     ),
     "cursor": HostFiles(".cursor", "", "mcp.json", "", ".cursor/mcp.json", "AGENTS.md"),
     "vscode": HostFiles(_VSCODE, "", "mcp.json", "", ".vscode/mcp.json", "AGENTS.md"),
-    "zed": HostFiles(".config/zed", "XDG_CONFIG_HOME", "settings.json", "", ".zed/settings.json", "AGENTS.md"),
+    "zed": HostFiles(
+        ".config/zed",
+        "XDG_CONFIG_HOME",
+        "settings.json",
+        "",
+        ".zed/settings.json",
+        "AGENTS.md",
+    ),
     "copilot": HostFiles(
-        ".copilot", "COPILOT_HOME", "mcp-config.json", "copilot-instructions.md", ".github/mcp.json", "AGENTS.md"
+        ".copilot",
+        "COPILOT_HOME",
+        "mcp-config.json",
+        "copilot-instructions.md",
+        ".github/mcp.json",
+        "AGENTS.md",
     ),
 }
 
@@ -121,22 +171,44 @@ def remarks_for(host: str, where: Whereabouts) -> list[str]:
     """What else decides whether a host uses the server, for a user who wonders why it does not."""
     if host == "claude":
         folder = Path(where.environ.get("CLAUDE_CONFIG_DIR") or where.home / ".claude")
-        files = [_read_json(one / "settings.json") for one in (folder, where.project / ".claude")]
-        plugins = {name: on for file in files for name, on in dict(file.get("enabledPlugins") or {}).items()}
-        if any(on and name.partition("@")[0] == "bridgehead" for name, on in plugins.items()):
-            return ["the bridgehead plugin of Claude Code already registers the server: use that or this, not both"]
+        files = [
+            _read_json(one / "settings.json")
+            for one in (folder, where.project / ".claude")
+        ]
+        plugins = {
+            name: on
+            for file in files
+            for name, on in dict(file.get("enabledPlugins") or {}).items()
+        }
+        if any(
+            on and name.partition("@")[0] == "bridgehead"
+            for name, on in plugins.items()
+        ):
+            return [
+                "the bridgehead plugin of Claude Code already registers the server: use that or this, not both"
+            ]
     if host == "gemini" and not _trusted_by_gemini(where):
-        return [f"gemini does not trust {where.project} yet and starts no MCP servers there; it asks when you start it"]
+        return [
+            f"gemini does not trust {where.project} yet and starts no MCP servers there; it asks when you start it"
+        ]
     return []
 
 
 def _trusted_by_gemini(where: Whereabouts) -> bool:
     folder = where.home / ".gemini"
-    trust = (_read_json(folder / "settings.json").get("security") or {}).get("folderTrust") or {}
+    trust = (_read_json(folder / "settings.json").get("security") or {}).get(
+        "folderTrust"
+    ) or {}
     if not trust.get("enabled", True):
         return True
-    known = {Path(path): rule for path, rule in _read_json(folder / "trustedFolders.json").items()}
-    rules = {path.parent if rule == "TRUST_PARENT" else path: rule for path, rule in known.items()}
+    known = {
+        Path(path): rule
+        for path, rule in _read_json(folder / "trustedFolders.json").items()
+    }
+    rules = {
+        path.parent if rule == "TRUST_PARENT" else path: rule
+        for path, rule in known.items()
+    }
     above = [path for path in (where.project, *where.project.parents) if path in rules]
     return bool(above) and rules[above[0]] != "DO_NOT_TRUST"
 
@@ -149,20 +221,41 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def edits_for(host: str, reach: Reach, where: Whereabouts, launch: Launch) -> list[Edit]:
+def edits_for(
+    host: str, reach: Reach, where: Whereabouts, launch: Launch
+) -> list[Edit]:
     """Every file that is touched for `host`."""
     registration = REGISTRATIONS[host]
     settings, instructions = FILES[host].of(where, reach)
-    if host == "claude" and reach is Reach.USER and not where.environ.get("CLAUDE_CONFIG_DIR"):
-        settings = where.home / ".claude.json"  # beside its folder, unless that was moved
+    if (
+        host == "claude"
+        and reach is Reach.USER
+        and not where.environ.get("CLAUDE_CONFIG_DIR")
+    ):
+        settings = (
+            where.home / ".claude.json"
+        )  # beside its folder, unless that was moved
     if (with_comments := settings.with_suffix(".jsonc")).exists():
         settings = with_comments
     root = where.project if reach is Reach.PROJECT else None
-    edits = [Edit(_place(settings, root), lambda text: registration.add(text, launch), registration.remove, root)]
+    edits = [
+        Edit(
+            _place(settings, root),
+            lambda text: registration.add(text, launch),
+            registration.remove,
+            root,
+        )
+    ]
     if instructions is not None:
         owned = instructions.name == "SKILL.md"
-        add, remove = (_own_file, _without_own_file) if owned else (partial(with_block, block=BLOCK), without_block)
-        edits.append(Edit(_place(instructions, root), add, remove, root, recognisable=True))
+        add, remove = (
+            (_own_file, _without_own_file)
+            if owned
+            else (partial(with_block, block=BLOCK), without_block)
+        )
+        edits.append(
+            Edit(_place(instructions, root), add, remove, root, recognisable=True)
+        )
     return edits
 
 
@@ -173,7 +266,10 @@ def _place(path: Path, root: Path | None) -> Path:
 
 def _own_file(text: str) -> str:
     if text and not is_ours(text):
-        raise UserError("it already exists and was not written by bridgehead", hint="move it away, or keep yours")
+        raise UserError(
+            "it already exists and was not written by bridgehead",
+            hint="move it away, or keep yours",
+        )
     return SKILL
 
 
@@ -202,7 +298,9 @@ def _has_block(text: str) -> bool:
     if counts == (0, 0):
         return False
     if counts != (1, 1) or text.index(BEGIN) > text.index(END):
-        raise UserError(f"the lines {BEGIN} and {END} must appear once each, in this order")
+        raise UserError(
+            f"the lines {BEGIN} and {END} must appear once each, in this order"
+        )
     return True
 
 

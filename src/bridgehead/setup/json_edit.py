@@ -15,7 +15,9 @@ DEEPEST: Final = 100
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
-_SCALAR: Final = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_SCALAR: Final = re.compile(
+    r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?"
+)
 STEP: Final = "  "
 
 
@@ -90,7 +92,11 @@ class Scanner:
     def _members(self, depth: int) -> list[Member]:
         members: list[Member] = []
         self.position += 1
-        while not self._closed("}", begun=bool(members), separated=not members or members[-1].comma is not None):
+        while not self._closed(
+            "}",
+            begun=bool(members),
+            separated=not members or members[-1].comma is not None,
+        ):
             start = self.position
             key = self._string()
             if any(one.key == key for one in members):
@@ -162,7 +168,9 @@ def value_at(text: str, path: Sequence[str], *, comments: bool) -> Any:
     return _plain(written, Scanner(written, comments).scan())
 
 
-def with_value(text: str, path: Sequence[str], value: Mapping[str, Any], *, comments: bool) -> str:
+def with_value(
+    text: str, path: Sequence[str], value: Mapping[str, Any], *, comments: bool
+) -> str:
     """`text` with `value` at `path`; objects on the way are made where they are missing."""
     if not text.strip():
         text = "{}\n"
@@ -170,7 +178,11 @@ def with_value(text: str, path: Sequence[str], value: Mapping[str, Any], *, comm
     member = _find(root, path)
     if member is not None:
         indent = _indent_at(text, member.start)
-        return text[: member.value.start] + _written(value, indent) + text[member.value.end :]
+        return (
+            text[: member.value.start]
+            + _written(value, indent)
+            + text[member.value.end :]
+        )
     parent, missing = _deepest(text, root, path)
     for key in reversed(missing[1:]):
         value = {key: value}
@@ -187,7 +199,9 @@ def without_value(text: str, path: Sequence[str], *, comments: bool) -> str:
     siblings = (parent.value if parent else root).members or []
     index = siblings.index(member)
     if member.comma is not None:
-        end = siblings[index + 1].start if index + 1 < len(siblings) else member.comma + 1
+        end = (
+            siblings[index + 1].start if index + 1 < len(siblings) else member.comma + 1
+        )
         return text[: member.start] + text[end:]
     start = _after_space(text, member.start)
     comma = siblings[index - 1].comma if index else None
@@ -214,7 +228,9 @@ def _find(root: Value, path: Sequence[str]) -> Member | None:
     return member
 
 
-def _deepest(text: str, root: Value, path: Sequence[str]) -> tuple[Value, Sequence[str]]:
+def _deepest(
+    text: str, root: Value, path: Sequence[str]
+) -> tuple[Value, Sequence[str]]:
     """The innermost object on the way to `path`, and the keys that are missing in it."""
     for index, key in enumerate(path):
         member = root.member(key)
@@ -231,7 +247,9 @@ def _inserted(text: str, parent: Value, key: str, value: Any) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     one_line = bool(members) and "\n" not in text[parent.start : parent.end]
     outer = _indent_at(text, parent.start)
-    indent = _indent_at(text, members[0].start) if members and not one_line else outer + STEP
+    indent = (
+        _indent_at(text, members[0].start) if members and not one_line else outer + STEP
+    )
     separator = " " if one_line else newline + indent
     entry = f"{json.dumps(key)}: {_written(value, indent, newline)}"
     if not members:
@@ -240,7 +258,9 @@ def _inserted(text: str, parent: Value, key: str, value: Any) -> str:
     last, close = members[-1], _after_space(text, parent.end - 1)
     separated = "" if last.comma is not None else ","
     comments = text[last.value.end : close]
-    return f"{text[: last.value.end]}{separated}{comments}{separator}{entry}{text[close:]}"
+    return (
+        f"{text[: last.value.end]}{separated}{comments}{separator}{entry}{text[close:]}"
+    )
 
 
 def _written(value: Any, indent: str, newline: str = "\n") -> str:

@@ -32,7 +32,10 @@ class LeftAlone(UserError):
     """A file that set-up does not dare to touch; nothing else was written either."""
 
     def __init__(self, path: Path, error: UserError) -> None:
-        super().__init__(f"{path} was not changed: {error.message}", hint=error.hint or "fix it, then retry")
+        super().__init__(
+            f"{path} was not changed: {error.message}",
+            hint=error.hint or "fix it, then retry",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,9 @@ class Change:
     def action(self) -> str:
         if self.old == self.new:
             return "keep"
-        return "create" if self.old is None else "remove" if self.new is None else "change"
+        return (
+            "create" if self.old is None else "remove" if self.new is None else "change"
+        )
 
     def diff(self) -> str:
         """As `diff -u` would show it, but for secrets that stand nearby and the rest of endless lines."""
@@ -62,11 +67,15 @@ class Change:
             tofile=str(self.path) if self.new is not None else "/dev/null",
         )
         return "".join(
-            _fit_to_show(line) if line.endswith("\n") else f"{_fit_to_show(line)}\n\\ No newline at end of file\n"
+            _fit_to_show(line)
+            if line.endswith("\n")
+            else f"{_fit_to_show(line)}\n\\ No newline at end of file\n"
             for line in lines
         )
 
-    def noted(self, user: str, directories: tuple[str, ...], earlier: Noted | None) -> Noted:
+    def noted(
+        self, user: str, directories: tuple[str, ...], earlier: Noted | None
+    ) -> Noted:
         """What has to be remembered to take this change back."""
         users = tuple(dict.fromkeys([*(earlier.users if earlier else ()), user]))
         made = directories or (earlier.directories if earlier else ())
@@ -123,7 +132,9 @@ def _fit_to_show(line: str) -> str:
     if scan(line):
         return f"{line[:1]}[a line that looks like a secret]{end}"
     if len(line) > LONGEST_LINE:
-        return f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters){end}"
+        return (
+            f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters){end}"
+        )
     return line
 
 
@@ -133,7 +144,9 @@ def _text(edit: Edit) -> str | None:
     except FileMissing:
         return None
     except UnicodeDecodeError as error:
-        raise LeftAlone(edit.path, UserError(f"it is not UTF-8 text: {error}")) from error
+        raise LeftAlone(
+            edit.path, UserError(f"it is not UTF-8 text: {error}")
+        ) from error
 
 
 class Notes:
@@ -156,12 +169,15 @@ class Notes:
 
     def _read(self) -> dict[str, Noted]:
         try:
-            return msgspec.json.decode(read_bounded(self._path, MOST_NOTE_BYTES), type=dict[str, Noted])
+            return msgspec.json.decode(
+                read_bounded(self._path, MOST_NOTE_BYTES), type=dict[str, Noted]
+            )
         except FileMissing:
             return {}
         except msgspec.DecodeError as error:
             raise FileError(
-                f"{self._path} is damaged: {error}", hint="move it away; --undo then removes the entries it recognises"
+                f"{self._path} is damaged: {error}",
+                hint="move it away; --undo then removes the entries it recognises",
             ) from error
 
     def _write(self) -> None:
@@ -210,7 +226,9 @@ class Hunk(msgspec.Struct, frozen=True, kw_only=True):
 def _common_length(one: str, other: str) -> int:
     """How many characters the two begin with in common."""
     shorter = min(len(one), len(other))
-    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
+    return next(
+        (index for index in range(shorter) if one[index] != other[index]), shorter
+    )
 
 
 def set_up(changes: Iterable[Change], notes: Notes, user: str) -> None:
@@ -219,10 +237,18 @@ def set_up(changes: Iterable[Change], notes: Notes, user: str) -> None:
         earlier = notes.find(change.path)
         if change.action == "keep":
             if earlier is not None and user not in earlier.users:
-                notes.keep(change.path, msgspec.structs.replace(earlier, users=(*earlier.users, user)))
+                notes.keep(
+                    change.path,
+                    msgspec.structs.replace(earlier, users=(*earlier.users, user)),
+                )
             continue
         assert change.new is not None
-        missing = tuple(str(one) for one in takewhile(lambda parent: not parent.exists(), change.path.parents))
+        missing = tuple(
+            str(one)
+            for one in takewhile(
+                lambda parent: not parent.exists(), change.path.parents
+            )
+        )
         # Noted first: an edit without a note could not be taken back exactly, a note without its edit does no harm.
         notes.keep(change.path, change.noted(user, missing, earlier))
         make_dir(change.path.parent, root=change.root)
@@ -233,13 +259,17 @@ def take_back(changes: Iterable[Change], notes: Notes, user: str) -> None:
     """Carry out a plan of `plan_undo`."""
     for change in changes:
         noted = notes.find(change.path)
-        if noted is not None and (others := tuple(one for one in noted.users if one != user)):
+        if noted is not None and (
+            others := tuple(one for one in noted.users if one != user)
+        ):
             notes.keep(change.path, msgspec.structs.replace(noted, users=others))
             continue
         if change.action == "remove":
             with translated(change.path, "removed"):
                 change.path.unlink()
-            with suppress(OSError):  # somebody put something into one: it stays, and so do those above
+            with suppress(
+                OSError
+            ):  # somebody put something into one: it stays, and so do those above
                 for directory in noted.directories if noted else ():
                     Path(directory).rmdir()
         elif change.action == "change" and change.new is not None:

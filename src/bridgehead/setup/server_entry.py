@@ -83,7 +83,11 @@ def _in_json(path: tuple[str, ...], entry: Entry, *, comments: bool) -> Registra
     def add(text: str, launch: Launch) -> str:
         known = value_at(text, path, comments=comments) if text.strip() else None
         wanted = _completed(known if isinstance(known, dict) else {}, entry(launch))
-        return text if wanted == known else with_value(text, path, wanted, comments=comments)
+        return (
+            text
+            if wanted == known
+            else with_value(text, path, wanted, comments=comments)
+        )
 
     def remove(text: str) -> str:
         return without_value(text, path, comments=comments) if text.strip() else text
@@ -115,7 +119,12 @@ def _plain(launch: Launch) -> dict[str, Any]:
 
 def _opencode(launch: Launch) -> dict[str, Any]:
     command = [launch.command, *ARGUMENTS]
-    return {"type": "local", "command": command, "enabled": True, **_with("environment", launch)}
+    return {
+        "type": "local",
+        "command": command,
+        "enabled": True,
+        **_with("environment", launch),
+    }
 
 
 def _with(key: str, launch: Launch) -> dict[str, Any]:
@@ -124,13 +133,22 @@ def _with(key: str, launch: Launch) -> dict[str, Any]:
 
 REGISTRATIONS: Final[Mapping[str, Registration]] = {
     "claude": _in_json(("mcpServers", NAME), _claude, comments=False),
-    "codex": _in_toml(("mcp_servers", NAME), lambda launch: {**_plain(launch), "tool_timeout_sec": PATIENCE_SECONDS}),
+    "codex": _in_toml(
+        ("mcp_servers", NAME),
+        lambda launch: {**_plain(launch), "tool_timeout_sec": PATIENCE_SECONDS},
+    ),
     "gemini": _in_json(
-        ("mcpServers", NAME), lambda launch: {**_plain(launch), "timeout": PATIENCE_SECONDS * 1000}, comments=True
+        ("mcpServers", NAME),
+        lambda launch: {**_plain(launch), "timeout": PATIENCE_SECONDS * 1000},
+        comments=True,
     ),
     "opencode": _in_json(("mcp", NAME), _opencode, comments=True),
     "cursor": _in_json(("mcpServers", NAME), _plain, comments=True),
     "vscode": _in_json(("servers", NAME), _claude, comments=True),
     "zed": _in_json(("context_servers", NAME), _plain, comments=True),
-    "copilot": _in_json(("mcpServers", NAME), lambda launch: {**_claude(launch), "tools": ["*"]}, comments=False),
+    "copilot": _in_json(
+        ("mcpServers", NAME),
+        lambda launch: {**_claude(launch), "tools": ["*"]},
+        comments=False,
+    ),
 }

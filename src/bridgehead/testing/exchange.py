@@ -13,7 +13,9 @@ from typing import Any, Final
 
 _PATH_MARKER: Final = re.compile(r"PATH=(\S+)")
 _ECHO_CHARACTERS: Final = 60
-_KEY_HEADERS: Final = frozenset({"authorization", "x-api-key", "x-goog-api-key", "cookie"})
+_KEY_HEADERS: Final = frozenset(
+    {"authorization", "x-api-key", "x-goog-api-key", "cookie"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,10 @@ class LoggedRequest:
 
     def to_line(self) -> str:
         """One JSON line; keys people really use are not written to a file."""
-        masked = {name: _mask(value) if name in _KEY_HEADERS else value for name, value in self.headers.items()}
+        masked = {
+            name: _mask(value) if name in _KEY_HEADERS else value
+            for name, value in self.headers.items()
+        }
         return json.dumps({**asdict(self), "headers": masked}, ensure_ascii=False)
 
 
@@ -151,16 +156,22 @@ class RequestLog:
 
     def entries(self, *, scenario: str | None = None) -> list[LoggedRequest]:
         with self._changed:
-            return [entry for entry in self._entries if scenario in (None, entry.scenario)]
+            return [
+                entry for entry in self._entries if scenario in (None, entry.scenario)
+            ]
 
     def questions(self, *, scenario: str | None = None) -> list[LoggedRequest]:
         """The requests that asked the model something."""
         return [entry for entry in self.entries(scenario=scenario) if entry.wire]
 
-    def wait_until(self, reached: Callable[[list[LoggedRequest]], bool], *, timeout_seconds: float) -> bool:
+    def wait_until(
+        self, reached: Callable[[list[LoggedRequest]], bool], *, timeout_seconds: float
+    ) -> bool:
         """Wait until the entries satisfy `reached`; False when they do not in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: reached(self._entries), timeout_seconds)
+            return self._changed.wait_for(
+                lambda: reached(self._entries), timeout_seconds
+            )
 
 
 def _mask(value: str) -> str:

@@ -39,11 +39,16 @@ class ModelServer:
     ) -> None:
         if not ipaddress.ip_address(host).is_loopback:
             # It imitates paid services and checks no keys, so it is never put on a network.
-            raise ConfigError(f"the model server listens on the loopback only, not on {host!r}", hint="use 127.0.0.1")
+            raise ConfigError(
+                f"the model server listens on the loopback only, not on {host!r}",
+                hint="use 127.0.0.1",
+            )
         self.log = RequestLog(log_file)
         self._behaviour = Behaviour(self.log, script, latency_seconds)
         self._http = ModelHttpServer(host, port, self._behaviour)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.05,), daemon=True
+        )
 
     @property
     def url(self) -> str:
@@ -96,17 +101,31 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    scenarios = "\n".join(f"  {name:<10} {meaning}" for name, meaning in SCENARIOS.items())
+    scenarios = "\n".join(
+        f"  {name:<10} {meaning}" for name, meaning in SCENARIOS.items()
+    )
     parser = argparse.ArgumentParser(
         prog="python -m bridgehead.testing.model_server",
         description="A loopback model server with the wires of Anthropic, OpenAI (Responses, Chat) and Gemini.",
         epilog=f"scenarios, chosen by the base URL http://127.0.0.1:PORT/s/<scenario>[.<n>ms]:\n{scenarios}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
-    parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS", help="delay of every answer")
-    parser.add_argument("--script", type=Path, metavar="FILE", help="JSON list of scripted answers")
-    parser.add_argument("--log", type=Path, metavar="FILE", help="write every request as a JSON line")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port to listen on (default: any free one)"
+    )
+    parser.add_argument(
+        "--latency",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="delay of every answer",
+    )
+    parser.add_argument(
+        "--script", type=Path, metavar="FILE", help="JSON list of scripted answers"
+    )
+    parser.add_argument(
+        "--log", type=Path, metavar="FILE", help="write every request as a JSON line"
+    )
     return parser
 
 

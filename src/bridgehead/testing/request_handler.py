@@ -11,8 +11,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from bridgehead.testing.exchange import Answer, Breakage, Fault, LoggedRequest, ModelRequest, Reaction, RequestLog, Say
-from bridgehead.testing.scripts import SCENARIOS, Addressed, Script, Scripted, address, react
+from bridgehead.testing.exchange import (
+    Answer,
+    Breakage,
+    Fault,
+    LoggedRequest,
+    ModelRequest,
+    Reaction,
+    RequestLog,
+    Say,
+)
+from bridgehead.testing.scripts import (
+    SCENARIOS,
+    Addressed,
+    Script,
+    Scripted,
+    address,
+    react,
+)
 from bridgehead.testing.wires import wire_for
 from bridgehead.testing.wires.base import Wire
 from bridgehead.testing.wires.openai import ChatCompletions
@@ -62,7 +78,9 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         addressed = address(self.path)
-        if addressed.scenario in SCENARIOS and urlsplit(addressed.rest).path.endswith("/models"):
+        if addressed.scenario in SCENARIOS and urlsplit(addressed.rest).path.endswith(
+            "/models"
+        ):
             self._list_models(addressed)
         else:
             self._answer_simply(404, {"error": {"message": "nothing here"}})
@@ -81,13 +99,17 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         request = wire.read(addressed.scenario, path, body)
         behaviour = self.server.behaviour
         scripted = behaviour.script(request) if behaviour.script else None
-        decided = scripted or Scripted(react(request), addressed.latency_seconds + behaviour.latency_seconds)
+        decided = scripted or Scripted(
+            react(request), addressed.latency_seconds + behaviour.latency_seconds
+        )
         if self.server.behaviour.stopping.wait(decided.latency_seconds):
             self.close_connection = True
             return
         self._carry_out(decided.reaction, wire, request, body)
 
-    def _carry_out(self, reaction: Reaction, wire: Wire, request: ModelRequest, body: Any) -> None:
+    def _carry_out(
+        self, reaction: Reaction, wire: Wire, request: ModelRequest, body: Any
+    ) -> None:
         match reaction:
             case Fault():
                 refusal = wire.refuse(reaction, request.model)
@@ -102,7 +124,9 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
 
     def _say(self, answer: Answer, wire: Wire, request: ModelRequest) -> None:
         if request.streamed:
-            self._send_events([event.encode() for event in wire.stream(answer, request)])
+            self._send_events(
+                [event.encode() for event in wire.stream(answer, request)]
+            )
         else:
             self._send_json(200, wire.whole(answer, request))
 
@@ -118,7 +142,9 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             case Breakage.CUT:
                 answer = Say(request.echo)
                 if request.streamed:
-                    self._send_events([event.encode() for event in wire.cut_stream(answer, request)])
+                    self._send_events(
+                        [event.encode() for event in wire.cut_stream(answer, request)]
+                    )
                 else:
                     # What makes an agent that asks again without a stream succeed in the end.
                     self._say(answer, wire, request)
@@ -128,7 +154,11 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             refusal = ChatCompletions().refuse(Fault(addressed.scenario), FAKE_MODEL)
             self._answer_simply(refusal.status, refusal.body)
             return
-        listed = {"object": "list", "data": [{"id": FAKE_MODEL, "object": "model"}], "models": []}
+        listed = {
+            "object": "list",
+            "data": [{"id": FAKE_MODEL, "object": "model"}],
+            "models": [],
+        }
         self._answer_simply(200, listed)
 
     def _read_body(self) -> dict[str, Any] | None:
@@ -137,14 +167,18 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         raw = self._read_chunks() if chunked else self._read_sized()
         if raw is None:
             self.close_connection = True
-            self._answer_simply(413, {"error": {"message": "the request is too large or has no length"}})
+            self._answer_simply(
+                413, {"error": {"message": "the request is too large or has no length"}}
+            )
             return None
         try:
             body = json.loads(raw)
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            self._answer_simply(400, {"error": {"message": "the body must be a JSON object"}})
+            self._answer_simply(
+                400, {"error": {"message": "the body must be a JSON object"}}
+            )
             return None
         return body
 
@@ -158,7 +192,10 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         whole = bytearray()
         while True:
             digits = self.rfile.readline(100).partition(b";")[0].strip()
-            if not re.fullmatch(rb"[0-9A-Fa-f]{1,8}", digits) or len(whole) + int(digits, 16) > BODY_LIMIT:
+            if (
+                not re.fullmatch(rb"[0-9A-Fa-f]{1,8}", digits)
+                or len(whole) + int(digits, 16) > BODY_LIMIT
+            ):
                 return None
             size = int(digits, 16)
             whole += self.rfile.read(size)
@@ -166,15 +203,25 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
             if size == 0:
                 return bytes(whole)
 
-    def _answer_simply(self, status: int, value: object, *, logged_body: Any = None) -> None:
+    def _answer_simply(
+        self, status: int, value: object, *, logged_body: Any = None
+    ) -> None:
         self._note(status, "", logged_body)
         self._send_json(status, value)
 
-    def _send_json(self, status: int, value: object, headers: dict[str, str] | None = None) -> None:
+    def _send_json(
+        self, status: int, value: object, headers: dict[str, str] | None = None
+    ) -> None:
         body = b"" if value is None else json.dumps(value).encode()
         self._send_bytes(status, body, "application/json", headers)
 
-    def _send_bytes(self, status: int, body: bytes, content_type: str, headers: dict[str, str] | None = None) -> None:
+    def _send_bytes(
+        self,
+        status: int,
+        body: bytes,
+        content_type: str,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         self.send_response(status)
         self.send_header("content-type", content_type)
         self.send_header("content-length", str(len(body)))
@@ -198,7 +245,9 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         addressed = address(self.path)
         self.server.behaviour.log.append(
-            LoggedRequest(self.command, self.path, addressed.scenario, wire, status, headers, body)
+            LoggedRequest(
+                self.command, self.path, addressed.scenario, wire, status, headers, body
+            )
         )
 
     def log_message(self, format: str, *args: object) -> None:

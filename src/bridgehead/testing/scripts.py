@@ -23,7 +23,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridgehead.errors import ConfigError
-from bridgehead.testing.exchange import Breakage, CallTool, Fault, ModelRequest, Reaction, Say, ToolKind
+from bridgehead.testing.exchange import (
+    Breakage,
+    CallTool,
+    Fault,
+    ModelRequest,
+    Reaction,
+    Say,
+    ToolKind,
+)
 from bridgehead.testing.wires.base import compact
 
 DEFAULT: Final = "ok"
@@ -49,7 +57,9 @@ SCENARIOS: Final[dict[str, str]] = {
     "evil": "as ok; a second prefix that a careful client never contacts",
 }
 
-_PREFIX: Final = re.compile(r"/s/(?P<name>[A-Za-z0-9_-]+)(?:\.(?P<delay>\d{1,6})ms)?(?=/|$|\?)")
+_PREFIX: Final = re.compile(
+    r"/s/(?P<name>[A-Za-z0-9_-]+)(?:\.(?P<delay>\d{1,6})ms)?(?=/|$|\?)"
+)
 # An interpreter and not a bare `sleep`: agents treat that command specially.
 _SLEEP_COMMAND: Final = "python3 -c 'import time; time.sleep(300)'"
 
@@ -82,7 +92,9 @@ def react(request: ModelRequest) -> Reaction:
         if scenario == "toolwrite":
             return CallTool(ToolKind.WRITE, path=path)
         writes = f"echo pwned > {shlex.quote(path)}"
-        return CallTool(ToolKind.SHELL, command=writes if scenario == "toolbash" else _SLEEP_COMMAND)
+        return CallTool(
+            ToolKind.SHELL, command=writes if scenario == "toolbash" else _SLEEP_COMMAND
+        )
     return Say("" if scenario == "empty" else request.echo)
 
 
@@ -105,7 +117,9 @@ class BadScript(ConfigError):
     """A file of scripted answers that cannot be used."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}", hint="a script is a JSON list of rules; see --help")
+        super().__init__(
+            f"{path}: {problem}", hint="a script is a JSON list of rules; see --help"
+        )
 
 
 class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,7 +158,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def _reaction(self) -> Reaction:
         if self.call is not None:
-            return CallTool(ToolKind.NAMED, name=self.call.tool, arguments=self.call.arguments)
+            return CallTool(
+                ToolKind.NAMED, name=self.call.tool, arguments=self.call.arguments
+            )
         if self.fault:
             return _fault(self.fault)
         return Say(self.say if isinstance(self.say, str) else compact(self.say))

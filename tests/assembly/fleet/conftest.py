@@ -110,7 +110,11 @@ class TestFleet:
         self.url = url
         self._ends = ends
         self.environ = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(NOT_OURS)},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(NOT_OURS)
+            },
             "HOME": str(home),
             "BRIDGEHEAD_STORE_URL": url,
         }
@@ -120,11 +124,17 @@ class TestFleet:
         for pipe in ("a.here", "a.go"):
             os.mkfifo(folder / pipe)
 
-    def worker(self, *options: str, folder: Path | None = None) -> subprocess.Popen[str]:
+    def worker(
+        self, *options: str, folder: Path | None = None
+    ) -> subprocess.Popen[str]:
         """Start a worker; it takes runs when this returns."""
         command = [BRIDGEHEAD, "worker", *options]
         process = subprocess.Popen(
-            command, cwd=folder or self.folder, env=self.environ, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=folder or self.folder,
+            env=self.environ,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert process.stderr is not None
         self._ends.callback(process.stderr.close)
@@ -142,7 +152,14 @@ class TestFleet:
         return process
 
     def run(self, *words: str, code: int = 0) -> str:
-        done = forked.run("bridgehead", words, cwd=self.folder, env=self.environ, timeout=240, kind="fleet")
+        done = forked.run(
+            "bridgehead",
+            words,
+            cwd=self.folder,
+            env=self.environ,
+            timeout=240,
+            kind="fleet",
+        )
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 
@@ -150,9 +167,13 @@ class TestFleet:
         document: dict[str, Any] = json.loads(self.run(*words, "--json"))
         return document
 
-    def until(self, run_id: str, *kinds: str, times: int = 1, failed: bool = False) -> dict[str, Any]:
+    def until(
+        self, run_id: str, *kinds: str, times: int = 1, failed: bool = False
+    ) -> dict[str, Any]:
         """The facts of the last of so many events of a run, however long it takes to happen."""
-        for event in self.store.follow(0, stop=threading.Event(), where=EventFilter(run_id=run_id)):
+        for event in self.store.follow(
+            0, stop=threading.Event(), where=EventFilter(run_id=run_id)
+        ):
             times -= event.event.kind in kinds
             if not times:
                 return event.event.data
@@ -168,7 +189,9 @@ class TestFleet:
     def first_of(self, kind: str, name: str, count: int) -> list[str]:
         """The first runs of a flow to which that happened."""
         found: list[str] = []
-        for event in self.store.follow(0, stop=threading.Event(), where=EventFilter(kinds=(kind,))):
+        for event in self.store.follow(
+            0, stop=threading.Event(), where=EventFilter(kinds=(kind,))
+        ):
             if event.event.data["name"] == name:
                 found.append(str(event.event.run_id))
             if len(found) == count:
@@ -198,7 +221,9 @@ class TestFleet:
 
     def result(self, run_id: str, *, retried: bool = False) -> Any:
         self.until(run_id, "flow.completed", failed=retried)
-        return self.fleet.client.retrieve_workflow(self.fleet._find(run_id)[0].workflow_id).get_result()["result"]
+        return self.fleet.client.retrieve_workflow(
+            self.fleet._find(run_id)[0].workflow_id
+        ).get_result()["result"]
 
     @property
     def effects(self) -> list[str]:

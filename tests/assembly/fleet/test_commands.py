@@ -22,22 +22,35 @@ from .conftest import BRIDGEHEAD, Submit, TestFleet
 
 
 @pytest.mark.slow
-def test_runs_wait_for_their_time_and_go_by_priority(fleet: TestFleet, submit: Submit) -> None:
+def test_runs_wait_for_their_time_and_go_by_priority(
+    fleet: TestFleet, submit: Submit
+) -> None:
     last = submit("note", settings={"line": "last"}, priority=300)
-    later = submit("note", settings={"line": "later"}, at=datetime.now(UTC) + timedelta(days=300))
+    later = submit(
+        "note", settings={"line": "later"}, at=datetime.now(UTC) + timedelta(days=300)
+    )
     first = submit("note", settings={"line": "first"}, priority=1)
     middle = submit("note", settings={"line": "middle"})
     again = submit("note", settings={"line": "again"}, key="k", priority=400)
 
     # The same key is the same run, whoever submits it.
     assert submit("note", settings={"line": "again"}, key="k") == again
-    assert fleet.fleet.load() == {(DEFAULT_QUEUE, "queued"): 4, (DEFAULT_QUEUE, "waiting"): 1}
+    assert fleet.fleet.load() == {
+        (DEFAULT_QUEUE, "queued"): 4,
+        (DEFAULT_QUEUE, "waiting"): 1,
+    }
     fleet.worker("--concurrency", "1")
     for run in (last, first, middle, again):
         fleet.until_state(run, RunStatus.COMPLETED)
 
     assert fleet.effects == ["first", "middle", "last", "again"]
-    here = Assembly(fleet.folder, {"BRIDGEHEAD_STORE_URL": fleet.fleet.address.record_url, "HOME": str(fleet.folder)})
+    here = Assembly(
+        fleet.folder,
+        {
+            "BRIDGEHEAD_STORE_URL": fleet.fleet.address.record_url,
+            "HOME": str(fleet.folder),
+        },
+    )
     assert fleet_load(here) == {(DEFAULT_QUEUE, "waiting"): 1}
     assert fleet.fleet.submit("note", {"line": "again"}, key="k").result == "again"
     assert fleet.fleet.status(later).run.status is RunStatus.WAITING
@@ -46,7 +59,9 @@ def test_runs_wait_for_their_time_and_go_by_priority(fleet: TestFleet, submit: S
 
 
 @pytest.mark.slow
-def test_a_failed_run_is_retried_and_a_waiting_one_cancelled(fleet: TestFleet, submit: Submit) -> None:
+def test_a_failed_run_is_retried_and_a_waiting_one_cancelled(
+    fleet: TestFleet, submit: Submit
+) -> None:
     fleet.worker()
     broken, waiting = submit("breaks"), submit("release", settings={"tag": "v1"})
     fleet.until_state(broken, RunStatus.FAILED)
@@ -54,7 +69,10 @@ def test_a_failed_run_is_retried_and_a_waiting_one_cancelled(fleet: TestFleet, s
     fleet.until_state(waiting, RunStatus.WAITING)
 
     shown = fleet.json("flow", "list")["flows"]
-    assert {flow["flow_id"]: flow["status"] for flow in shown} == {broken: "failed", waiting: "waiting"}
+    assert {flow["flow_id"]: flow["status"] for flow in shown} == {
+        broken: "failed",
+        waiting: "waiting",
+    }
     assert "FileNotFoundError" in fleet.fleet.status(broken).run.error
     assert "cancelled" in fleet.run("flow", "cancel", waiting)
     assert "withdrawn" in fleet.run("answer", question.id, "too late", code=1)
@@ -70,7 +88,9 @@ def test_a_failed_run_is_retried_and_a_waiting_one_cancelled(fleet: TestFleet, s
 
 
 @pytest.mark.slow
-def test_a_sleeping_run_holds_no_place_and_a_schedule_starts_runs(fleet: TestFleet, submit: Submit) -> None:
+def test_a_sleeping_run_holds_no_place_and_a_schedule_starts_runs(
+    fleet: TestFleet, submit: Submit
+) -> None:
     (fleet.folder / "timer.py").write_text(
         "from bridgehead.flows import flow\n"
         "@flow('tick', schedule='*/4 * * * * *')\n"
@@ -90,7 +110,9 @@ def test_a_sleeping_run_holds_no_place_and_a_schedule_starts_runs(fleet: TestFle
 
 
 @pytest.mark.slow
-def test_a_handler_answers_within_the_limits_of_the_fleet(fleet: TestFleet, submit: Submit) -> None:
+def test_a_handler_answers_within_the_limits_of_the_fleet(
+    fleet: TestFleet, submit: Submit
+) -> None:
     """Each call notes how many were at work: with a limit of one, never more, on however many workers."""
     (fleet.folder / "agent").write_text(
         "import os, sys\n"
@@ -102,12 +124,23 @@ def test_a_handler_answers_within_the_limits_of_the_fleet(fleet: TestFleet, subm
         "print('noted', sys.stdin.read().split()[-1])\n"
     )
     handler = f"cmd:{sys.executable} agent"
-    options = ("--handler", handler, "--limit", "writer=1", "--limit", f"{handler}=1,1000/m", "--concurrency", "4")
+    options = (
+        "--handler",
+        handler,
+        "--limit",
+        "writer=1",
+        "--limit",
+        f"{handler}=1,1000/m",
+        "--concurrency",
+        "4",
+    )
     fleet.worker(*options)
     fleet.worker(*options)
     runs = [submit("release", settings={"tag": f"v{number}"}) for number in range(4)]
 
-    assert [fleet.result(run) for run in runs] == [f"built v{number}: noted v{number}.\n" for number in range(4)]
+    assert [fleet.result(run) for run in runs] == [
+        f"built v{number}: noted v{number}.\n" for number in range(4)
+    ]
     assert (fleet.folder / "calls").read_text().split() == ["1"] * 4
 
 
@@ -127,19 +160,26 @@ def rows_about(fleet: TestFleet, names: str) -> dict[str, int]:
             [fleet.fleet.address.schema, fleet.fleet.address.postgres.schema],
         ).fetchall()
         for (table,) in tables:
-            count = connection.execute(f"SELECT count(*) FROM {table} AS t WHERE t::text ~ %s", [names]).fetchone()[0]
+            count = connection.execute(
+                f"SELECT count(*) FROM {table} AS t WHERE t::text ~ %s", [names]
+            ).fetchone()[0]
             found |= {table: count} if count else {}
     return found
 
 
 @pytest.mark.slow
-def test_ended_runs_are_pruned_with_every_row_and_others_stay_whole(fleet: TestFleet, submit: Submit) -> None:
+def test_ended_runs_are_pruned_with_every_row_and_others_stay_whole(
+    fleet: TestFleet, submit: Submit
+) -> None:
     (fleet.folder / "agent").write_text("print('by an agent')\n")
     fleet.worker("--queue", "asked", "--handler", f"cmd:{sys.executable} agent")
     worker = fleet.worker()
     done, broken = submit("note", settings={"line": "done"}, key="k"), submit("breaks")
     answered = submit("release", settings={"tag": "v1"}, queue="asked")
-    dropped, waiting = submit("release", settings={"tag": "v2"}), submit("release", settings={"tag": "v3"})
+    dropped, waiting = (
+        submit("release", settings={"tag": "v2"}),
+        submit("release", settings={"tag": "v3"}),
+    )
     fleet.asked(dropped)
     question = fleet.asked(waiting)
     for run, state in (
@@ -151,7 +191,9 @@ def test_ended_runs_are_pruned_with_every_row_and_others_stay_whole(fleet: TestF
     ):
         fleet.until_state(run, state)
     fleet.run("flow", "cancel", dropped)
-    names = {run: names_of(fleet, run) for run in (done, answered, dropped, broken, waiting)}
+    names = {
+        run: names_of(fleet, run) for run in (done, answered, dropped, broken, waiting)
+    }
     before = {run: rows_about(fleet, names[run]) for run in names}
     assert all(len(rows) > 4 for rows in before.values()), before
 
@@ -159,11 +201,16 @@ def test_ended_runs_are_pruned_with_every_row_and_others_stay_whole(fleet: TestF
     assert sorted(would) == sorted([done, answered, dropped])
     assert rows_about(fleet, names[answered]) == before[answered]
     assert fleet.json("flow", "prune", "--days", "1")["forgotten"] == []
-    assert sorted(fleet.json("flow", "prune", "--days", "0")["forgotten"]) == sorted(would)
+    assert sorted(fleet.json("flow", "prune", "--days", "0")["forgotten"]) == sorted(
+        would
+    )
 
     after = {run: rows_about(fleet, names[run]) for run in names}
     assert after == {**before, **{run: {} for run in would}}
-    assert {flow["flow_id"] for flow in fleet.json("flow", "list")["flows"]} == {broken, waiting}
+    assert {flow["flow_id"] for flow in fleet.json("flow", "list")["flows"]} == {
+        broken,
+        waiting,
+    }
     assert fleet.fleet.submit("note", {"line": "again"}, key="k").id == done
     fleet.until_state(done, RunStatus.COMPLETED)
     assert fleet.effects.count("again") == 1
@@ -184,7 +231,9 @@ def test_ended_runs_are_pruned_with_every_row_and_others_stay_whole(fleet: TestF
 
 
 @pytest.mark.slow
-def test_a_run_that_was_put_back_is_not_pruned_with_the_failed_ones(fleet: TestFleet, submit: Submit) -> None:
+def test_a_run_that_was_put_back_is_not_pruned_with_the_failed_ones(
+    fleet: TestFleet, submit: Submit
+) -> None:
     """Its last pass that ended failed; the next one waits in the queue, for a worker."""
     worker = fleet.worker()
     run = submit("breaks")
@@ -197,9 +246,13 @@ def test_a_run_that_was_put_back_is_not_pruned_with_the_failed_ones(fleet: TestF
 
 
 @pytest.mark.slow
-def test_a_run_is_not_pruned_while_a_handler_answers_for_it(fleet: TestFleet, submit: Submit) -> None:
+def test_a_run_is_not_pruned_while_a_handler_answers_for_it(
+    fleet: TestFleet, submit: Submit
+) -> None:
     """A cancelled run has ended, the call of its agent has not: it is let finish, and the next time all goes."""
-    (fleet.folder / "agent").write_text("open('a.here', 'w').write('1')\nprint(open('a.go').read())\n")
+    (fleet.folder / "agent").write_text(
+        "open('a.here', 'w').write('1')\nprint(open('a.go').read())\n"
+    )
     fleet.worker("--handler", f"cmd:{sys.executable} agent")
     run = submit("release", settings={"tag": "v1"})
     fleet.until(run, "pending.opened")
@@ -227,28 +280,43 @@ def test_limits_are_read(text: str, limit: Limit) -> None:
     assert Limit.parse(text) == limit
 
 
-@pytest.mark.parametrize("text", ["writer", "writer=", "writer=0", "writer=2/d", "writer=2,3", "=2", "writer=-1"])
+@pytest.mark.parametrize(
+    "text",
+    ["writer", "writer=", "writer=0", "writer=2/d", "writer=2,3", "=2", "writer=-1"],
+)
 def test_what_is_no_limit_is_refused(text: str) -> None:
     with pytest.raises(BridgeheadError, match="limit"):
         Limit.parse(text)
 
 
 def test_what_a_fleet_needs_is_said_in_plain_words(tmp_path: Path) -> None:
-    (tmp_path / "one.py").write_text("from bridgehead.flows import flow\n@flow('one')\ndef one(ctx): ...\n")
+    (tmp_path / "one.py").write_text(
+        "from bridgehead.flows import flow\n@flow('one')\ndef one(ctx): ...\n"
+    )
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
 
     def said(*words: str) -> str:
         done = subprocess.run(
-            [BRIDGEHEAD, *words], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+            [BRIDGEHEAD, *words],
+            cwd=tmp_path,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
         )
-        assert (done.returncode in (1, 2), "internal error" in done.stderr) == (True, False), done.stderr
+        assert (done.returncode in (1, 2), "internal error" in done.stderr) == (
+            True,
+            False,
+        ), done.stderr
         return done.stderr
 
     nowhere = ("--database", "postgresql://bridgehead@127.0.0.1:9/none")
     assert "a fleet needs a Postgres database" in said("flow", "submit", "one.py")
     assert "cannot be reached" in said("flow", "submit", "one.py", *nowhere)
     assert "cannot be reached" in said("worker", *nowhere)
-    assert "has no option --tag" in said("flow", "submit", "one.py", "--tag", "v1", *nowhere)
+    assert "has no option --tag" in said(
+        "flow", "submit", "one.py", "--tag", "v1", *nowhere
+    )
     assert "not a time" in said("flow", "submit", "one.py", "--at", "noon", *nowhere)
     (tmp_path / "one.py").unlink()
     assert "no flow was found" in said("worker", *nowhere)

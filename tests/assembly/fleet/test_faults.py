@@ -24,7 +24,9 @@ from .conftest import Submit, TestFleet
 pytestmark = pytest.mark.slow
 
 
-def test_a_job_that_kills_its_worker_is_given_up_and_others_go_on(fleet: TestFleet, submit: Submit) -> None:
+def test_a_job_that_kills_its_worker_is_given_up_and_others_go_on(
+    fleet: TestFleet, submit: Submit
+) -> None:
     poison = submit("poison", priority=1)
     for _ in range(MOST_ATTEMPTS):
         assert fleet.worker().wait() == -9
@@ -45,7 +47,9 @@ def test_runs_outlive_a_restart_of_the_database_and_cut_connections(
     fleet.until(waiting, "flow.paused")
     fleet.arrived()  # one run is in the middle of a step, the other waits
     with postgres_server.admin() as admin:
-        admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        )
     fleet.go_on("met")
     said = fleet.result(meeting)
 
@@ -65,7 +69,9 @@ def test_a_worker_whose_connections_are_cut_from_the_start_wakes_its_runs_all_th
     run = submit("release", settings={"tag": "v1"})
     fleet.worker()
     with postgres_server.admin() as admin:
-        for _ in range(100):  # while it makes the connections by which it looks for answers
+        for _ in range(
+            100
+        ):  # while it makes the connections by which it looks for answers
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dbos_transact_client'"
             )
@@ -77,15 +83,25 @@ def test_a_worker_whose_connections_are_cut_from_the_start_wakes_its_runs_all_th
     assert fleet.result(run) == "built v1: after all"
 
 
-def test_old_runs_go_on_with_the_version_they_began_with(fleet: TestFleet, submit: Submit, tmp_path: Path) -> None:
+def test_old_runs_go_on_with_the_version_they_began_with(
+    fleet: TestFleet, submit: Submit, tmp_path: Path
+) -> None:
     old = fleet.worker()
     begun = submit("release", settings={"tag": "v1"})
     question = fleet.asked(begun)
     fleet.until(begun, "flow.paused")
     newer = tmp_path / "newer"
     newer.mkdir()
-    code = (fleet.folder / "work.py").read_text().replace('f"built {tag}"', 'f"made {tag}"')
-    (newer / "work.py").write_text(code.replace("HERE = Path(__file__).parent", f"HERE = Path({str(fleet.folder)!r})"))
+    code = (
+        (fleet.folder / "work.py")
+        .read_text()
+        .replace('f"built {tag}"', 'f"made {tag}"')
+    )
+    (newer / "work.py").write_text(
+        code.replace(
+            "HERE = Path(__file__).parent", f"HERE = Path({str(fleet.folder)!r})"
+        )
+    )
     fleet.worker(folder=newer)
     later = submit("release", settings={"tag": "v2"})
     second = fleet.asked(later)
@@ -98,7 +114,9 @@ def test_old_runs_go_on_with_the_version_they_began_with(fleet: TestFleet, submi
     assert old.poll() is None
 
 
-def test_two_answers_at_once_are_one_and_two_workers_wake_one_run(fleet: TestFleet, submit: Submit) -> None:
+def test_two_answers_at_once_are_one_and_two_workers_wake_one_run(
+    fleet: TestFleet, submit: Submit
+) -> None:
     fleet.worker()
     fleet.worker()
     run = submit("release", settings={"tag": "v1"})
@@ -129,7 +147,9 @@ class UnluckyFleet:
     def __init__(self) -> None:
         self.store = self
         self.failures: list[Exception] = [
-            OperationalError("SELECT 1", {}, psycopg.OperationalError("terminating connection")),  # DBOS cannot connect
+            OperationalError(
+                "SELECT 1", {}, psycopg.OperationalError("terminating connection")
+            ),  # DBOS cannot connect
             StoreError("the record's server cannot be reached"),
             TimeoutError("no connection of the pool is free"),
         ]
@@ -142,10 +162,14 @@ class UnluckyFleet:
         raise_first(self.failures, 3)
         return []
 
-    def follow(self, after: int, *, stop: threading.Event, where: EventFilter) -> Iterator[Any]:
+    def follow(
+        self, after: int, *, stop: threading.Event, where: EventFilter
+    ) -> Iterator[Any]:
         raise_first(self.failures, 2)
         for seq in range(after + 1, 9):
-            yield SimpleNamespace(seq=seq, event=SimpleNamespace(run_id=f"run-{seq}", project=f"{FLEET}x"))
+            yield SimpleNamespace(
+                seq=seq, event=SimpleNamespace(run_id=f"run-{seq}", project=f"{FLEET}x")
+            )
         stop.set()
 
     def wake(self, run_id: str) -> None:
@@ -159,10 +183,17 @@ def raise_first(failures: list[Exception], left: int) -> None:
         raise failures.pop(0)
 
 
-def test_whatever_the_database_does_to_the_one_that_follows_answers_every_run_is_woken() -> None:
+def test_whatever_the_database_does_to_the_one_that_follows_answers_every_run_is_woken() -> (
+    None
+):
     said: list[str] = []
     worker = Worker(
-        FleetAddress("postgresql://nobody@/nowhere"), {}, "v1", queue="default", concurrency=1, say=said.append
+        FleetAddress("postgresql://nobody@/nowhere"),
+        {},
+        "v1",
+        queue="default",
+        concurrency=1,
+        say=said.append,
     )
     worker._fleet = fleet = UnluckyFleet()  # type: ignore[assignment]
     worker._follows.set()
@@ -178,7 +209,12 @@ def test_whatever_the_database_does_to_the_one_that_follows_answers_every_run_is
 def test_a_step_lasts_until_dbos_and_the_record_have_their_database_back() -> None:
     said: list[str] = []
     worker = Worker(
-        FleetAddress("postgresql://nobody@/nowhere"), {}, "v1", queue="default", concurrency=1, say=said.append
+        FleetAddress("postgresql://nobody@/nowhere"),
+        {},
+        "v1",
+        queue="default",
+        concurrency=1,
+        say=said.append,
     )
     worker._fleet = fleet = UnluckyFleet()  # type: ignore[assignment]
     del fleet.failures[2]

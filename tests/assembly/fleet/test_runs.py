@@ -12,7 +12,9 @@ from .conftest import Submit, TestFleet
 pytestmark = pytest.mark.slow
 
 
-def test_a_run_pauses_for_its_answer_without_a_worker_and_ends_with_it(fleet: TestFleet) -> None:
+def test_a_run_pauses_for_its_answer_without_a_worker_and_ends_with_it(
+    fleet: TestFleet,
+) -> None:
     fleet.worker("--concurrency", "1")
     first = fleet.json("flow", "submit", "work.py:release", "--tag", "v1")["flow_id"]
     second = fleet.json("flow", "submit", "work.py:release", "--tag", "v2")["flow_id"]
@@ -21,19 +23,29 @@ def test_a_run_pauses_for_its_answer_without_a_worker_and_ends_with_it(fleet: Te
     questions = {run: fleet.asked(run) for run in (first, second)}
     for run in (first, second):
         fleet.until_state(run, RunStatus.WAITING)
-    listed = {flow["flow_id"]: flow["status"] for flow in fleet.json("flow", "list")["flows"]}
+    listed = {
+        flow["flow_id"]: flow["status"] for flow in fleet.json("flow", "list")["flows"]
+    }
     assert listed == {first: "waiting", second: "waiting"}
     assert "Write release notes for v2." in fleet.run("pending")
     fleet.run("answer", questions[second].id, "it is faster")
 
     assert fleet.result(second) == "built v2: it is faster"
     status = fleet.json("flow", "status", second)
-    assert (status["status"], [step["path"] for step in status["steps"]]) == ("completed", ["build#0", "notes#0"])
-    assert fleet.json("flow", "status", first[-12:])["outstanding"][0]["agent_name"] == "writer"
+    assert (status["status"], [step["path"] for step in status["steps"]]) == (
+        "completed",
+        ["build#0", "notes#0"],
+    )
+    assert (
+        fleet.json("flow", "status", first[-12:])["outstanding"][0]["agent_name"]
+        == "writer"
+    )
     assert sorted(fleet.effects) == ["built v1", "built v2"]
 
 
-def test_the_runs_of_a_killed_worker_go_on_elsewhere_with_all_they_recorded(fleet: TestFleet, submit: Submit) -> None:
+def test_the_runs_of_a_killed_worker_go_on_elsewhere_with_all_they_recorded(
+    fleet: TestFleet, submit: Submit
+) -> None:
     workers = {process.pid: process for process in (fleet.worker(), fleet.worker())}
     run = submit("meeting")
     died = fleet.arrived()
@@ -49,7 +61,9 @@ def test_the_runs_of_a_killed_worker_go_on_elsewhere_with_all_they_recorded(flee
     assert said == "met"
 
 
-def test_an_answer_given_while_no_worker_lives_is_taken_up_by_the_next(fleet: TestFleet, submit: Submit) -> None:
+def test_an_answer_given_while_no_worker_lives_is_taken_up_by_the_next(
+    fleet: TestFleet, submit: Submit
+) -> None:
     worker = fleet.worker()
     run = submit("release", settings={"tag": "v1"})
     question = fleet.asked(run)
@@ -63,7 +77,9 @@ def test_an_answer_given_while_no_worker_lives_is_taken_up_by_the_next(fleet: Te
     assert not (fleet.folder / ".bridgehead").exists()
 
 
-def test_an_answer_that_does_not_fit_is_refused_when_it_is_given(fleet: TestFleet, submit: Submit) -> None:
+def test_an_answer_that_does_not_fit_is_refused_when_it_is_given(
+    fleet: TestFleet, submit: Submit
+) -> None:
     (fleet.folder / "more.py").write_text(
         "from bridgehead.flows import flow\n"
         "@flow('count')\n"
@@ -80,11 +96,15 @@ def test_an_answer_that_does_not_fit_is_refused_when_it_is_given(fleet: TestFlee
     assert fleet.result(run) == 3
 
 
-def test_a_job_names_a_flow_of_the_worker_s_folder_and_brings_no_code(fleet: TestFleet, submit: Submit) -> None:
+def test_a_job_names_a_flow_of_the_worker_s_folder_and_brings_no_code(
+    fleet: TestFleet, submit: Submit
+) -> None:
     outside = fleet.folder.parent / "outside.py"
     outside.write_text((fleet.folder / "work.py").read_text())
     fleet.worker()
-    foreign = [submit(name) for name in (str(outside), "../outside", "outside:release", "os")]
+    foreign = [
+        submit(name) for name in (str(outside), "../outside", "outside:release", "os")
+    ]
     ours = submit("note", settings={"line": "ours"})
 
     assert fleet.result(ours) == "ours"
@@ -92,7 +112,9 @@ def test_a_job_names_a_flow_of_the_worker_s_folder_and_brings_no_code(fleet: Tes
         fleet.until_state(run, RunStatus.FAILED)
         assert "has a flow" in str(fleet.fleet.status(run).run.error)
     with fleet.store_connection() as connection:
-        kinds = connection.execute(f"SELECT DISTINCT serialization FROM {fleet.fleet.address.schema}.workflow_status")
+        kinds = connection.execute(
+            f"SELECT DISTINCT serialization FROM {fleet.fleet.address.schema}.workflow_status"
+        )
         assert {kind for (kind,) in kinds} <= {"portable_json", None}
     assert fleet.effects == ["ours"]
 
@@ -116,6 +138,8 @@ def test_an_async_flow_runs_on_a_worker(fleet: TestFleet, submit: Submit) -> Non
     run = submit("both")
     fleet.until(run, "pending.opened", times=2)
     for item in fleet.store.pending():
-        fleet.store.answer_pending(item.id, Answer(text=item.question.prompt.upper(), by="test"))
+        fleet.store.answer_pending(
+            item.id, Answer(text=item.question.prompt.upper(), by="test")
+        )
 
     assert fleet.result(run) == [2, 4, "LEFT", "RIGHT", 36]

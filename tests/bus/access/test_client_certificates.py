@@ -29,13 +29,24 @@ class Authority:
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._name = folder, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        self._folder, self._name = (
+            folder,
+            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
+        )
         self._key = ec.generate_private_key(ec.SECP256R1())
-        own = self._build(self._name, self._key.public_key()).add_extension(x509.BasicConstraints(True, 0), True)
+        own = self._build(self._name, self._key.public_key()).add_extension(
+            x509.BasicConstraints(True, 0), True
+        )
         self.file = folder / f"{name}.pem"
-        self.file.write_bytes(own.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        self.file.write_bytes(
+            own.sign(self._key, hashes.SHA256()).public_bytes(
+                serialization.Encoding.PEM
+            )
+        )
 
-    def _build(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    def _build(
+        self, subject: x509.Name, key: ec.EllipticCurvePublicKey
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -59,10 +70,14 @@ class Authority:
         cert.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         private.write_bytes(
             key.private_bytes(
-                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
             )
         )
-        return (str(cert), str(private)), certificate.public_bytes(serialization.Encoding.DER)
+        return (str(cert), str(private)), certificate.public_bytes(
+            serialization.Encoding.DER
+        )
 
 
 def uri(name: str) -> x509.GeneralName:
@@ -78,7 +93,10 @@ def uri(name: str) -> x509.GeneralName:
         ((uri("den"), uri("hall")), None),
         ((x509.DNSName("den"),), "den"),
         ((x509.DNSName("den"), x509.DNSName("hall")), None),
-        ((x509.UniformResourceIdentifier("https://x.example"), x509.DNSName("den")), "den"),
+        (
+            (x509.UniformResourceIdentifier("https://x.example"), x509.DNSName("den")),
+            "den",
+        ),
     ],
 )
 def test_one_name_in_the_certificate_is_the_participant(
@@ -95,10 +113,14 @@ def join_of(served: ServedBridge, participant: str) -> JoinFile:
 def test_a_certificate_takes_the_place_of_key_and_token(tmp_path: Path) -> None:
     async def main() -> None:
         authority = Authority(tmp_path / "ca", "ours")
-        async with served_bridge(tmp_path, secure=True, client_ca=authority.file) as served:
+        async with served_bridge(
+            tmp_path, secure=True, client_ca=authority.file
+        ) as served:
             files, _ = authority.issue(uri("den"))
             keyed = served.enrol("den")
-            satellite = await Satellite.connect(join_of(served, "den"), client_cert=files, claimed_id="den-pi")
+            satellite = await Satellite.connect(
+                join_of(served, "den"), client_cert=files, claimed_id="den-pi"
+            )
             assert satellite.source == "den-pi"
             await satellite.send(Message("ovos.stop"))
             await served.until_heard("ovos.stop")
@@ -111,9 +133,14 @@ def test_a_certificate_takes_the_place_of_key_and_token(tmp_path: Path) -> None:
     run(main())
 
 
-def test_strangers_revoked_ones_and_other_authorities_are_refused(tmp_path: Path) -> None:
+def test_strangers_revoked_ones_and_other_authorities_are_refused(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
-        ours, theirs = Authority(tmp_path / "ca", "ours"), Authority(tmp_path / "other", "theirs")
+        ours, theirs = (
+            Authority(tmp_path / "ca", "ours"),
+            Authority(tmp_path / "other", "theirs"),
+        )
         async with served_bridge(tmp_path, secure=True, client_ca=ours.file) as served:
             join = join_of(served, "den")
             unknown, _ = ours.issue(uri("nobody"))

@@ -27,7 +27,12 @@ from bridgehead.bus.access.credentials import (
     token_hash,
 )
 from bridgehead.bus.access.enrolment import Enrolment, enrol
-from bridgehead.bus.access.join_file import BadJoinFile, JoinFile, read_join_file, write_join_file
+from bridgehead.bus.access.join_file import (
+    BadJoinFile,
+    JoinFile,
+    read_join_file,
+    write_join_file,
+)
 from bridgehead.bus.access.state_folder import SECRET_BYTES, BadRecordsFile, StateFolder
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.errors import BridgeheadError, LockTimeout, UserError
@@ -43,14 +48,27 @@ JOIN = JoinFile(1, "ws://127.0.0.1:1/bridge/v1", "kitchen", key=to_base64(KEY))
 @pytest.mark.parametrize(
     "changed",
     [
-        Challenge("study", CHALLENGE.server_nonce, CHALLENGE.client_nonce, CHALLENGE.binding),
-        Challenge("kitchen", b"t" * NONCE_BYTES, CHALLENGE.client_nonce, CHALLENGE.binding),
-        Challenge("kitchen", CHALLENGE.server_nonce, b"d" * NONCE_BYTES, CHALLENGE.binding),
+        Challenge(
+            "study", CHALLENGE.server_nonce, CHALLENGE.client_nonce, CHALLENGE.binding
+        ),
+        Challenge(
+            "kitchen", b"t" * NONCE_BYTES, CHALLENGE.client_nonce, CHALLENGE.binding
+        ),
+        Challenge(
+            "kitchen", CHALLENGE.server_nonce, b"d" * NONCE_BYTES, CHALLENGE.binding
+        ),
         Challenge("kitchen", CHALLENGE.server_nonce, CHALLENGE.client_nonce, b"x" * 32),
     ],
-    ids=["another participant", "another challenge", "another answer", "another certificate"],
+    ids=[
+        "another participant",
+        "another challenge",
+        "another answer",
+        "another certificate",
+    ],
 )
-def test_a_proof_is_good_for_one_challenge_through_one_certificate(changed: Challenge) -> None:
+def test_a_proof_is_good_for_one_challenge_through_one_certificate(
+    changed: Challenge,
+) -> None:
     credential = Credential(key=to_base64(KEY))
     assert mac_fits(credential, CHALLENGE, CHALLENGE.client_mac(KEY))
     assert not mac_fits(credential, CHALLENGE, changed.client_mac(KEY))
@@ -73,7 +91,14 @@ def test_a_token_ends_when_it_says(seconds: int, fits: bool) -> None:
 
 @pytest.mark.parametrize(
     ("header", "token"),
-    [("Bearer t", "t"), ("bearer  t ", "t"), ("Basic t", None), ("t", None), ("Bearer ", None), (None, None)],
+    [
+        ("Bearer t", "t"),
+        ("bearer  t ", "t"),
+        ("Basic t", None),
+        ("t", None),
+        ("Bearer ", None),
+        (None, None),
+    ],
 )
 def test_a_token_is_shown_as_a_bearer_s(header: str | None, token: str | None) -> None:
     assert bearer_token(header) == token
@@ -97,10 +122,15 @@ def test_refusals_are_told_at_once_and_then_once_a_minute() -> None:
     for second in range(121):
         refusals.note("a", "origin")
         told.append(refusals.take(second))
-    assert [(second, summary.count) for second, summary in enumerate(told) if summary] == [(0, 1), (60, 60), (120, 60)]
+    assert [
+        (second, summary.count) for second, summary in enumerate(told) if summary
+    ] == [(0, 1), (60, 60), (120, 60)]
 
 
-@pytest.mark.parametrize("text", ["", "AAAA", to_base64(b"k" * 31), "!" + to_base64(KEY), to_base64(KEY) + "\n", 7])
+@pytest.mark.parametrize(
+    "text",
+    ["", "AAAA", to_base64(b"k" * 31), "!" + to_base64(KEY), to_base64(KEY) + "\n", 7],
+)
 def test_a_key_has_its_length_and_nothing_but_its_letters(text: Any) -> None:
     assert from_base64(to_base64(KEY), KEY_BYTES) == KEY
     assert from_base64(text, KEY_BYTES) is None
@@ -121,14 +151,22 @@ def test_what_admits_somebody_is_read_by_its_owner_only(tmp_path: Path) -> None:
     folder.secret()
     cert, key = ensure_certificate(folder.tls_folder, "127.0.0.1")
     assert mode(folder.path) == mode(folder.tls_folder) == 0o700
-    files = (folder.credentials_file, folder.path / "bridge.secret", tmp_path / "kitchen.join.json", key, cert)
+    files = (
+        folder.credentials_file,
+        folder.path / "bridge.secret",
+        tmp_path / "kitchen.join.json",
+        key,
+        cert,
+    )
     assert [mode(path) for path in files] == [0o600] * 5
 
 
 def test_every_token_and_key_is_another(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
     made = [
-        enrol(folder, enrolment(name, token=token), ManualClock()) for token in (True, False) for name in ("a", "b")
+        enrol(folder, enrolment(name, token=token), ManualClock())
+        for token in (True, False)
+        for name in ("a", "b")
     ]
     secrets = {(join.token or "").partition(".")[2] or join.key for join in made}
     assert len(secrets) == 4 and "A" * 43 not in secrets
@@ -160,13 +198,17 @@ def test_one_bridge_serves_a_folder(tmp_path: Path) -> None:
     folder.claim().release()
 
 
-def test_a_join_file_is_written_over_its_own_and_over_nothing_else(tmp_path: Path) -> None:
+def test_a_join_file_is_written_over_its_own_and_over_nothing_else(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "kitchen.join.json"
     write_join_file(path, JOIN)
     write_join_file(path, JOIN)
     for other in (JoinFile(1, JOIN.url, "study", key=JOIN.key), None):
         if other is not None:
-            with pytest.raises(UserError, match="is not a join file of this participant"):
+            with pytest.raises(
+                UserError, match="is not a join file of this participant"
+            ):
                 write_join_file(path, other)
         path.write_text("my notes")
         with pytest.raises(UserError, match="is not a join file of this participant"):
@@ -186,14 +228,20 @@ def test_a_join_file_is_written_over_its_own_and_over_nothing_else(tmp_path: Pat
         ({"v": 2}, "version 2"),
     ],
 )
-def test_a_join_file_that_cannot_be_used_says_why(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
-    (tmp_path / "join").write_bytes(msgspec.json.encode({**msgspec.structs.asdict(JOIN), **changes}))
+def test_a_join_file_that_cannot_be_used_says_why(
+    tmp_path: Path, changes: dict[str, Any], problem: str
+) -> None:
+    (tmp_path / "join").write_bytes(
+        msgspec.json.encode({**msgspec.structs.asdict(JOIN), **changes})
+    )
     with pytest.raises(BadJoinFile, match=problem):
         read_join_file(tmp_path / "join")
 
 
 @pytest.mark.parametrize(("allowed", "oldest"), [(False, "TLSv1_3"), (True, "TLSv1_2")])
-def test_old_tls_is_spoken_where_it_was_allowed(tmp_path: Path, allowed: bool, oldest: str) -> None:
+def test_old_tls_is_spoken_where_it_was_allowed(
+    tmp_path: Path, allowed: bool, oldest: str
+) -> None:
     cert, key = ensure_certificate(tmp_path / "tls", "127.0.0.1")
     context = server_context(cert, key, client_ca=None, allow_tls12=allowed)
     assert context.minimum_version is ssl.TLSVersion[oldest]

@@ -31,13 +31,28 @@ from bus.support.serving import served_bus
 from support.installed import machine
 
 
-def test_a_join_file_pins_the_certificate_of_the_bridge_that_runs(tmp_path: Path) -> None:
+def test_a_join_file_pins_the_certificate_of_the_bridge_that_runs(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         home, state = machine(tmp_path), tmp_path / "bus"
-        async with served_bus(state, agent=ScriptedAgent(), listen="0.0.0.0:0") as server:
+        async with served_bus(
+            state, agent=ScriptedAgent(), listen="0.0.0.0:0"
+        ) as server:
             assert not urlsplit(server.chat_url).netloc.startswith("0.0.0.0")
-            url = f"wss://127.0.0.1:{server.gateway_address.rsplit(':', 1)[1]}/bridge/v1"
-            command = ("bus", "participant", "add", "den", "--state", str(state), "--url", url)
+            url = (
+                f"wss://127.0.0.1:{server.gateway_address.rsplit(':', 1)[1]}/bridge/v1"
+            )
+            command = (
+                "bus",
+                "participant",
+                "add",
+                "den",
+                "--state",
+                str(state),
+                "--url",
+                url,
+            )
             added = await asyncio.to_thread(home.run, *command)
             assert added.code == 0, added.err
             join = read_join_file(home.project / "den.join.json")
@@ -53,9 +68,14 @@ NOW = datetime(2026, 11, 15, tzinfo=UTC)
 TOKEN = make_token("study", bytes(32))
 
 
-@pytest.mark.parametrize("known", [None, Credential(revoked=True), Credential(token_sha256=token_hash(TOKEN))])
+@pytest.mark.parametrize(
+    "known",
+    [None, Credential(revoked=True), Credential(token_sha256=token_hash(TOKEN))],
+)
 @pytest.mark.parametrize("key", [bytes(32), b"", b"\xff" * 32])
-def test_who_has_no_key_here_is_not_admitted_with_a_key_of_zeros(known: Credential | None, key: bytes) -> None:
+def test_who_has_no_key_here_is_not_admitted_with_a_key_of_zeros(
+    known: Credential | None, key: bytes
+) -> None:
     challenge = Challenge("ghost", b"s" * 32, b"c" * 32, NO_BINDING)
     assert not mac_fits(known, challenge, challenge.client_mac(key))
 
@@ -93,8 +113,16 @@ BRIDGES = [
 ]
 
 
-@pytest.mark.parametrize("said", BRIDGES, ids=["no-challenge", "a-mac-of-nothing", "no-mac", "wrong-mac", "empty"])
-def test_a_device_with_a_key_believes_only_a_bridge_that_proves_to_know_it(said: tuple[dict[str, object], ...]) -> None:
-    join = JoinFile(1, "ws://127.0.0.1:1/bridge/v1", "kitchen", key=to_base64(b"k" * 32))
+@pytest.mark.parametrize(
+    "said",
+    BRIDGES,
+    ids=["no-challenge", "a-mac-of-nothing", "no-mac", "wrong-mac", "empty"],
+)
+def test_a_device_with_a_key_believes_only_a_bridge_that_proves_to_know_it(
+    said: tuple[dict[str, object], ...],
+) -> None:
+    join = JoinFile(
+        1, "ws://127.0.0.1:1/bridge/v1", "kitchen", key=to_base64(b"k" * 32)
+    )
     with pytest.raises(NotOurBridge):
         asyncio.run(_shake_hands(cast(ClientConversation, Says(*said)), join, None))

@@ -58,7 +58,9 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=90))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(
+                x509.BasicConstraints(ca=ca, path_length=None), critical=True
+            )
             .add_extension(x509.SubjectAlternativeName(alternative), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -70,7 +72,9 @@ class Authority:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bus")])
         leaf = self._sign(subject, key.public_key(), ca=False)
         private = key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
         )
         (folder / "key.pem").write_bytes(private)
         (folder / "cert.pem").write_bytes(pem(leaf) + pem(self.root))
@@ -91,7 +95,9 @@ def secure(folder: Path) -> dict[str, Any]:
 
 
 def enrolled(server: Served, name: str, host: str = "127.0.0.1") -> Any:
-    return msgspec.structs.replace(server.enrol(name), url=server.join_url.replace("127.0.0.1", host))
+    return msgspec.structs.replace(
+        server.enrol(name), url=server.join_url.replace("127.0.0.1", host)
+    )
 
 
 def renew(server: Served) -> None:
@@ -148,8 +154,14 @@ def test_half_of_a_renewal_is_not_shown(tmp_path: Path) -> None:
         async with served_bus(tmp_path / "bus", **secure(tls)) as server:
             join = enrolled(server, "kitchen")
             certificate, private = make_certificate(NAMES)
-            for half in (b"", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", certificate):
-                (tls / "cert.pem").write_bytes(half)  # the rest, or its key, comes later
+            for half in (
+                b"",
+                b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+                certificate,
+            ):
+                (tls / "cert.pem").write_bytes(
+                    half
+                )  # the rest, or its key, comes later
                 renew(server)
             await (await Satellite.connect(join)).close()
             (tls / "key.pem").write_bytes(private)
@@ -160,7 +172,9 @@ def test_half_of_a_renewal_is_not_shown(tmp_path: Path) -> None:
     run(main())
 
 
-def test_whoever_connected_before_a_renewal_can_still_prove_who_they_are(tmp_path: Path) -> None:
+def test_whoever_connected_before_a_renewal_can_still_prove_who_they_are(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         tls = tmp_path / "tls"
         ensure_certificate(tls, "127.0.0.1")
@@ -188,7 +202,9 @@ def test_whoever_connected_before_a_renewal_can_still_prove_who_they_are(tmp_pat
     run(main())
 
 
-def test_our_own_certificate_is_renewed_in_time_with_the_same_key(tmp_path: Path) -> None:
+def test_our_own_certificate_is_renewed_in_time_with_the_same_key(
+    tmp_path: Path,
+) -> None:
     cert, _key = ensure_certificate(tmp_path, "127.0.0.1")
     old = write_own(tmp_path, days=29, keep_key=True)
     ensure_certificate(tmp_path, "127.0.0.1")
@@ -199,7 +215,9 @@ def test_our_own_certificate_is_renewed_in_time_with_the_same_key(tmp_path: Path
     assert certificate_der(cert) == new
 
 
-@pytest.mark.parametrize(("days", "word"), [(30, None), (10, "ends soon"), (1, "ended")])
+@pytest.mark.parametrize(
+    ("days", "word"), [(30, None), (10, "ends soon"), (1, "ended")]
+)
 def test_an_end_is_said_two_weeks_ahead_in_status_events_and_doctor(
     tmp_path: Path, days: int, word: str | None
 ) -> None:
@@ -221,18 +239,27 @@ def test_an_end_is_said_two_weeks_ahead_in_status_events_and_doctor(
 
 def test_an_old_join_file_still_names_exactly_one_certificate(tmp_path: Path) -> None:
     async def main() -> None:
-        async with served_bus(tmp_path / "bus", **secure(_own(tmp_path / "tls"))) as server:
+        async with served_bus(
+            tmp_path / "bus", **secure(_own(tmp_path / "tls"))
+        ) as server:
             import hashlib
 
             der = certificate_der(tmp_path / "tls" / "cert.pem")
-            for sha256, fits in ((hashlib.sha256(der).hexdigest(), True), ("0" * 64, False)):
-                target = Target(server.join_url, (), frames.SUBPROTOCOL, Pin(cert_sha256=sha256))
+            for sha256, fits in (
+                (hashlib.sha256(der).hexdigest(), True),
+                ("0" * 64, False),
+            ):
+                target = Target(
+                    server.join_url, (), frames.SUBPROTOCOL, Pin(cert_sha256=sha256)
+                )
                 conversation = ClientConversation()
                 if fits:
                     await dial(target, conversation)
                     conversation.peer.abort()
                 else:
-                    with pytest.raises(BridgeheadError, match="a different key or certificate"):
+                    with pytest.raises(
+                        BridgeheadError, match="a different key or certificate"
+                    ):
                         await dial(target, conversation)
 
     run(main())

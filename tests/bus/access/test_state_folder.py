@@ -23,7 +23,11 @@ from bridgehead.bus.access.join_file import BadJoinFile, read_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.bridge.state_store import BridgeStateUnusable, SqliteState
-from bridgehead.bus.participants.limits import TokenBucket, ViolationCount, is_deeper_than
+from bridgehead.bus.participants.limits import (
+    TokenBucket,
+    ViolationCount,
+    is_deeper_than,
+)
 from bridgehead.bus.participants.record import Grant, Role, parse_record
 from bridgehead.bus.settings import Address, BusSettings
 from bridgehead.bus.wire.topics import TopicPatterns, is_poll, is_poll_answer
@@ -64,7 +68,9 @@ def test_participant_ids_are_plain(name: str) -> None:
 
 def test_a_skill_host_may_register_skills_unless_the_record_denies_it() -> None:
     host = parse_record("h", {"role": "skill_host"})
-    denied = parse_record("h", {"role": "skill_host", "grants": {"register_skills": False}})
+    denied = parse_record(
+        "h", {"role": "skill_host", "grants": {"register_skills": False}}
+    )
     assert host.has(Grant.REGISTER_SKILLS) and not denied.has(Grant.REGISTER_SKILLS)
     for topic in (
         "ovos.intent.register.template",
@@ -74,7 +80,11 @@ def test_a_skill_host_may_register_skills_unless_the_record_denies_it() -> None:
     ):
         assert host.may_publish(topic) and not denied.may_publish(topic)
     assert not host.may_publish("ovos.converse.ping")
-    assert all(parse_record("p", {"role": role}).grants == frozenset() for role in Role if role != "skill_host")
+    assert all(
+        parse_record("p", {"role": role}).grants == frozenset()
+        for role in Role
+        if role != "skill_host"
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +117,9 @@ def test_topic_patterns(pattern: str, topic: str, fits: bool) -> None:
         ("converse.ping.more", False, False),
     ],
 )
-def test_polls_are_known_whatever_stands_before_them(topic: str, poll: bool, answer: bool) -> None:
+def test_polls_are_known_whatever_stands_before_them(
+    topic: str, poll: bool, answer: bool
+) -> None:
     assert (is_poll(topic), is_poll_answer(topic)) == (poll, answer)
 
 
@@ -137,7 +149,9 @@ def test_beyond_loopback_there_is_only_tls() -> None:
     assert not BusSettings.parse({}).uses_tls
     assert not BusSettings.parse({"listen": "[::1]:8182"}).uses_tls
     assert BusSettings.parse({"listen": "0.0.0.0:8182"}).uses_tls
-    assert BusSettings.parse({"listen": "192.168.1.5:8182", "client_ca": "ca.pem"}).uses_tls
+    assert BusSettings.parse(
+        {"listen": "192.168.1.5:8182", "client_ca": "ca.pem"}
+    ).uses_tls
     assert str(Address.parse("[::1]:8182")) == "[::1]:8182"
 
 
@@ -150,7 +164,10 @@ def test_hand_written_comments_survive_what_commands_write(tmp_path: Path) -> No
     assert "# mind the dog" in folder.records_file.read_text()
     records = folder.records()
     assert records["den"].has(Grant.NOTICES) and records["hall"].tts is False
-    assert [(p.id, p.credential) for p in listing(folder, clock.now())] == [("den", "key"), ("hall", "none")]
+    assert [(p.id, p.credential) for p in listing(folder, clock.now())] == [
+        ("den", "key"),
+        ("hall", "none"),
+    ]
 
 
 def test_two_managed_participants_cannot_share_a_session(tmp_path: Path) -> None:
@@ -176,7 +193,9 @@ def test_a_broken_file_leaves_what_is_in_force(tmp_path: Path, content: str) -> 
         set_key(folder, "den", "tts", "true")
 
 
-def test_a_reload_tells_whose_record_changed_and_who_was_revoked(tmp_path: Path) -> None:
+def test_a_reload_tells_whose_record_changed_and_who_was_revoked(
+    tmp_path: Path,
+) -> None:
     folder, clock = StateFolder(tmp_path / "bus"), ManualClock()
     for name in ("a", "b", "c"):
         enrol(folder, Enrolment(name, {}, "ws://x/bridge/v1"), clock)
@@ -185,7 +204,10 @@ def test_a_reload_tells_whose_record_changed_and_who_was_revoked(tmp_path: Path)
     revoke(folder, "b")
     change = directory.reload(0.0)
     assert ([record.id for record in change.changed], change.revoked) == (["a"], ("b",))
-    assert directory.by_certificate("b") is None and directory.by_certificate("c") is not None
+    assert (
+        directory.by_certificate("b") is None
+        and directory.by_certificate("c") is not None
+    )
     assert directory.reload(0.0).changed == ()
 
 
@@ -199,7 +221,9 @@ def test_a_file_that_is_being_saved_by_an_editor_revokes_nobody(tmp_path: Path) 
     folder.records_file.write_text("")  # truncated, not yet written
     assert directory.reload(10.0) == EnrolmentChange()
     folder.records_file.write_text(whole.replace("[study]", ""))
-    assert directory.reload(10.0 + REST_S) == EnrolmentChange(), "it changed again meanwhile"
+    assert directory.reload(10.0 + REST_S) == EnrolmentChange(), (
+        "it changed again meanwhile"
+    )
     assert directory.reload(10.0 + 2 * REST_S).revoked == ("study",)
 
 
@@ -213,7 +237,9 @@ def test_the_bridges_secret_is_made_once(tmp_path: Path) -> None:
 
 
 def test_a_state_file_that_is_none_is_an_error_with_a_way_out(tmp_path: Path) -> None:
-    (tmp_path / "bridge.db").write_bytes(b"this is not a database, and long enough to be noticed" * 20)
+    (tmp_path / "bridge.db").write_bytes(
+        b"this is not a database, and long enough to be noticed" * 20
+    )
     with pytest.raises(BridgeStateUnusable) as broken:
         SqliteState(tmp_path / "bridge.db")
     assert "move it away" in (broken.value.hint or "")
@@ -244,10 +270,14 @@ def test_policy_can_be_tried_without_a_bus() -> None:
     record = parse_record("den", {"policy": {"blacklisted_skills": ["shell"]}})
     settings = BridgeSettings()
     admitted = try_admission(settings, record, b'{"type":"ovos.stop"}', bytes(32))
-    assert admitted.admitted and admitted.bus[0]["context"]["session"]["blacklisted_skills"] == ["shell"]
+    assert admitted.admitted and admitted.bus[0]["context"]["session"][
+        "blacklisted_skills"
+    ] == ["shell"]
     refused = try_admission(settings, record, b'{"type":"x.y"}', bytes(32))
     assert refused.refused == {"code": "policy_denied", "field": "type", "value": "x.y"}
-    dropped = try_admission(settings, record, b'{"type":"ovos.session.sync"}', bytes(32))
+    dropped = try_admission(
+        settings, record, b'{"type":"ovos.session.sync"}', bytes(32)
+    )
     assert not dropped.admitted and dropped.sentence() == "dropped without an error"
 
 
@@ -274,24 +304,38 @@ def test_nesting_is_measured_exactly(depth: int, deep: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90d", 7_776_000), ("12h", 43_200), ("30m", 1800), ("5s", 5), ("1w", 604_800)]
+    ("text", "seconds"),
+    [("90d", 7_776_000), ("12h", 43_200), ("30m", 1800), ("5s", 5), ("1w", 604_800)],
 )
 def test_lengths_of_time(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
-def test_whoever_is_revoked_loses_tools_and_the_answers_of_a_person_and_a_pairing_names_them() -> None:
+def test_whoever_is_revoked_loses_tools_and_the_answers_of_a_person_and_a_pairing_names_them() -> (
+    None
+):
     table = {"assistant": {"tools": ["clock"]}, "person": "ada", "tts": False}
     assert without_rights(table) == {"tts": False}
-    assert parse_record("den", table).rights().endswith(", tools: clock, late answers for ada")
+    assert (
+        parse_record("den", table)
+        .rights()
+        .endswith(", tools: clock, late answers for ada")
+    )
 
 
-def test_a_long_file_of_records_is_read_in_a_thread_and_somebody_is_revoked_meanwhile(tmp_path: Path) -> None:
+def test_a_long_file_of_records_is_read_in_a_thread_and_somebody_is_revoked_meanwhile(
+    tmp_path: Path,
+) -> None:
     folder = StateFolder(tmp_path / "bus")
     for name in ("first", "last"):
         enrol(folder, Enrolment(name, {}, "ws://127.0.0.1:1/bridge/v1"), SystemClock())
     with folder.records_file.open("a") as records:
-        records.write("".join(f"[participant-{number}]\nrole = 'satellite'\n" for number in range(10_000)))
+        records.write(
+            "".join(
+                f"[participant-{number}]\nrole = 'satellite'\n"
+                for number in range(10_000)
+            )
+        )
     enrolled = EnrolledParticipants(folder)
     table = folder.records_file.read_text()
     folder.records_file.write_text(table + "[one-more]\n")
@@ -299,7 +343,10 @@ def test_a_long_file_of_records_is_read_in_a_thread_and_somebody_is_revoked_mean
     folder.put_credential("first", msgspec.structs.replace(credential, revoked=True))
     # On the loop nothing but the short file is read.
     change = enrolled.reload(0.0)
-    assert (change.changed, change.revoked) == ((), ("first",)) and "one-more" not in enrolled.records
+    assert (change.changed, change.revoked) == (
+        (),
+        ("first",),
+    ) and "one-more" not in enrolled.records
     enrolled.read_ahead()
     (added,) = enrolled.reload(1.0).changed
     assert added.id == "one-more" and enrolled.reload(2.0).changed == ()

@@ -12,7 +12,17 @@ import pytest
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import RecordApprovals
-from bridgehead.bus.assistant.assistant import LATER, SORRY, Ask, Assistant, AssistantConfig, Cancel, Defer, Emit, Late
+from bridgehead.bus.assistant.assistant import (
+    LATER,
+    SORRY,
+    Ask,
+    Assistant,
+    AssistantConfig,
+    Cancel,
+    Defer,
+    Emit,
+    Late,
+)
 from bridgehead.bus.client.participant import Incoming, Satellite
 from bridgehead.bus.gateway import later_answers, pending_answers
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
@@ -57,13 +67,20 @@ class Here:
 
     def bus(self, **table: Any) -> Any:
         quick = {"assistant_timeout_s": 0.05, "assistant_later_s": 600, **table}
-        return served_bus(self.path / "bus", agent=self.agent, approvals=RecordApprovals(self.assembly), **quick)
+        return served_bus(
+            self.path / "bus",
+            agent=self.agent,
+            approvals=RecordApprovals(self.assembly),
+            **quick,
+        )
 
     def items(self) -> list[tuple[PendingState, str | None]]:
         everything = PendingFilter(states=(PendingState.OPEN, PendingState.ANSWERED))
         with self.assembly.store() as store:
             items = store.pending(everything)
-        return [(item.state, item.answer.text if item.answer else None) for item in items]
+        return [
+            (item.state, item.answer.text if item.answer else None) for item in items
+        ]
 
     def kept(self) -> bytes:
         path = self.path / "bus" / "later.json"
@@ -77,7 +94,9 @@ def here(tmp_path: Path) -> Iterator[Here]:
 
 async def spoken(satellite: Satellite) -> str:
     """What is said next without having been asked."""
-    while not isinstance(event := await satellite.receive(), Incoming) or not event.message.type.endswith("speak"):
+    while not isinstance(
+        event := await satellite.receive(), Incoming
+    ) or not event.message.type.endswith("speak"):
         pass
     return str(event.message.data["utterance"])
 
@@ -87,17 +106,28 @@ def test_a_long_answer_is_a_pending_item_and_comes_later(here: Here) -> None:
         async with here.bus() as server, await server.satellite("kitchen") as kitchen:
             first = await kitchen.ask("slow question")
             assert (first.text, first.handled) == (LATER, True)
-            await until(lambda: [state for state, _ in here.items()] == [PendingState.OPEN])
+            await until(
+                lambda: [state for state, _ in here.items()] == [PendingState.OPEN]
+            )
             assert (await kitchen.ask("quick")).text == "answer to quick"
             here.agent.ready.set()
-            assert await spoken(kitchen) == "You asked: slow question\nanswer to slow question"
-            await until(lambda: here.items() == [(PendingState.ANSWERED, "answer to slow question")])
+            assert (
+                await spoken(kitchen)
+                == "You asked: slow question\nanswer to slow question"
+            )
+            await until(
+                lambda: (
+                    here.items() == [(PendingState.ANSWERED, "answer to slow question")]
+                )
+            )
             await until(lambda: here.kept() == b"[]")
 
     run(main())
 
 
-def test_it_goes_to_the_device_that_the_person_uses_then_and_to_nobody_elses(here: Here) -> None:
+def test_it_goes_to_the_device_that_the_person_uses_then_and_to_nobody_elses(
+    here: Here,
+) -> None:
     async def main() -> None:
         async with (
             here.bus() as server,
@@ -110,26 +140,49 @@ def test_it_goes_to_the_device_that_the_person_uses_then_and_to_nobody_elses(her
             await attic.ask("hello")
             here.agent.ready.set()
             assert (await spoken(study)).endswith("answer to slow question")
-            for other in (kitchen, attic):  # what they hear next is the answer to what they ask next
-                assert (await other.ask("again")).speak[0]["utterance"] == "answer to again"
+            for other in (
+                kitchen,
+                attic,
+            ):  # what they hear next is the answer to what they ask next
+                assert (await other.ask("again")).speak[0][
+                    "utterance"
+                ] == "answer to again"
 
     run(main())
 
 
-def test_an_answer_that_comes_in_the_middle_of_another_question_is_not_lost(here: Here) -> None:
+def test_an_answer_that_comes_in_the_middle_of_another_question_is_not_lost(
+    here: Here,
+) -> None:
     async def main() -> None:
-        async with here.bus(assistant_timeout_s=300) as server, await server.satellite("kitchen") as kitchen:
+        async with (
+            here.bus(assistant_timeout_s=300) as server,
+            await server.satellite("kitchen") as kitchen,
+        ):
             heard: list[str] = []
-            kitchen.aside = lambda message: heard.append(str(message.data.get("utterance")))
+            kitchen.aside = lambda message: heard.append(
+                str(message.data.get("utterance"))
+            )
             asking = asyncio.ensure_future(kitchen.ask("slow question"))
             await until(lambda: len(here.agent.asked) == 1)
-            context = {"source": "bridgehead", "destination": "kitchen", "utterance_id": "of an hour ago"}
+            context = {
+                "source": "bridgehead",
+                "destination": "kitchen",
+                "utterance_id": "of an hour ago",
+            }
             assert server.hub is not None
-            for more in ({"late": True}, {}):  # without the mark it is one of those that were asked twice
-                server.hub.publish(Message(SPEAK, {"utterance": "at last"}, {**context, **more}))
+            for more in (
+                {"late": True},
+                {},
+            ):  # without the mark it is one of those that were asked twice
+                server.hub.publish(
+                    Message(SPEAK, {"utterance": "at last"}, {**context, **more})
+                )
             await until(lambda: heard == ["at last"])
             here.agent.ready.set()
-            assert (await asking).text == "answer to slow question" and heard == ["at last"]
+            assert (await asking).text == "answer to slow question" and heard == [
+                "at last"
+            ]
 
     run(main())
 
@@ -138,10 +191,16 @@ def test_a_person_who_is_away_is_told_on_the_device_that_comes_back(here: Here) 
     async def main() -> None:
         async with here.bus() as server, await server.satellite("attic") as attic:
             phone = server.enrol("phone", person="ada")
-            async with await Satellite.connect(server.enrol("kitchen", person="ada")) as kitchen:
+            async with await Satellite.connect(
+                server.enrol("kitchen", person="ada")
+            ) as kitchen:
                 await kitchen.ask("slow question")
             here.agent.ready.set()
-            await until(lambda: (PendingState.ANSWERED, "answer to slow question") in here.items())
+            await until(
+                lambda: (
+                    (PendingState.ANSWERED, "answer to slow question") in here.items()
+                )
+            )
             assert (await attic.ask("hello")).text == "answer to hello"
             async with await Satellite.connect(phone) as came:
                 assert (await spoken(came)).endswith("answer to slow question")
@@ -153,13 +212,18 @@ def test_a_chat_program_gets_it_with_its_next_question(here: Here) -> None:
     async def main() -> None:
         async with here.bus() as server:
             token = server.enrol("webui", token=True, mode="manage").token
-            client = openai.AsyncOpenAI(base_url=f"http://{server.gateway_address}/v1", api_key=str(token))
+            client = openai.AsyncOpenAI(
+                base_url=f"http://{server.gateway_address}/v1", api_key=str(token)
+            )
 
             async def ask(*texts: str) -> str | None:
                 said: Any = [
-                    {"role": ("user", "assistant")[number % 2], "content": text} for number, text in enumerate(texts)
+                    {"role": ("user", "assistant")[number % 2], "content": text}
+                    for number, text in enumerate(texts)
                 ]
-                answer = await client.chat.completions.create(model="assistant", messages=said)
+                answer = await client.chat.completions.create(
+                    model="assistant", messages=said
+                )
                 return answer.choices[0].message.content
 
             assert await ask("slow question") == LATER
@@ -168,7 +232,9 @@ def test_a_chat_program_gets_it_with_its_next_question(here: Here) -> None:
             assert await ask("slow question", LATER, "hi") == (
                 "You asked: slow question\nanswer to slow question\nanswer to hi"
             )
-            assert await ask("slow question", LATER, "hi", "…", "bye") == "answer to bye"
+            assert (
+                await ask("slow question", LATER, "hi", "…", "bye") == "answer to bye"
+            )
             await client.close()
 
     run(main())
@@ -198,7 +264,9 @@ def test_a_long_answer_that_fails_is_apologised_for_later(here: Here) -> None:
     run(main())
 
 
-def test_an_open_question_survives_a_restart_and_is_asked_under_the_same_name(here: Here) -> None:
+def test_an_open_question_survives_a_restart_and_is_asked_under_the_same_name(
+    here: Here,
+) -> None:
     async def main() -> None:
         async with here.bus() as server:
             join = server.enrol("kitchen")
@@ -210,7 +278,11 @@ def test_an_open_question_survives_a_restart_and_is_asked_under_the_same_name(he
             await until(lambda: len(here.agent.asked) == 2)
             assert here.agent.asked[1].id == before
             here.agent.ready.set()
-            await until(lambda: (PendingState.ANSWERED, "answer to slow question") in here.items())
+            await until(
+                lambda: (
+                    (PendingState.ANSWERED, "answer to slow question") in here.items()
+                )
+            )
             again = await comes_back(server, "kitchen")
             async with again:
                 assert (await spoken(again)).endswith("answer to slow question")
@@ -239,19 +311,25 @@ def asked(assistant: Assistant, *texts: str) -> list[str]:
     requests = []
     for number, text in enumerate(texts):
         context = {"source": f"s{number}", "session": {"session_id": f"s{number}"}}
-        effects = assistant.received(Message("ovos.utterance.handle", {"utterances": [text]}, context), 0)
+        effects = assistant.received(
+            Message("ovos.utterance.handle", {"utterances": [text]}, context), 0
+        )
         requests += [effect.request for effect in effects if isinstance(effect, Ask)]
     return requests
 
 
 def kinds(effects: list[Any]) -> list[str]:
     return [
-        effect.message.type.rpartition(".")[2] if isinstance(effect, Emit) else type(effect).__name__
+        effect.message.type.rpartition(".")[2]
+        if isinstance(effect, Emit)
+        else type(effect).__name__
         for effect in effects
     ]
 
 
-def test_a_deferred_request_has_its_end_marker_once_and_is_given_up_in_the_end() -> None:
+def test_a_deferred_request_has_its_end_marker_once_and_is_given_up_in_the_end() -> (
+    None
+):
     assistant = Assistant(AssistantConfig(timeout_s=10, later_s=100))
     (request,) = asked(assistant, "hi")
     assert kinds(assistant.tick(10)) == ["speak", "handled", "Defer"]

@@ -11,7 +11,14 @@ import pytest
 
 from bridgehead.bus.assistant import host
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.assistant.assistant import Ask, Assistant, AssistantConfig, Cancel, Defer, Emit
+from bridgehead.bus.assistant.assistant import (
+    Ask,
+    Assistant,
+    AssistantConfig,
+    Cancel,
+    Defer,
+    Emit,
+)
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.wire.message import Message
 from bridgehead.contract.fencing import Fence
@@ -29,7 +36,9 @@ def asked(effects: list[Any]) -> list[str]:
 
 
 def spoken(effects: list[Any]) -> list[str]:
-    return [effect.message.data["utterance"] for effect in effects if _is_speech(effect)]
+    return [
+        effect.message.data["utterance"] for effect in effects if _is_speech(effect)
+    ]
 
 
 def _is_speech(effect: object) -> bool:
@@ -52,7 +61,9 @@ def test_a_free_place_goes_to_the_next_speaker_in_turn() -> None:
     assert asked(assistant.received(said("a", "a2"), 0)) == ["a2"]
     for text in ("a3", "a4", "b1", "c1"):
         assert assistant.received(said(text[0], text), 0) == []
-    order = [asked(assistant.answered(f"r{number}", "x", now=1.0)) for number in range(1, 7)]
+    order = [
+        asked(assistant.answered(f"r{number}", "x", now=1.0)) for number in range(1, 7)
+    ]
     assert order == [["a3"], ["b1"], ["c1"], ["a4"], [], []]
 
 
@@ -72,18 +83,30 @@ def test_a_question_that_waits_too_long_is_apologised_for_and_ends() -> None:
 
 def named(speaker: str, word: str) -> Message:
     message = said(speaker, word)
-    return Message(message.type, message.data, {**message.context, "utterance_id": word})
+    return Message(
+        message.type, message.data, {**message.context, "utterance_id": word}
+    )
 
 
 def test_a_question_that_comes_by_way_of_two_bridges_is_asked_once() -> None:
     assistant = Assistant(AssistantConfig(max_running=2))
     assert asked(assistant.received(named("a", "u1"), 0)) == ["u1"]
     assert assistant.received(named("a", "u1"), 0) == []
-    assert asked(assistant.received(named("b", "u1"), 0)) == ["u1"], "somebody else's has the same name"
-    assert assistant.received(named("a", "u2"), 0) == assistant.received(named("a", "u2"), 0) == []
+    assert asked(assistant.received(named("b", "u1"), 0)) == ["u1"], (
+        "somebody else's has the same name"
+    )
+    assert (
+        assistant.received(named("a", "u2"), 0)
+        == assistant.received(named("a", "u2"), 0)
+        == []
+    )
     assert asked(assistant.answered("r1", "x", now=1.0)) == ["u2"]
-    assert asked(assistant.answered("r2", "x", now=1.0)) == [], "what waits was not asked twice either"
-    assert asked(assistant.received(named("a", "u1"), 2)) == ["u1"], "it has been answered, and is asked for again"
+    assert asked(assistant.answered("r2", "x", now=1.0)) == [], (
+        "what waits was not asked twice either"
+    )
+    assert asked(assistant.received(named("a", "u1"), 2)) == ["u1"], (
+        "it has been answered, and is asked for again"
+    )
 
 
 def test_a_question_that_is_answered_later_may_be_asked_again() -> None:
@@ -99,7 +122,11 @@ def test_a_stop_ends_what_waits_in_the_session_and_nothing_else() -> None:
         assistant.received(said(speaker, speaker), 0)
     stop = Message("ovos.stop", {}, {"session": {"session_id": "of-a"}})
     effects = assistant.received(stop, 1)
-    ended = [e.message.context["session"]["session_id"] for e in effects if isinstance(e, Emit)]
+    ended = [
+        e.message.context["session"]["session_id"]
+        for e in effects
+        if isinstance(e, Emit)
+    ]
     assert ended == ["of-a", "of-a"] and asked(effects) == ["b"]
 
 
@@ -108,7 +135,9 @@ def test_where_too_many_wait_the_newest_of_the_loudest_goes() -> None:
     for speaker in ("x", "a", "a", "a"):
         assistant.received(said(speaker, speaker), 0)
     effects = assistant.received(said("b", "b"), 0)
-    assert spoken(effects) == ["Too many questions wait for an answer; wait for one of them."]
+    assert spoken(effects) == [
+        "Too many questions wait for an answer; wait for one of them."
+    ]
     assert [e.message.context["destination"] for e in effects if _is_speech(e)] == ["a"]
     assert len([e for e in effects if isinstance(e, Emit)]) == 2  # and its end marker
 
@@ -116,7 +145,9 @@ def test_where_too_many_wait_the_newest_of_the_loudest_goes() -> None:
 def test_an_utterance_that_is_too_long_is_not_asked() -> None:
     assistant = Assistant(AssistantConfig(max_text=10))
     effects = assistant.received(said("a", "x" * 11), 0)
-    assert asked(effects) == [] and spoken(effects) == ["Sorry, that was too long for me."]
+    assert asked(effects) == [] and spoken(effects) == [
+        "Sorry, that was too long for me."
+    ]
     assert asked(assistant.received(said("a", "x" * 10), 0)) == ["x" * 10]
 
 
@@ -128,7 +159,9 @@ def test_long_texts_are_fenced_beside_the_loop_and_very_long_ones_not_at_all(
     wrap = Fence.wrap
 
     def counting(self: Fence, text: str, **options: Any) -> str:
-        counter = on_loop if threading.current_thread() is threading.main_thread() else beside
+        counter = (
+            on_loop if threading.current_thread() is threading.main_thread() else beside
+        )
         counter[0] += len(text)
         return wrap(self, text, **options)
 
@@ -141,7 +174,9 @@ def test_long_texts_are_fenced_beside_the_loop_and_very_long_ones_not_at_all(
             await server.satellite("k", limits={"burst": 1000}) as satellite,
         ):
             for _ in range(8):
-                assert (await satellite.ask("ü" * 500_000)).text == "Sorry, that was too long for me."
+                assert (
+                    await satellite.ask("ü" * 500_000)
+                ).text == "Sorry, that was too long for me."
             assert (on_loop, beside, agent.asked) == ([0], [0], [])
             for _ in range(3):
                 assert (await satellite.ask("ü" * 15_000)).text == "ok"
@@ -151,7 +186,9 @@ def test_long_texts_are_fenced_beside_the_loop_and_very_long_ones_not_at_all(
     run(main())
 
 
-def test_one_participant_with_sixteen_slow_questions_does_not_stop_another(tmp_path: Path) -> None:
+def test_one_participant_with_sixteen_slow_questions_does_not_stop_another(
+    tmp_path: Path,
+) -> None:
     class SlowForOne:
         def __init__(self) -> None:
             self.begun = 0

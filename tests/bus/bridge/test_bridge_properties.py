@@ -13,7 +13,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from bridgehead.bus.actions import Close, Delivery, Effect, Left, ToBus
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.wire.message import Message
-from bus.support.bridging import UNLIMITED, all_outcomes, frame, handed_over, make_bridge, make_record, written
+from bus.support.bridging import (
+    UNLIMITED,
+    all_outcomes,
+    frame,
+    handed_over,
+    make_bridge,
+    make_record,
+    written,
+)
 
 TURNS = 1_000
 
@@ -24,9 +32,13 @@ class Conversation:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.bridge: Bridge = make_bridge(grace_s=30, max_held=10_000)
-        self.records = {name: make_record(name, limits=UNLIMITED) for name in ("kitchen", "study")}
+        self.records = {
+            name: make_record(name, limits=UNLIMITED) for name in ("kitchen", "study")
+        }
         self.now = 0.0
-        self.heard: dict[str, list[dict[str, Any]]] = {name: [] for name in self.records}
+        self.heard: dict[str, list[dict[str, Any]]] = {
+            name: [] for name in self.records
+        }
         self.expected: dict[str, list[str]] = {name: [] for name in self.records}
         for record in self.records.values():
             self.take(self.bridge.connected(record, self.now))
@@ -41,8 +53,14 @@ class Conversation:
         if self.random.random() < 0.1:
             self.reconnect(name)
         text = f"{name} said {number}"
-        session = self.random.choice([None, {}, {"session_id": "default"}, {"session_id": ""}])
-        sent = self.bridge.received(name, frame("ovos.utterance.handle", {"text": text}, session=session), self.now)
+        session = self.random.choice(
+            [None, {}, {"session_id": "default"}, {"session_id": ""}]
+        )
+        sent = self.bridge.received(
+            name,
+            frame("ovos.utterance.handle", {"text": text}, session=session),
+            self.now,
+        )
         for message in self.take(sent):
             self.take(self.bridge.hub_sent(message, self.now))
             if self.random.random() < 0.1:
@@ -68,11 +86,15 @@ class Conversation:
             del context["destination"]
         elif style == "array":
             context["destination"] = [context["destination"], "audio"]
-        self.take(self.bridge.hub_sent(Message(answer.type, answer.data, context), self.now))
+        self.take(
+            self.bridge.hub_sent(Message(answer.type, answer.data, context), self.now)
+        )
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_thousand_interleaved_turns_of_two_default_sessions_leak_nothing(seed: int) -> None:
+def test_a_thousand_interleaved_turns_of_two_default_sessions_leak_nothing(
+    seed: int,
+) -> None:
     conversation = Conversation(seed)
     for number in range(TURNS):
         conversation.turn(number)
@@ -82,7 +104,9 @@ def test_a_thousand_interleaved_turns_of_two_default_sessions_leak_nothing(seed:
         assert spoken == conversation.expected[name]
         assert all(
             message["context"]["session"] == {"session_id": "default"}
-            or not message["context"]["session"].get("session_id", "default").startswith("b")
+            or not message["context"]["session"]
+            .get("session_id", "default")
+            .startswith("b")
             for message in messages
         )
     assert sum(map(len, conversation.expected.values())) == TURNS
@@ -103,7 +127,11 @@ TOPICS = (
 class Accounting(RuleBasedStateMachine):
     """Whatever arrives in whatever order: taken + offered = outcomes + held + queued, and queues stay bounded."""
 
-    @initialize(nat=st.booleans(), grace=st.sampled_from([0, 5]), profile=st.sampled_from(["spec", "auto", "legacy"]))
+    @initialize(
+        nat=st.booleans(),
+        grace=st.sampled_from([0, 5]),
+        profile=st.sampled_from(["spec", "auto", "legacy"]),
+    )
     def begin(self, nat: bool, grace: int, profile: str) -> None:
         self.now = 0.0
         self.outcomes = 0
@@ -126,13 +154,22 @@ class Accounting(RuleBasedStateMachine):
 
     def account(self, effects: list[Effect]) -> None:
         self.outcomes += len(all_outcomes(effects))
-        self.echoes += [effect.message for effect in effects if isinstance(effect, ToBus)]
+        self.echoes += [
+            effect.message for effect in effects if isinstance(effect, ToBus)
+        ]
         for effect in effects:
             if isinstance(effect, Delivery):
                 participant = self.bridge.known.get(effect.participant)
-                assert participant is None or participant.connected or any(isinstance(e, Close) for e in effects)
+                assert (
+                    participant is None
+                    or participant.connected
+                    or any(isinstance(e, Close) for e in effects)
+                )
 
-    @rule(name=st.sampled_from(NAMES), claim=st.sampled_from([None, "audio", "a", "den", 7]))
+    @rule(
+        name=st.sampled_from(NAMES),
+        claim=st.sampled_from([None, "audio", "a", "den", 7]),
+    )
     def connect(self, name: str, claim: object) -> None:
         self.account(self.bridge.connected(self.records[name], self.now, claim=claim))
 
@@ -146,14 +183,35 @@ class Accounting(RuleBasedStateMachine):
 
     @rule(
         name=st.sampled_from(NAMES),
-        topic=st.sampled_from(["ovos.utterance.handle", "ovos.utterance.speak", "ovos.skill.loaded", "x.y", "a:b:c"]),
-        session=st.sampled_from([None, {}, {"session_id": "s"}, {"session_id": 4}, "bad", {"site_id": "home"}]),
+        topic=st.sampled_from(
+            [
+                "ovos.utterance.handle",
+                "ovos.utterance.speak",
+                "ovos.skill.loaded",
+                "x.y",
+                "a:b:c",
+            ]
+        ),
+        session=st.sampled_from(
+            [
+                None,
+                {},
+                {"session_id": "s"},
+                {"session_id": 4},
+                "bad",
+                {"site_id": "home"},
+            ]
+        ),
         destination=st.sampled_from([None, "a", "b", "core", ["b", "audio"], 9]),
     )
-    def inbound(self, name: str, topic: str, session: object, destination: object) -> None:
+    def inbound(
+        self, name: str, topic: str, session: object, destination: object
+    ) -> None:
         context = {"session": session, "destination": destination}
         data = {"skill_id": "lamp"} if "skill" in topic else {}
-        self.account(self.bridge.received(name, frame(topic, data, **context), self.now))
+        self.account(
+            self.bridge.received(name, frame(topic, data, **context), self.now)
+        )
 
     @rule(name=st.sampled_from(NAMES), garbage=st.binary(max_size=20))
     def garbage(self, name: str, garbage: bytes) -> None:
@@ -184,7 +242,11 @@ class Accounting(RuleBasedStateMachine):
             context["session"] = {"session_id": next(iter(participant.sessions))}
         elif style == "site":
             context["session"] = {"session_id": "zz", "site_id": "home"}
-        self.account(self.bridge.hub_sent(Message(topic, {"utterance": "x" * size}, context), self.now))
+        self.account(
+            self.bridge.hub_sent(
+                Message(topic, {"utterance": "x" * size}, context), self.now
+            )
+        )
 
     @rule(name=st.sampled_from(NAMES))
     def stall(self, name: str) -> None:
@@ -221,13 +283,18 @@ class Accounting(RuleBasedStateMachine):
 
     @invariant()
     def sources_are_distinct_and_not_reserved(self) -> None:
-        sources = [p.source for p in self.bridge.known] if hasattr(self, "bridge") else []
+        sources = (
+            [p.source for p in self.bridge.known] if hasattr(self, "bridge") else []
+        )
         assert len(set(sources)) == len(sources)
         assert not {"audio", "bridgehead", ""} & set(sources)
 
 
 Accounting.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
 )
 test_every_message_has_exactly_one_outcome = Accounting.TestCase
 

@@ -6,7 +6,10 @@ from typing import cast
 
 import pytest
 
-from bridgehead.bus.participants.participants import RememberedState, TooManyParticipants
+from bridgehead.bus.participants.participants import (
+    RememberedState,
+    TooManyParticipants,
+)
 from bridgehead.bus.relay import ParticipantConnection, Relay
 from bridgehead.bus.transports.base import Audience, HubListener
 from bridgehead.bus.wire.message import Message
@@ -38,12 +41,22 @@ class Present:
     def welcome(self, source: str) -> None: ...
 
 
-def test_who_left_for_good_is_cleaned_up_after_although_the_next_one_is_turned_away() -> None:
+def test_who_left_for_good_is_cleaned_up_after_although_the_next_one_is_turned_away() -> (
+    None
+):
     async def main() -> None:
         hub, clock = Written(), ManualClock()
         records = {name: make_record(name) for name in ("gone", "here", "next")}
-        past = RememberedState({"gone": "gone", "here": "here"}, {}, {"gone": (("h", "lamp"),)})
-        bridge = make_bridge(max_participants=1, grace_s=30, remembered=past, records=records, now=clock.monotonic())
+        past = RememberedState(
+            {"gone": "gone", "here": "here"}, {}, {"gone": (("h", "lamp"),)}
+        )
+        bridge = make_bridge(
+            max_participants=1,
+            grace_s=30,
+            remembered=past,
+            records=records,
+            now=clock.monotonic(),
+        )
         relay = Relay(bridge, hub, clock=clock)
         connection = cast(ParticipantConnection, Present())
         relay.join(records["here"], connection)

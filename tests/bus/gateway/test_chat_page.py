@@ -20,11 +20,19 @@ from bus.support.running import free_port, run
 from bus.support.serving import served_bus
 
 CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    ),
+    None,
 )
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)"),
+    pytest.mark.skipif(
+        CHROMIUM is None,
+        reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)",
+    ),
 ]
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
 
@@ -34,7 +42,9 @@ async def browser() -> AsyncIterator[Any]:
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
-        opened = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = await playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        )
         yield opened
         await opened.close()
 
@@ -46,7 +56,9 @@ class Pondering(ScriptedAgent):
         if question.text == "slow" and question.heard is not None:
             question.heard("By ")
             question.heard("and <b>by")
-        return await (asyncio.Future() if question.text == "slow" else super().ask(question))
+        return await (
+            asyncio.Future() if question.text == "slow" else super().ask(question)
+        )
 
 
 async def shoot(page: Any, name: str) -> None:
@@ -55,24 +67,48 @@ async def shoot(page: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (390, "dark")])
-def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, scheme: Any) -> None:
+def test_a_person_talks_and_hostile_text_stays_text(
+    tmp_path: Path, width: int, scheme: Any
+) -> None:
     async def main() -> None:
         agent = Pondering({"attack": HOSTILE})
         grants = ["notices", "approve"]
-        async with served_bus(tmp_path / "bus", agent=agent, chat_grants=grants) as server, browser() as opened:
-            page = await opened.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        async with (
+            served_bus(tmp_path / "bus", agent=agent, chat_grants=grants) as server,
+            browser() as opened,
+        ):
+            page = await opened.new_page(
+                viewport={"width": width, "height": 800}, color_scheme=scheme
+            )
             problems: list[str] = []
-            page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+            page.on(
+                "console",
+                lambda said: (
+                    problems.append(said.text) if said.type == "error" else None
+                ),
+            )
             page.on("pageerror", lambda error: problems.append(str(error)))
             await page.goto(server.chat_url)
             await page.get_by_text("connected", exact=True).wait_for()
-            assert page.url.endswith("/chat"), "the token is not left in the address bar"
+            assert page.url.endswith("/chat"), (
+                "the token is not left in the address bar"
+            )
             for words, answer in (("hello", "You said: hello"), ("attack", HOSTILE)):
                 await page.get_by_label("Message").fill(words)
                 await page.keyboard.press("Enter")
                 await page.get_by_text(answer, exact=True).wait_for()
-            told = {"prompt": f"{HOSTILE}\n{HOSTILE}\nwhole", "details": {HOSTILE: HOSTILE}}
-            asked = Notice(kind="pending", id="q-7", title=HOSTILE, status="needs_you", choices=("yes", "no"), **told)
+            told = {
+                "prompt": f"{HOSTILE}\n{HOSTILE}\nwhole",
+                "details": {HOSTILE: HOSTILE},
+            }
+            asked = Notice(
+                kind="pending",
+                id="q-7",
+                title=HOSTILE,
+                status="needs_you",
+                choices=("yes", "no"),
+                **told,
+            )
             server.notify(asked)
             await page.get_by_role("button", name="yes").wait_for()
             assert await page.title() == "bridgehead chat"
@@ -81,7 +117,9 @@ def test_a_person_talks_and_hostile_text_stays_text(tmp_path: Path, width: int, 
             await page.keyboard.press("Enter")
             await page.get_by_role("button", name="Stop").wait_for()
             await page.get_by_text("By and <b>by", exact=True).wait_for()
-            overflow = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            overflow = await page.evaluate(
+                "document.documentElement.scrollWidth > innerWidth"
+            )
             assert not overflow, "no sideways scrolling"
             assert problems == []
             await shoot(page, f"{width}-{scheme}")
@@ -95,7 +133,10 @@ def test_a_person_sees_what_waits_and_answers_it_on_the_page(tmp_path: Path) -> 
     toolkit = asked(assembly, "toolkit", choices=())
 
     async def main() -> None:
-        async with served_with_record(tmp_path, assembly) as server, browser() as opened:
+        async with (
+            served_with_record(tmp_path, assembly) as server,
+            browser() as opened,
+        ):
             page = await opened.new_page(viewport={"width": 390, "height": 800})
             await page.goto(server.chat_url)
             cards = page.locator(".notice")
@@ -107,21 +148,36 @@ def test_a_person_sees_what_waits_and_answers_it_on_the_page(tmp_path: Path) -> 
             await page.get_by_text("answered by bus chat-").wait_for()
             await page.get_by_label(f"Answer to {toolkit.id}").fill("CUDA 12")
             await page.keyboard.press("Enter")
-            await page.get_by_text(f"{toolkit.id} was answered: CUDA 12", exact=True).wait_for()
+            await page.get_by_text(
+                f"{toolkit.id} was answered: CUDA 12", exact=True
+            ).wait_for()
             await page.locator(".notice[data-status=answered]").nth(1).wait_for()
-            assert await page.locator(".notice button").count() == 0, "an answer is given once"
-            assert await cards.count() == 2, "what became of an item takes the place of its question"
-            server.notify(Notice(kind="council", id="101502", title="review of src/", status="failed"))
+            assert await page.locator(".notice button").count() == 0, (
+                "an answer is given once"
+            )
+            assert await cards.count() == 2, (
+                "what became of an item takes the place of its question"
+            )
+            server.notify(
+                Notice(
+                    kind="council", id="101502", title="review of src/", status="failed"
+                )
+            )
             await page.get_by_text("failed · council 101502").wait_for()
             await shoot(page, "notices")
 
     run(main(), uvloop=False)
-    assert [kept(assembly, item).state for item in (deploy, toolkit)] == [PendingState.ANSWERED] * 2
+    assert [kept(assembly, item).state for item in (deploy, toolkit)] == [
+        PendingState.ANSWERED
+    ] * 2
 
 
 def test_the_page_comes_back_by_itself_when_the_bridge_was_away(tmp_path: Path) -> None:
     async def main() -> None:
-        async with served_bus(tmp_path / "bus", agent=ScriptedAgent()) as server, browser() as opened:
+        async with (
+            served_bus(tmp_path / "bus", agent=ScriptedAgent()) as server,
+            browser() as opened,
+        ):
             page = await opened.new_page()
             await page.goto(server.chat_url)
             await page.get_by_text("connected", exact=True).wait_for()
@@ -135,12 +191,19 @@ def test_the_page_comes_back_by_itself_when_the_bridge_was_away(tmp_path: Path) 
     run(main(), uvloop=False)
 
 
-def test_a_page_stays_logged_in_and_keeps_its_conversation_over_a_restart_of_the_bus(tmp_path: Path) -> None:
+def test_a_page_stays_logged_in_and_keeps_its_conversation_over_a_restart_of_the_bus(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
-        places = {"listen": f"127.0.0.1:{free_port()}", "hub_listen": f"127.0.0.1:{free_port()}"}
+        places = {
+            "listen": f"127.0.0.1:{free_port()}",
+            "hub_listen": f"127.0.0.1:{free_port()}",
+        }
         async with browser() as opened:
             page = await opened.new_page()
-            async with served_bus(tmp_path / "bus", agent=Pondering(), **places) as server:
+            async with served_bus(
+                tmp_path / "bus", agent=Pondering(), **places
+            ) as server:
                 await page.goto(server.chat_url)
                 await page.get_by_text("connected", exact=True).wait_for()
                 await page.get_by_role("textbox").fill("first")
@@ -150,7 +213,9 @@ def test_a_page_stays_logged_in_and_keeps_its_conversation_over_a_restart_of_the
                 await page.keyboard.press("Enter")
                 await page.get_by_text("thinking").wait_for()
             await page.get_by_text("connection lost").wait_for()
-            async with served_bus(tmp_path / "bus", agent=ScriptedAgent(), **places) as server:
+            async with served_bus(
+                tmp_path / "bus", agent=ScriptedAgent(), **places
+            ) as server:
                 # The question that was open when the bus went away is answered by the one that came.
                 await page.get_by_text("You said: slow").wait_for()
                 assert await page.get_by_text("thinking").count() == 0

@@ -19,7 +19,9 @@ from bus.support.gateways import HANDLE, served_bridge, utterance
 from bus.support.running import run, until
 
 
-def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(tmp_path: Path) -> None:
+def test_a_flood_of_frames_that_are_no_messages_ends_the_connection_too(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             limits = {"messages_per_second": 0.001, "burst": 3}
@@ -55,7 +57,9 @@ def test_who_sends_pings_and_reads_nothing_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["abort", "close", "goodbye"])
-def test_a_connection_that_ended_is_freed_without_waiting_for_the_collector(tmp_path: Path, ending: str) -> None:
+def test_a_connection_that_ended_is_freed_without_waiting_for_the_collector(
+    tmp_path: Path, ending: str
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             visitor = await served.satellite("visitor")
@@ -90,18 +94,24 @@ def test_a_wall_clock_that_jumps_touches_only_what_has_a_date(tmp_path: Path) ->
             keyed = await served.satellite("keyed")
             away = await served.satellite("away")
             await away.close(goodbye=False)
-            dated = await Satellite.connect(served.enrol("dated", token=True, expires_in_s=3600))
+            dated = await Satellite.connect(
+                served.enrol("dated", token=True, expires_in_s=3600)
+            )
             for years in (-10, 10):
                 clock.offset = timedelta(days=365 * years)
                 served.gateway.reload()
                 await keyed.send(utterance(str(years)))
             assert len(await served.until_heard(HANDLE, 2)) == 2
-            assert served.relay.bridge.known.get("away") is not None, "grace is not measured by the wall"
+            assert served.relay.bridge.known.get("away") is not None, (
+                "grace is not measured by the wall"
+            )
             with pytest.raises(ConnectionEnded) as ended:
                 await dated.receive()
             assert ended.value.code == 4003
             revoked = served.announcements.of("bus.revoked")
-            assert [(event["participant"], event["reason"]) for event in revoked] == [("dated", "expired")]
+            assert [(event["participant"], event["reason"]) for event in revoked] == [
+                ("dated", "expired")
+            ]
             await keyed.close()
 
     run(main())

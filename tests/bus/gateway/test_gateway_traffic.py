@@ -12,8 +12,19 @@ import pytest
 
 from bridgehead.bus.access.enrolment import revoke, set_key
 from bridgehead.bus.access.join_file import JoinFile
-from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
+from bridgehead.bus.client.participant import (
+    Incoming,
+    MessageRefused,
+    NotAdmitted,
+    Satellite,
+)
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    dial,
+)
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import SPEAK
 from bridgehead.host.clock import ManualClock, SystemClock
@@ -23,17 +34,26 @@ from bus.support.running import run, until
 # -- what comes through -----------------------------------------------------------------------------------------
 
 
-def test_a_refusal_names_the_reason_and_the_reference_and_keeps_the_connection(tmp_path: Path) -> None:
+def test_a_refusal_names_the_reason_and_the_reference_and_keeps_the_connection(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             satellite = await served.satellite("kitchen")
-            await satellite._conversation.send(b'{"l2":"msg","m":{"type":"secret.topic"},"ref":"r7"}')
+            await satellite._conversation.send(
+                b'{"l2":"msg","m":{"type":"secret.topic"},"ref":"r7"}'
+            )
             await satellite._conversation.send(b'{"l2":"msg","m":5}')
             await satellite._conversation.send(b"{oops")
             await satellite._conversation.send(b'{"l2":"what"}')
-            await satellite._conversation.send(b'{"l2":"msg","m":{"type":"ovos.stop"},"hops":99}')
+            await satellite._conversation.send(
+                b'{"l2":"msg","m":{"type":"ovos.stop"},"hops":99}'
+            )
             assert [await satellite.receive() for _ in range(5)] == [
-                MessageRefused("policy_denied", {"field": "type", "value": "secret.topic", "ref": "r7"}),
+                MessageRefused(
+                    "policy_denied",
+                    {"field": "type", "value": "secret.topic", "ref": "r7"},
+                ),
                 MessageRefused("malformed", {"reason": "not_object"}),
                 MessageRefused("malformed", {"reason": "not_json"}),
                 MessageRefused("malformed", {"reason": "type_missing_or_not_string"}),
@@ -52,17 +72,26 @@ def test_frames_too_large_too_deep_or_too_many_are_refused(tmp_path: Path) -> No
             limits = {"max_frame_bytes": 5000, "messages_per_second": 0.001, "burst": 2}
             satellite = await served.satellite("kitchen", limits=limits)
             await satellite.send(utterance("x" * 6000))
-            deep = b'{"l2":"msg","m":{"type":"ovos.stop","data":{"x":' + b"[" * 70 + b"]" * 70 + b"}}}"
+            deep = (
+                b'{"l2":"msg","m":{"type":"ovos.stop","data":{"x":'
+                + b"[" * 70
+                + b"]" * 70
+                + b"}}}"
+            )
             await satellite._conversation.send(deep)
             for text in ("one", "two"):
                 await satellite.send(utterance(text))
             refused = [await satellite.receive() for _ in range(3)]
-            assert [event.code for event in refused if isinstance(event, MessageRefused)] == [
+            assert [
+                event.code for event in refused if isinstance(event, MessageRefused)
+            ] == [
                 "too_large",
                 "too_large",
                 "rate_limited",
             ]
-            assert [m.data["utterances"] for m in await served.until_heard(HANDLE)] == [["one"]]
+            assert [m.data["utterances"] for m in await served.until_heard(HANDLE)] == [
+                ["one"]
+            ]
             await satellite.close()
 
     run(main())
@@ -118,15 +147,24 @@ def test_the_raw_profile_carries_bare_messages_and_no_errors(tmp_path: Path) -> 
         async with served_bridge(tmp_path) as served:
             join = served.enrol("study", token=True, names="legacy")
             conversation = ClientConversation()
-            headers = (("Authorization", f"Bearer {join.token}"), ("X-Bridgehead-Claimed-Id", "den"))
+            headers = (
+                ("Authorization", f"Bearer {join.token}"),
+                ("X-Bridgehead-Claimed-Id", "den"),
+            )
             await dial(Target(served.url.replace("/v1", "/raw"), headers), conversation)
             await conversation.send(b'{"type":"not.allowed"}')
-            await conversation.send(b'{"type":"recognizer_loop:utterance","data":{"utterances":["hi"]}}')
+            await conversation.send(
+                b'{"type":"recognizer_loop:utterance","data":{"utterances":["hi"]}}'
+            )
             (entry,) = await served.until_heard(HANDLE)
             assert entry.context["source"] == "den"
-            served.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": "hello"}))
+            served.hub.publish(
+                entry.reply("ovos.utterance.speak", {"utterance": "hello"})
+            )
             spoken = json.loads(await conversation.receive())
-            assert spoken["type"] == "speak" and spoken["data"]["expect_response"] is False
+            assert (
+                spoken["type"] == "speak" and spoken["data"]["expect_response"] is False
+            )
             await conversation.close()
 
     run(main())
@@ -136,7 +174,10 @@ def test_a_peer_may_not_use_the_raw_profile(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             join = served.enrol("other", token=True, role="peer")
-            target = Target(served.url.replace("/v1", "/raw"), (("Authorization", f"Bearer {join.token}"),))
+            target = Target(
+                served.url.replace("/v1", "/raw"),
+                (("Authorization", f"Bearer {join.token}"),),
+            )
             with pytest.raises(DialRefused) as refused:
                 await dial(target, ClientConversation())
             assert refused.value.status == 403
@@ -147,7 +188,9 @@ def test_a_peer_may_not_use_the_raw_profile(tmp_path: Path) -> None:
 # -- coming back and being sent away ----------------------------------------------------------------------------
 
 
-def test_messages_held_during_grace_arrive_in_order_on_reconnect(tmp_path: Path) -> None:
+def test_messages_held_during_grace_arrive_in_order_on_reconnect(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             join = served.enrol("kitchen")
@@ -157,10 +200,14 @@ def test_messages_held_during_grace_arrive_in_order_on_reconnect(tmp_path: Path)
             await satellite.close(goodbye=False)
             await until(lambda: not list(served.relay.connected))
             for text in ("one", "two"):
-                served.hub.publish(entry.reply("ovos.utterance.speak", {"utterance": text}))
+                served.hub.publish(
+                    entry.reply("ovos.utterance.speak", {"utterance": text})
+                )
             again = await Satellite.connect(join)
             assert again.source == satellite.source
-            assert [(await next_message(again)).data["utterance"] for _ in range(2)] == ["one", "two"]
+            assert [
+                (await next_message(again)).data["utterance"] for _ in range(2)
+            ] == ["one", "two"]
             await again.close()
 
     run(main())
@@ -183,7 +230,9 @@ def test_a_second_connection_replaces_the_first(tmp_path: Path) -> None:
     run(main())
 
 
-def test_revocation_closes_the_connection_and_cleans_up_on_the_hub(tmp_path: Path) -> None:
+def test_revocation_closes_the_connection_and_cleans_up_on_the_hub(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             join = served.enrol("host", role="skill_host")
@@ -196,7 +245,10 @@ def test_revocation_closes_the_connection_and_cleans_up_on_the_hub(tmp_path: Pat
                 await satellite.receive()
             assert (ended.value.code, ended.value.reason) == (4003, "revoked")
             (gone,) = await served.until_heard("ovos.skill.deregister")
-            assert gone.data == {"skill_id": "lamp"} and gone.context["source"] == "bridgehead"
+            assert (
+                gone.data == {"skill_id": "lamp"}
+                and gone.context["source"] == "bridgehead"
+            )
             with pytest.raises(NotAdmitted):
                 await Satellite.connect(join)
             fresh = await served.satellite("host", role="skill_host")
@@ -205,7 +257,9 @@ def test_revocation_closes_the_connection_and_cleans_up_on_the_hub(tmp_path: Pat
     run(main())
 
 
-def test_a_changed_record_counts_from_the_next_message_and_a_broken_file_changes_nothing(tmp_path: Path) -> None:
+def test_a_changed_record_counts_from_the_next_message_and_a_broken_file_changes_nothing(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             satellite = await served.satellite("kitchen")
@@ -231,7 +285,9 @@ def test_a_token_that_expires_ends_its_connection(tmp_path: Path) -> None:
     async def main() -> None:
         clock = ManualClock(SystemClock().now())
         async with served_bridge(tmp_path, clock=clock) as served:
-            satellite = await Satellite.connect(served.enrol("study", token=True, expires_in_s=86_400))
+            satellite = await Satellite.connect(
+                served.enrol("study", token=True, expires_in_s=86_400)
+            )
             served.gateway.reload()
             assert not served.announcements.of("bus.revoked")
             clock.advance(2 * 86_400)
@@ -246,7 +302,9 @@ def test_a_token_that_expires_ends_its_connection(tmp_path: Path) -> None:
 
 def test_half_open_participants_are_found_and_get_their_grace(tmp_path: Path) -> None:
     async def main() -> None:
-        async with served_bridge(tmp_path, gateway={"ping_s": 0.02, "silence_s": 0.1}) as served:
+        async with served_bridge(
+            tmp_path, gateway={"ping_s": 0.02, "silence_s": 0.1}
+        ) as served:
             silent = await served.satellite("silent")
             silent._conversation.peer.pause_reading()
             alive = await served.satellite("alive")
@@ -273,10 +331,16 @@ def test_a_slow_participant_is_cut_off_and_nobody_else_waits(tmp_path: Path) -> 
             rounds = 0
             while "slow" in served.relay.connected:
                 for source in ("slow", "quick"):
-                    served.hub.publish(entries[source].reply("ovos.utterance.speak", {"utterance": "x" * 50_000}))
+                    served.hub.publish(
+                        entries[source].reply(
+                            "ovos.utterance.speak", {"utterance": "x" * 50_000}
+                        )
+                    )
                 rounds += 1
                 await next_message(quick)
-            assert served.relay.counters.outcomes["out", "dropped", "slow_consumer"] >= 1
+            assert (
+                served.relay.counters.outcomes["out", "dropped", "slow_consumer"] >= 1
+            )
             assert served.relay.counters.of("quick")["out delivered"] == rounds
             slow._conversation.peer.abort()
             await quick.close()
@@ -295,7 +359,9 @@ def test_a_gateway_that_stops_says_goodbye(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_restarted_bridge_remembers_sources_sessions_and_skills(tmp_path: Path) -> None:
+def test_a_restarted_bridge_remembers_sources_sessions_and_skills(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         joins: dict[str, JoinFile] = {}
         async with served_bridge(tmp_path) as served:
@@ -304,13 +370,19 @@ def test_a_restarted_bridge_remembers_sources_sessions_and_skills(tmp_path: Path
             await satellite.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
             (loaded,) = await served.until_heard("ovos.skill.loaded")
         async with served_bridge(tmp_path, grace_s=0.2) as served:
-            spoken = Message("ovos.utterance.speak", {"utterance": "hi"}, {"session": loaded.context["session"]})
+            spoken = Message(
+                "ovos.utterance.speak",
+                {"utterance": "hi"},
+                {"session": loaded.context["session"]},
+            )
             served.hub.publish(spoken)
             join = msgspec.structs.replace(joins["host"], url=served.url)
             again = await Satellite.connect(join)
             assert again.source == "lamp-pi"
             event = await again.receive()
-            assert isinstance(event, Incoming) and event.message.context["session"] == {"session_id": "default"}
+            assert isinstance(event, Incoming) and event.message.context["session"] == {
+                "session_id": "default"
+            }
             await again.close(goodbye=False)
         async with served_bridge(tmp_path, grace_s=0.05) as served:
             (gone,) = await served.until_heard("ovos.skill.deregister")
@@ -341,12 +413,17 @@ def test_outcomes_and_arrivals_are_announced_without_payload(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_every_message_is_counted_once_and_announced_as_counted(tmp_path: Path, debug: bool) -> None:
+def test_every_message_is_counted_once_and_announced_as_counted(
+    tmp_path: Path, debug: bool
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path, debug=debug) as served:
             counters, bridge = served.relay.counters, served.relay.bridge
             answering = served.hub.listen(
-                lambda said: said.type == HANDLE and served.hub.publish(said.reply(SPEAK, {"utterance": "ok"}))
+                lambda said: (
+                    said.type == HANDLE
+                    and served.hub.publish(said.reply(SPEAK, {"utterance": "ok"}))
+                )
             )
             join = served.enrol("kitchen")
             satellite = await Satellite.connect(join, reconnect=False)
@@ -363,7 +440,10 @@ def test_every_message_is_counted_once_and_announced_as_counted(tmp_path: Path, 
             await next_message(back, SPEAK)
             await served.transport.close()
             await back.send(utterance("nobody is there"))
-            assert isinstance(refused := await back.receive(), MessageRefused) and refused.code == "hub_down"
+            assert (
+                isinstance(refused := await back.receive(), MessageRefused)
+                and refused.code == "hub_down"
+            )
             assert counters.outcomes == {
                 ("in", "delivered", ""): 1,
                 ("out", "dropped", "echo"): 1,
@@ -371,9 +451,15 @@ def test_every_message_is_counted_once_and_announced_as_counted(tmp_path: Path, 
                 ("in", "refused", "policy_denied"): 1,
                 ("in", "dropped", "hub_down"): 1,
             }
-            assert bridge.taken + bridge.offered == counters.total == sum(counters.of("kitchen").values())
+            assert (
+                bridge.taken + bridge.offered
+                == counters.total
+                == sum(counters.of("kitchen").values())
+            )
             told = served.announcements.of("bus.message.outcome")
-            announced = Counter((one["direction"], one["outcome"], one["reason"] or "") for one in told)
+            announced = Counter(
+                (one["direction"], one["outcome"], one["reason"] or "") for one in told
+            )
             assert announced == (counters.outcomes if debug else {})
             assert all(one["topic"] in (HANDLE, SPEAK, "secret.topic") for one in told)
             await back.close()

@@ -17,11 +17,22 @@ from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.gateway import pairing
 from bridgehead.bus.gateway.gateway import BUSY
-from bridgehead.bus.gateway.pairing import PairingEndpoint, PairingRefused, pair, pairing_code
+from bridgehead.bus.gateway.pairing import (
+    PairingEndpoint,
+    PairingRefused,
+    pair,
+    pairing_code,
+)
 from bridgehead.bus.interfaces import ApprovalRequest
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.sockets.base import Request, Upgrade
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    dial,
+)
 from bridgehead.bus.wire.frames import to_base64
 from bus.support.running import run, until
 from bus.support.serving import Served, served_bus
@@ -47,7 +58,9 @@ class Approver:
     def answer(self, item_id: str, text: str, by: str) -> None: ...
 
 
-async def ask_to_join(server: Served, pending_answers: Approver, participant: str, answer: str) -> Any:
+async def ask_to_join(
+    server: Served, pending_answers: Approver, participant: str, answer: str
+) -> Any:
     """A device asks; the person compares the digits and answers."""
     endpoint = server.gateway.endpoints["pair"]
     assert isinstance(endpoint, PairingEndpoint)
@@ -57,7 +70,10 @@ async def ask_to_join(server: Served, pending_answers: Approver, participant: st
     device = asyncio.ensure_future(pair(url, participant, shown.append))
     await until(lambda: bool(pending_answers.asked) or device.done())
     if pending_answers.asked:
-        assert shown[0] in pending_answers.asked[-1].title and shown[0] in pending_answers.asked[-1].prompt
+        assert (
+            shown[0] in pending_answers.asked[-1].title
+            and shown[0] in pending_answers.asked[-1].prompt
+        )
         pending_answers.answers[pending_answers.asked[-1].key] = answer
     return await device
 
@@ -66,9 +82,17 @@ async def ask_to_join(server: Served, pending_answers: Approver, participant: st
 def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        table = {"client_ca": None, "tls_cert": None} if not secure else _certificate(tmp_path)
+        table = (
+            {"client_ca": None, "tls_cert": None}
+            if not secure
+            else _certificate(tmp_path)
+        )
         async with served_bus(
-            tmp_path / "bus", agent=ScriptedAgent(), approvals=pending_answers, pairing=True, **table
+            tmp_path / "bus",
+            agent=ScriptedAgent(),
+            approvals=pending_answers,
+            pairing=True,
+            **table,
         ) as server:
             join = await ask_to_join(server, pending_answers, "den", "yes")
             assert (join.key_sha256 is not None) is secure
@@ -80,10 +104,14 @@ def test_a_device_that_was_answered_yes_can_join(tmp_path: Path, secure: bool) -
     run(main())
 
 
-def test_a_bridge_that_names_another_key_than_it_showed_is_not_believed(tmp_path: Path) -> None:
+def test_a_bridge_that_names_another_key_than_it_showed_is_not_believed(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             endpoint = server.gateway.endpoints["pair"]
             assert isinstance(endpoint, PairingEndpoint)
             endpoint.pin = Pin(key_sha256="0" * 64)
@@ -100,10 +128,14 @@ def _certificate(folder: Path) -> dict[str, str]:
     return {"tls_cert": str(cert), "tls_key": str(key)}
 
 
-def test_a_stranger_under_the_name_of_a_revoked_participant_gets_none_of_its_rights(tmp_path: Path) -> None:
+def test_a_stranger_under_the_name_of_a_revoked_participant_gets_none_of_its_rights(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             server.enrol(
                 "phone",
                 role="skill_host",
@@ -116,16 +148,24 @@ def test_a_stranger_under_the_name_of_a_revoked_participant_gets_none_of_its_rig
             assert server.folder.records()["phone"].grants == frozenset()
             await ask_to_join(server, pending_answers, "phone", "yes")
             record = server.folder.records()["phone"]
-            assert (record.grants, record.publish, record.managed_session_id) == (frozenset(), None, None)
+            assert (record.grants, record.publish, record.managed_session_id) == (
+                frozenset(),
+                None,
+                None,
+            )
             assert "role satellite, grants: none" in pending_answers.asked[-1].prompt
 
     run(main())
 
 
-def test_a_name_revoked_by_an_older_version_has_no_rights_either(tmp_path: Path) -> None:
+def test_a_name_revoked_by_an_older_version_has_no_rights_either(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             server.enrol("phone", grants={"approve": True})
             server.folder.put_credential("phone", Credential(revoked=True))
             await ask_to_join(server, pending_answers, "phone", "yes")
@@ -134,10 +174,14 @@ def test_a_name_revoked_by_an_older_version_has_no_rights_either(tmp_path: Path)
     run(main())
 
 
-def test_the_question_names_the_rights_of_a_record_that_was_prepared(tmp_path: Path) -> None:
+def test_the_question_names_the_rights_of_a_record_that_was_prepared(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             server.folder.put_table("phone", {"grants": {"approve": True}})
             await ask_to_join(server, pending_answers, "phone", "yes")
             assert "grants: approve" in pending_answers.asked[-1].prompt
@@ -149,7 +193,9 @@ def test_the_question_names_the_rights_of_a_record_that_was_prepared(tmp_path: P
 def test_a_yes_gives_the_rights_that_were_shown_and_no_others(tmp_path: Path) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             shown = pending_answers.ask
 
             def ask(request: ApprovalRequest) -> None:
@@ -164,10 +210,14 @@ def test_a_yes_gives_the_rights_that_were_shown_and_no_others(tmp_path: Path) ->
     run(main())
 
 
-def test_a_late_yes_does_not_replace_somebody_who_was_enrolled_meanwhile(tmp_path: Path) -> None:
+def test_a_late_yes_does_not_replace_somebody_who_was_enrolled_meanwhile(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             shown = pending_answers.ask
 
             def ask(request: ApprovalRequest) -> None:
@@ -184,7 +234,9 @@ def test_a_late_yes_does_not_replace_somebody_who_was_enrolled_meanwhile(tmp_pat
 def test_no_means_no(tmp_path: Path) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             with pytest.raises(PairingRefused, match="operator"):
                 await ask_to_join(server, pending_answers, "den", "no")
             assert server.folder.credentials() == {}
@@ -195,12 +247,16 @@ def test_no_means_no(tmp_path: Path) -> None:
 def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
             device = asyncio.ensure_future(pair(url, "den", lambda _code: None))
             await until(lambda: bool(pending_answers.asked))
             device.cancel()
-            await until(lambda: pending_answers.withdrawn == [pending_answers.asked[0].key])
+            await until(
+                lambda: pending_answers.withdrawn == [pending_answers.asked[0].key]
+            )
 
     run(main())
 
@@ -208,19 +264,33 @@ def test_a_device_that_goes_away_takes_its_question_with_it(tmp_path: Path) -> N
 def test_without_pairing_there_is_no_such_place(tmp_path: Path) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, approvals=Approver()) as server:
-            with pytest.raises(PairingRefused, match="does not offer pairing") as refused:
+            with pytest.raises(
+                PairingRefused, match="does not offer pairing"
+            ) as refused:
                 await pair(server.join_url.replace("/bridge/v1", "/pair"), "den", print)
-            assert isinstance(refused.value.__cause__, DialRefused) and refused.value.__cause__.status == 404
+            assert (
+                isinstance(refused.value.__cause__, DialRefused)
+                and refused.value.__cause__.status == 404
+            )
 
     run(main())
 
 
-def test_no_page_asks_to_be_paired_not_even_one_that_was_served_here(tmp_path: Path) -> None:
+def test_no_page_asks_to_be_paired_not_even_one_that_was_served_here(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
             host = server.join_url.split("/")[2]
             for page, status in ((f"http://{host}", 404), ("http://evil.example", 403)):
-                asked = Request("GET", "/pair", {}, {"host": host, "origin": page}, "127.0.0.1", False)
+                asked = Request(
+                    "GET",
+                    "/pair",
+                    {},
+                    {"host": host, "origin": page},
+                    "127.0.0.1",
+                    False,
+                )
                 answer = server.gateway.upgrade(asked)
                 assert not isinstance(answer, Upgrade) and answer.status == status
 
@@ -241,16 +311,25 @@ HELLO = {"l2": "pair", "participant": "den", "commit": COMMIT}
             {"l2": "pair", "participant": "den", "commit": COMMIT},
             {"l2": "reveal", "nonce": to_base64(bytes(31) + b"x")},
         ],
-        [{"l2": "pair", "participant": "den", "commit": COMMIT}, {"l2": "pair", "participant": "x", "commit": COMMIT}],
+        [
+            {"l2": "pair", "participant": "den", "commit": COMMIT},
+            {"l2": "pair", "participant": "x", "commit": COMMIT},
+        ],
     ],
     ids=["name", "no-commitment", "message", "another-number", "twice"],
 )
-def test_a_device_that_does_not_keep_to_the_steps_is_turned_out(tmp_path: Path, frames: list[Any]) -> None:
+def test_a_device_that_does_not_keep_to_the_steps_is_turned_out(
+    tmp_path: Path, frames: list[Any]
+) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             conversation = ClientConversation()
-            await dial(Target(server.join_url.replace("/bridge/v1", "/pair")), conversation)
+            await dial(
+                Target(server.join_url.replace("/bridge/v1", "/pair")), conversation
+            )
             for frame in frames:
                 await conversation.send(json.dumps(frame).encode())
             with pytest.raises(ConnectionEnded):
@@ -300,22 +379,30 @@ def test_one_address_leaves_room_for_others(tmp_path: Path) -> None:
 def test_who_asks_again_and_again_does_not_fill_the_record(tmp_path: Path) -> None:
     async def main() -> None:
         pending_answers = Approver()
-        async with served_bus(tmp_path, approvals=pending_answers, pairing=True) as server:
+        async with served_bus(
+            tmp_path, approvals=pending_answers, pairing=True
+        ) as server:
             url = server.join_url.replace("/bridge/v1", "/pair")
             for number in range(pairing.QUESTIONS_EACH):
-                device = asyncio.ensure_future(pair(url, f"den-{number}", lambda _code: None))
+                device = asyncio.ensure_future(
+                    pair(url, f"den-{number}", lambda _code: None)
+                )
                 await until(lambda: len(pending_answers.asked) == number + 1)  # noqa: B023
                 device.cancel()
                 await until(lambda: len(pending_answers.withdrawn) == number + 1)  # noqa: B023
             with pytest.raises(PairingRefused, match="too many"):
                 await pair(url, "den", lambda _code: None)
             assert len(pending_answers.asked) == pairing.QUESTIONS_EACH
-            assert server.announcements.of("bus.refused")[-1]["reasons"] == {"pairing": 1}
+            assert server.announcements.of("bus.refused")[-1]["reasons"] == {
+                "pairing": 1
+            }
 
     run(main())
 
 
-def test_whoever_holds_the_places_makes_room_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_holds_the_places_makes_room_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pairing, "MAX_WAITING", 1)
 
     async def main() -> None:
@@ -333,7 +420,9 @@ def test_whoever_holds_the_places_makes_room_for_the_next(tmp_path: Path, monkey
     run(main())
 
 
-def test_bad_keys_from_one_address_do_not_keep_a_device_there_from_pairing(tmp_path: Path) -> None:
+def test_bad_keys_from_one_address_do_not_keep_a_device_there_from_pairing(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, approvals=Approver(), pairing=True) as server:
             for _ in range(100):

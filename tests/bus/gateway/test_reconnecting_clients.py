@@ -13,7 +13,12 @@ from bridgehead.bus.access.enrolment import revoke
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client import participant as client
 from bridgehead.bus.client.hub_client import HubClient
-from bridgehead.bus.client.participant import NotAdmitted, Satellite, SendRefused, Spoken
+from bridgehead.bus.client.participant import (
+    NotAdmitted,
+    Satellite,
+    SendRefused,
+    Spoken,
+)
 from bridgehead.bus.interfaces import AgentAnswer, AgentQuestion
 from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.wire.message import Message
@@ -47,7 +52,9 @@ class Waiting:
         return AgentAnswer(f"you said {question.text}")
 
 
-async def cut_while_asking(server: Served, agent: Waiting) -> tuple[Satellite, asyncio.Task[Spoken]]:
+async def cut_while_asking(
+    server: Served, agent: Waiting
+) -> tuple[Satellite, asyncio.Task[Spoken]]:
     """A satellite that lost its connection with a question open, and is back."""
     satellite = await server.satellite("kitchen")
     heard: list[str] = []
@@ -59,7 +66,9 @@ async def cut_while_asking(server: Served, agent: Waiting) -> tuple[Satellite, a
     return satellite, asking
 
 
-def test_a_lost_connection_is_made_again_and_an_open_question_is_asked_once(tmp_path: Path) -> None:
+def test_a_lost_connection_is_made_again_and_an_open_question_is_asked_once(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agent = Waiting()
         async with served_bus(tmp_path, agent=agent) as server:
@@ -75,7 +84,9 @@ def test_a_lost_connection_is_made_again_and_an_open_question_is_asked_once(tmp_
     run(main())
 
 
-def test_an_answer_that_waited_for_the_reconnect_is_not_asked_for_again(tmp_path: Path) -> None:
+def test_an_answer_that_waited_for_the_reconnect_is_not_asked_for_again(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agent = Waiting()
         async with served_bus(tmp_path, agent=agent) as server:
@@ -90,20 +101,26 @@ def test_an_answer_that_waited_for_the_reconnect_is_not_asked_for_again(tmp_path
                 agent.go_on.set()
                 await until(lambda: len(known.held) == 2)
             assert (await asking).text == "you said why"
-            await until(lambda: server.relay.counters.outcomes["in", "dropped", "twin"] == 1)
+            await until(
+                lambda: server.relay.counters.outcomes["in", "dropped", "twin"] == 1
+            )
             assert agent.asked == ["why"]
             await satellite.close()
 
     run(main())
 
 
-def test_an_answer_that_was_on_its_way_when_the_connection_broke_is_asked_for_again(tmp_path: Path) -> None:
+def test_an_answer_that_was_on_its_way_when_the_connection_broke_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agent = ScriptedAgent()
         async with served_bus(tmp_path, agent=agent) as server:
             satellite = await server.satellite("kitchen")
             connection: Any = server.relay._connections["kitchen"]
-            connection.deliver = lambda delivery: connection.cut_off()  # taken by the system, and never read
+            connection.deliver = lambda delivery: (
+                connection.cut_off()
+            )  # taken by the system, and never read
             assert (await satellite.ask("why")).text == "You said: why"
             assert [question.text for question in agent.asked] == ["why", "why"]
             await satellite.close()
@@ -114,7 +131,10 @@ def test_an_answer_that_was_on_its_way_when_the_connection_broke_is_asked_for_ag
 def test_a_bus_that_is_started_again_is_asked_again(tmp_path: Path) -> None:
     async def main() -> None:
         agent = Waiting()
-        places = {"listen": f"127.0.0.1:{free_port()}", "hub_listen": f"127.0.0.1:{free_port()}"}
+        places = {
+            "listen": f"127.0.0.1:{free_port()}",
+            "hub_listen": f"127.0.0.1:{free_port()}",
+        }
         async with served_bus(tmp_path, agent=agent, **places) as server:
             satellite = await server.satellite("kitchen")
             satellite.session = {"session_id": "mine", "lang": "de-DE"}
@@ -143,7 +163,9 @@ def test_whoever_was_sent_away_does_not_come_back(tmp_path: Path) -> None:
             assert ended.value.reason == "revoked"
             away = await server.satellite("study")
             cut(server, "study")
-            await until(lambda: "study" not in server.relay.connected)  # it comes back when it listens again
+            await until(
+                lambda: "study" not in server.relay.connected
+            )  # it comes back when it listens again
             revoke(server.folder, "study")
             server.gateway.reload()
             with pytest.raises(NotAdmitted):
@@ -152,7 +174,9 @@ def test_whoever_was_sent_away_does_not_come_back(tmp_path: Path) -> None:
     run(main())
 
 
-def test_another_address_is_tried_where_the_first_does_not_answer(tmp_path: Path) -> None:
+def test_another_address_is_tried_where_the_first_does_not_answer(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bus(tmp_path, agent=ScriptedAgent()) as server:
             join = server.enrol("kitchen")
@@ -167,7 +191,9 @@ def test_another_address_is_tried_where_the_first_does_not_answer(tmp_path: Path
 
 @pytest.mark.peer
 @needs_nats
-def test_a_satellite_moves_to_another_bridge_with_its_name_and_its_question(tmp_path: Path) -> None:
+def test_a_satellite_moves_to_another_bridge_with_its_name_and_its_question(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agent = Waiting()
         async with (
@@ -194,7 +220,9 @@ def test_a_satellite_moves_to_another_bridge_with_its_name_and_its_question(tmp_
     run(main())
 
 
-def test_words_that_were_heard_before_the_connection_broke_are_not_there_twice(tmp_path: Path) -> None:
+def test_words_that_were_heard_before_the_connection_broke_are_not_there_twice(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agent = Waiting()
         async with served_bus(tmp_path, agent=agent) as server:
@@ -202,13 +230,21 @@ def test_words_that_were_heard_before_the_connection_broke_are_not_there_twice(t
             heard: list[str] = []
             adopt = satellite._adopt
             satellite.told = heard.append
-            satellite._adopt = lambda message: (heard.append(message.type), adopt(message))[1]  # type: ignore[method-assign]
+            satellite._adopt = lambda message: (
+                heard.append(message.type),
+                adopt(message),
+            )[1]  # type: ignore[method-assign]
             asking = asyncio.create_task(satellite.ask("why"))
             await until(lambda: agent.asked == ["why"])
             assert satellite._open is not None and server.hub is not None
-            context = {"destination": "kitchen", "utterance_id": satellite._open.context["utterance_id"]}
+            context = {
+                "destination": "kitchen",
+                "utterance_id": satellite._open.context["utterance_id"],
+            }
             for said in ("first of all", "you said why"):
-                server.hub.publish(Message("ovos.utterance.speak", {"utterance": said}, context))
+                server.hub.publish(
+                    Message("ovos.utterance.speak", {"utterance": said}, context)
+                )
             await until(lambda: heard == ["ovos.utterance.speak"] * 2)
             cut(server, "kitchen")
             await until(lambda: heard[-1:] == ["connected again"])
@@ -231,12 +267,18 @@ def test_an_end_without_words_is_not_the_answer_to_a_question_that_was_sent_agai
             satellite, asking = await cut_while_asking(server, agent)
             assert satellite._open is not None and server.hub is not None
             # as it is where the words came to a bridge that we had left
-            ended = {"destination": "kitchen", "utterance_id": satellite._open.context["utterance_id"]}
+            ended = {
+                "destination": "kitchen",
+                "utterance_id": satellite._open.context["utterance_id"],
+            }
             server.hub.publish(Message("ovos.utterance.handled", {}, ended))
             if follows:
                 agent.go_on.set()
             spoken = await asking
-            assert (spoken.text, spoken.handled) == ("you said why" if follows else "", True)
+            assert (spoken.text, spoken.handled) == (
+                "you said why" if follows else "",
+                True,
+            )
             agent.go_on.set()
             await satellite.close()
 
@@ -253,8 +295,16 @@ def test_a_refused_question_is_not_sent_again(tmp_path: Path) -> None:
             server.relay.opened()
             cut(server, "kitchen")
             assert server.hub is not None
-            await until(lambda: server.relay.bridge.known.get("kitchen").connected is False)
-            server.hub.publish(Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"}))
+            await until(
+                lambda: server.relay.bridge.known.get("kitchen").connected is False
+            )
+            server.hub.publish(
+                Message(
+                    "ovos.utterance.speak",
+                    {"utterance": "hi"},
+                    {"destination": "kitchen"},
+                )
+            )
             assert (await next_message(satellite)).data == {"utterance": "hi"}
             assert server.relay.counters.outcomes["in", "delivered", ""] == 0
             await satellite.close()

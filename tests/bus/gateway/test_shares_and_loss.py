@@ -25,7 +25,14 @@ SESSION = {"session_id": "s"}
 
 
 def _handled(bridge: Any, session: dict[str, Any], **context: Any) -> None:
-    bridge.hub_sent(Message("ovos.utterance.handled", {}, {"destination": "p", "session": session, **context}), 0)
+    bridge.hub_sent(
+        Message(
+            "ovos.utterance.handled",
+            {},
+            {"destination": "p", "session": session, **context},
+        ),
+        0,
+    )
 
 
 def test_large_messages_are_bounded_by_their_bytes() -> None:
@@ -51,10 +58,14 @@ def test_questions_without_an_end_are_bounded_on_a_hub_that_marks_ends() -> None
     assert outcomes(bridge.received("p", question, 0)) == [("p", "delivered")]
     refused = bridge.received("p", question, 0)
     assert refused[0] == Refused("p", "too_many_questions", {})
-    assert outcomes(bridge.received("p", frame("ovos.stop", session=SESSION), 0)) == [("p", "delivered")]
+    assert outcomes(bridge.received("p", frame("ovos.stop", session=SESSION), 0)) == [
+        ("p", "delivered")
+    ]
     _handled(bridge, session)
     assert outcomes(bridge.received("p", question, 0)) == [("p", "delivered")]
-    assert outcomes(bridge.received("p", question, 1000)) == [("p", "delivered")]  # the old ones are forgotten
+    assert outcomes(bridge.received("p", question, 1000)) == [
+        ("p", "delivered")
+    ]  # the old ones are forgotten
 
 
 def test_every_open_question_is_reported_when_the_hub_is_lost() -> None:
@@ -63,7 +74,12 @@ def test_every_open_question_is_reported_when_the_hub_is_lost() -> None:
         bridge.connected(make_record(name), 0)
     sent = {}
     for name, word in (("p", "u1"), ("p", "u2"), ("q", "u3")):
-        question = frame("ovos.utterance.handle", {"utterances": ["x"]}, session=SESSION, utterance_id=word)
+        question = frame(
+            "ovos.utterance.handle",
+            {"utterances": ["x"]},
+            session=SESSION,
+            utterance_id=word,
+        )
         [sent[word]] = written(bridge.received(name, question, 0))
     _handled(bridge, sent["u2"].context["session"], utterance_id="u2")
     assert bridge.hub_lost() == [
@@ -76,21 +92,28 @@ def test_every_open_question_is_reported_when_the_hub_is_lost() -> None:
     assert outcomes(refused) == [("p", "dropped:hub_down")]
 
 
-def test_a_speaker_is_told_that_the_hub_is_down_in_every_profile(tmp_path: Path) -> None:
+def test_a_speaker_is_told_that_the_hub_is_down_in_every_profile(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             framed = await served.satellite("framed")
             served.relay.lost("gone")
             with pytest.raises(SendRefused, match="hub_down") as refused:
                 await framed.ask("anybody there")
-            assert refused.value.hint == "The assistant cannot be reached right now; say it again in a moment."
+            assert (
+                refused.value.hint
+                == "The assistant cannot be reached right now; say it again in a moment."
+            )
             served.relay.opened()
             await framed.close()
 
     run(main())
 
 
-def test_a_webhook_answers_503_when_the_hub_is_down_or_lost_on_the_way(tmp_path: Path) -> None:
+def test_a_webhook_answers_503_when_the_hub_is_down_or_lost_on_the_way(
+    tmp_path: Path,
+) -> None:
     class Never:
         async def ask(self, question: Any) -> Any:
             if question.text != "first":
@@ -100,16 +123,29 @@ def test_a_webhook_answers_503_when_the_hub_is_down_or_lost_on_the_way(tmp_path:
     async def main() -> None:
         async with served_bus(tmp_path, agent=Never()) as server:
             join = server.enrol("bot", token=True, mode="manage")
-            headers = {"Authorization": f"Bearer {join.token}", "Content-Type": "text/plain"}
+            headers = {
+                "Authorization": f"Bearer {join.token}",
+                "Content-Type": "text/plain",
+            }
 
             async def post(text: str) -> tuple[int, Any]:
-                status, _, body = await http(server.gateway_address, "POST", "/hook/bot", text.encode(), **headers)
+                status, _, body = await http(
+                    server.gateway_address,
+                    "POST",
+                    "/hook/bot",
+                    text.encode(),
+                    **headers,
+                )
                 return status, msgspec.json.decode(body)
 
             assert (await post("first"))[0] == 200
             waiting = asyncio.create_task(post("second"))
             known = server.relay.bridge.known
-            await until(lambda: (bot := known.get("bot")) is not None and bool(bot.questions._open))
+            await until(
+                lambda: (
+                    (bot := known.get("bot")) is not None and bool(bot.questions._open)
+                )
+            )
             server.relay.lost("gone")
             status, document = await waiting
             assert status == 503 and document["error"]["code"] == "turn_lost"
@@ -154,18 +190,28 @@ def test_a_program_without_frames_hears_of_a_lost_hub(tmp_path: Path) -> None:
             join = served.enrol("old", token=True)
             conversation = ClientConversation()
             url = served.url.replace("/v1", "/raw")
-            await dial(Target(url, (("Authorization", f"Bearer {join.token}"),)), conversation)
+            await dial(
+                Target(url, (("Authorization", f"Bearer {join.token}"),)), conversation
+            )
             served.relay.lost("gone")
-            await conversation.send(frame("ovos.utterance.handle", {"utterances": ["hi"]}))
+            await conversation.send(
+                frame("ovos.utterance.handle", {"utterances": ["hi"]})
+            )
             told = msgspec.json.decode(await conversation.receive())
-            assert told == {"type": "bridgehead.refused", "data": {"code": "hub_down"}, "context": {}}
+            assert told == {
+                "type": "bridgehead.refused",
+                "data": {"code": "hub_down"},
+                "context": {},
+            }
             served.relay.opened()
             await conversation.close()
 
     run(main())
 
 
-def test_a_refusal_with_the_reference_of_its_frame_is_not_one_of_an_earlier_turn(tmp_path: Path) -> None:
+def test_a_refusal_with_the_reference_of_its_frame_is_not_one_of_an_earlier_turn(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bridge(tmp_path) as served:
             satellite = await served.satellite("k")

@@ -67,7 +67,9 @@ class Here:
             named = await stack.enter_async_context(self.services.there())
             voice = [f"kitchen={self.kitchen.url}", f"den={self.den.url}"]
             settings = {"voice": voice, **named, **table}
-            server = await stack.enter_async_context(served_bus(self.path, agent=self.agent, **settings))
+            server = await stack.enter_async_context(
+                served_bus(self.path, agent=self.agent, **settings)
+            )
             await until(lambda: {"kitchen", "den"} <= set(server.relay.connected))
             yield server
 
@@ -86,14 +88,22 @@ def door_of(server: Served, name: str) -> Any:
     return server.relay._connections[name]
 
 
-def test_what_is_said_to_one_satellite_is_answered_there_and_nowhere_else(here: Here) -> None:
+def test_what_is_said_to_one_satellite_is_answered_there_and_nowhere_else(
+    here: Here,
+) -> None:
     async def main() -> None:
         here.services.words = ["good morning", "good night"]
         async with here.bus():
             await here.kitchen.says(QUIET + LOUD + QUIET)
             await until(lambda: here.kitchen.count("audio-stop") == 1)
             kinds = [event.type for event in here.kitchen.events]
-            assert kinds[:5] == ["run-satellite", "voice-stopped", "transcript", "synthesize", "audio-start"]
+            assert kinds[:5] == [
+                "run-satellite",
+                "voice-stopped",
+                "transcript",
+                "synthesize",
+                "audio-start",
+            ]
             assert here.kitchen.events[2].data == {"text": "good morning"}
             assert here.kitchen.sound == b"\x07" * SECOND
             assert here.services.spoken == ["You said: good morning"]
@@ -102,13 +112,18 @@ def test_what_is_said_to_one_satellite_is_answered_there_and_nowhere_else(here: 
 
             await here.den.says()
             await until(lambda: here.den.count("audio-stop") == 1)
-            assert here.kitchen.count("audio-stop") == 1 and here.asked == ["good morning", "good night"]
+            assert here.kitchen.count("audio-stop") == 1 and here.asked == [
+                "good morning",
+                "good night",
+            ]
             assert here.agent.asked[0].session_id != here.agent.asked[1].session_id
 
     run(main(), deadline_s=DEADLINE_S)
 
 
-def test_whoever_calls_a_satellite_that_speaks_is_heard_and_the_speech_ends(here: Here) -> None:
+def test_whoever_calls_a_satellite_that_speaks_is_heard_and_the_speech_ends(
+    here: Here,
+) -> None:
     async def main() -> None:
         here.services.words = ["tell me everything", "thanks"]
         here.services.seconds = 600
@@ -124,7 +139,9 @@ def test_whoever_calls_a_satellite_that_speaks_is_heard_and_the_speech_ends(here
     run(main(), deadline_s=DEADLINE_S)
 
 
-def test_a_speech_that_ends_slowly_does_not_keep_the_next_question_from_being_heard(here: Here) -> None:
+def test_a_speech_that_ends_slowly_does_not_keep_the_next_question_from_being_heard(
+    here: Here,
+) -> None:
     async def main() -> None:
         here.services.words = ["tell me everything", "thanks"]
         here.services.seconds = 600
@@ -149,7 +166,12 @@ def test_a_speech_that_ends_slowly_does_not_keep_the_next_question_from_being_he
 
 def test_who_listens_all_the_time_hears_only_stop_while_it_speaks(here: Here) -> None:
     async def main() -> None:
-        here.services.words = ["a long story", "you said a long story", "now stop please", "and a short one"]
+        here.services.words = [
+            "a long story",
+            "you said a long story",
+            "now stop please",
+            "and a short one",
+        ]
         here.services.seconds = 600
         async with here.bus():
             await here.kitchen.says(stage="wake")
@@ -193,16 +215,22 @@ def test_a_stop_on_the_bus_ends_the_speech_of_its_site(here: Here) -> None:
         async with here.bus(routing=["destination", "session_id", "site_id"]) as server:
             for satellite in (here.kitchen, here.den):
                 await satellite.says()
-                await until(lambda satellite=satellite: satellite.count("audio-chunk") > 0)
+                await until(
+                    lambda satellite=satellite: satellite.count("audio-chunk") > 0
+                )
             session = {"session_id": "elsewhere", "site_id": "kitchen"}
-            server.relay.publish(Message(STOP, {}, {"source": "somebody", "session": session}))
+            server.relay.publish(
+                Message(STOP, {}, {"source": "somebody", "session": session})
+            )
             await until(lambda: here.kitchen.count("audio-stop") == 1)
             assert here.den.count("audio-stop") == 0
 
     run(main(), deadline_s=DEADLINE_S)
 
 
-def test_a_wake_word_service_says_when_somebody_speaks_to_a_satellite_that_always_listens(here: Here) -> None:
+def test_a_wake_word_service_says_when_somebody_speaks_to_a_satellite_that_always_listens(
+    here: Here,
+) -> None:
     forwarded: list[int] = []
 
     async def wakes(connection: Connection) -> None:
@@ -271,7 +299,9 @@ def test_a_satellite_that_sends_nonsense_is_dropped_and_tried_again_and_nobody_e
             await until(lambda: len(here.kitchen.connections) == 2)
             for satellite in (here.den, here.kitchen):
                 await satellite.says()
-                await until(lambda satellite=satellite: satellite.count("audio-stop") == 1)
+                await until(
+                    lambda satellite=satellite: satellite.count("audio-stop") == 1
+                )
 
     run(main(), deadline_s=DEADLINE_S)
 
@@ -282,12 +312,18 @@ def test_a_recognition_that_fails_is_said_and_ends_the_listening(here: Here) -> 
             await here.kitchen.says()
             await until(lambda: here.kitchen.count("audio-stop") == 1)
             assert here.services.spoken == ["I cannot understand speech right now."]
-            assert [event.data for event in here.kitchen.events if event.type == "transcript"] == [{"text": ""}]
+            assert [
+                event.data
+                for event in here.kitchen.events
+                if event.type == "transcript"
+            ] == [{"text": ""}]
 
     run(main(), deadline_s=DEADLINE_S)
 
 
-def test_who_listens_all_the_time_is_not_deaf_for_ever(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_listens_all_the_time_is_not_deaf_for_ever(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(voice, "RETRY_S", 0.01)
 
     async def main() -> None:
@@ -301,53 +337,92 @@ def test_who_listens_all_the_time_is_not_deaf_for_ever(here: Here, monkeypatch: 
                     await here.kitchen.connections[-1].send_audio(LOUD + QUIET)
                     await asyncio.sleep(0.05)
                 await until(lambda: here.kitchen.count("audio-stop") == 2)
-        assert here.services.spoken[:2] == ["I cannot understand speech right now.", "You said: hello again"]
+        assert here.services.spoken[:2] == [
+            "I cannot understand speech right now.",
+            "You said: hello again",
+        ]
 
     run(main(), deadline_s=DEADLINE_S)
 
 
 def test_a_site_is_told_and_a_person_is_asked_by_voice(here: Here) -> None:
     async def main() -> None:
-        approvals = RecordApprovals(Assembly(here.path, {"BRIDGEHEAD_HOME": str(here.path / "home")}))
+        approvals = RecordApprovals(
+            Assembly(here.path, {"BRIDGEHEAD_HOME": str(here.path / "home")})
+        )
         here.services.words = ["half past seven"]
         async with here.bus() as server:
             speaker = Speaker(server.relay, approvals)
-            assert speaker.announce("dinner is ready", None, "kitchen").participants == ("kitchen",)
+            assert speaker.announce(
+                "dinner is ready", None, "kitchen"
+            ).participants == ("kitchen",)
             await until(lambda: here.kitchen.count("audio-stop") == 1)
-            asking = asyncio.create_task(speaker.ask("den", "when do you come?", None, DEADLINE_S))
+            asking = asyncio.create_task(
+                speaker.ask("den", "when do you come?", None, DEADLINE_S)
+            )
             await until(lambda: here.den.count("audio-stop") == 1)
             await here.den.says()
             assert (await asking).text == "half past seven"
-            assert here.services.spoken == ["dinner is ready", "when do you come?"] and here.asked == []
+            assert (
+                here.services.spoken == ["dinner is ready", "when do you come?"]
+                and here.asked == []
+            )
             assert here.kitchen.count("audio-stop") == 1
 
     run(main(), deadline_s=DEADLINE_S)
 
 
-def test_a_pending_question_is_said_with_its_choices_and_answered_by_voice(here: Here) -> None:
+def test_a_pending_question_is_said_with_its_choices_and_answered_by_voice(
+    here: Here,
+) -> None:
     async def main() -> None:
         here.path.mkdir()
         assembly = assembled(here.path)
-        lent = {"approvals": RecordApprovals(assembly), "notices": RecordNotices(assembly)}
-        here.services.words = ["answer the phone", "answer maybe", "answer Yes.", "answer the door", "answer yes"]
+        lent = {
+            "approvals": RecordApprovals(assembly),
+            "notices": RecordNotices(assembly),
+        }
+        here.services.words = [
+            "answer the phone",
+            "answer maybe",
+            "answer Yes.",
+            "answer the door",
+            "answer yes",
+        ]
         async with served_bus(here.path) as server:
-            server.enrol("kitchen", mode="manage", grants={"notices": True, "approve": True})
+            server.enrol(
+                "kitchen", mode="manage", grants={"notices": True, "approve": True}
+            )
             server.enrol("den", mode="manage", grants={"notices": True})
         async with here.bus(**lent):
             await here.kitchen.says()
             await until(lambda: here.kitchen.count("audio-stop") == 1)
             item = asked(assembly, "deploy", prompt="Deploy?\nBuild 812 passed.")
-            await until(lambda: here.kitchen.count("audio-stop") == 2 and here.den.count("audio-stop") == 1)
+            await until(
+                lambda: (
+                    here.kitchen.count("audio-stop") == 2
+                    and here.den.count("audio-stop") == 1
+                )
+            )
             told = f"bus: Deploy? ({item.id})\nBuild 812 passed."
-            assert sorted(here.services.spoken[1:]) == [told, f"{told}\nTo answer, say: answer yes or answer no"]
+            assert sorted(here.services.spoken[1:]) == [
+                told,
+                f"{told}\nTo answer, say: answer yes or answer no",
+            ]
             await here.kitchen.says()
             await until(lambda: here.kitchen.count("audio-stop") == 3)
-            assert "yes, no" in here.services.spoken[-1] and kept(assembly, item).state is PendingState.OPEN
+            assert (
+                "yes, no" in here.services.spoken[-1]
+                and kept(assembly, item).state is PendingState.OPEN
+            )
             await here.kitchen.says()
             await until(lambda: here.kitchen.count("audio-stop") == 4)
             assert here.services.spoken[-1] == f"{item.id} was answered: yes"
             await until(lambda: kept(assembly, item).state is PendingState.ANSWERED)
-            assert (answer := kept(assembly, item).answer) is not None and (answer.text, answer.by) == (
+            assert (answer := kept(assembly, item).answer) is not None and (
+                answer.text,
+                answer.by,
+            ) == (
                 "yes",
                 "bus kitchen",
             )
@@ -355,14 +430,28 @@ def test_a_pending_question_is_said_with_its_choices_and_answered_by_voice(here:
             await until(lambda: here.den.count("audio-stop") == 2)
             await here.den.says()
             await until(lambda: here.den.count("audio-stop") == 3)
-            assert kept(assembly, again).state is PendingState.OPEN, "the den has no right to answer"
+            assert kept(assembly, again).state is PendingState.OPEN, (
+                "the den has no right to answer"
+            )
             third = asked(assembly, "deploy a third time")
-            await until(lambda: here.den.count("audio-stop") == 4 and here.kitchen.count("audio-stop") == 6)
+            await until(
+                lambda: (
+                    here.den.count("audio-stop") == 4
+                    and here.kitchen.count("audio-stop") == 6
+                )
+            )
             await here.kitchen.says()
             await until(lambda: here.kitchen.count("audio-stop") == 7)
-            assert here.services.spoken[-1] == f"several questions are open; say which: answer {third.id} yes"
-            assert {kept(assembly, one).state for one in (again, third)} == {PendingState.OPEN}
-        assert here.asked == ["answer the phone", "answer the door"], "what is no answer is for the assistant"
+            assert (
+                here.services.spoken[-1]
+                == f"several questions are open; say which: answer {third.id} yes"
+            )
+            assert {kept(assembly, one).state for one in (again, third)} == {
+                PendingState.OPEN
+            }
+        assert here.asked == ["answer the phone", "answer the door"], (
+            "what is no answer is for the assistant"
+        )
 
     run(main(), deadline_s=DEADLINE_S)
 
@@ -373,8 +462,15 @@ def test_a_satellite_that_is_away_is_not_there_and_comes_back(here: Here) -> Non
         attic, port = PlayedSatellite(), free_port()
         async with here.services.there() as named, AsyncExitStack() as stack:
             table = {"voice": [f"attic=tcp://127.0.0.1:{port}"], **named}
-            server = await stack.enter_async_context(served_bus(here.path, agent=here.agent, **table))
-            assert Speaker(server.relay, None).announce("anybody?", None, None).participants == ()
+            server = await stack.enter_async_context(
+                served_bus(here.path, agent=here.agent, **table)
+            )
+            assert (
+                Speaker(server.relay, None)
+                .announce("anybody?", None, None)
+                .participants
+                == ()
+            )
             for _ in range(2):
                 async with attic.there(port):
                     attic.events.clear()
@@ -396,7 +492,9 @@ def test_its_record_is_that_of_a_managed_participant(here: Here) -> None:
     run(main(), deadline_s=DEADLINE_S)
 
 
-def test_without_espeak_and_without_a_service_there_is_no_voice(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_espeak_and_without_a_service_there_is_no_voice(
+    here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "")
 
     async def main() -> None:
@@ -418,7 +516,9 @@ def test_without_espeak_and_without_a_service_there_is_no_voice(here: Here, monk
         {"voice": ["kitchen=tcp://127.0.0.1:10700"], "assistant_lang": "de"},
     ],
 )
-def test_an_address_that_is_none_and_a_language_nobody_understands_are_refused(table: dict[str, Any]) -> None:
+def test_an_address_that_is_none_and_a_language_nobody_understands_are_refused(
+    table: dict[str, Any],
+) -> None:
     with pytest.raises(UserError, match=r"tcp://HOST:PORT|voice_stt"):
         BusSettings.parse(table)
 
@@ -430,13 +530,17 @@ STORY = "Once upon a time there was a king, who had a garden with a golden gate.
 
 
 @pytest.mark.peer
-def test_a_spoken_sentence_comes_back_as_speech_to_that_satellite_only_also_after_a_restart(tmp_path: Path) -> None:
+def test_a_spoken_sentence_comes_back_as_speech_to_that_satellite_only_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
     kitchen, den = RealSatellite(tmp_path, "kitchen"), RealSatellite(tmp_path, "den")
     answer = espeak(f"You said: {WORDS}")
 
     async def main() -> None:
         agent = ScriptedAgent()
-        async with served_bus(tmp_path / "bus", agent=agent, voice=[kitchen.setting, den.setting]) as server:
+        async with served_bus(
+            tmp_path / "bus", agent=agent, voice=[kitchen.setting, den.setting]
+        ) as server:
             with den.running():
                 await den.begins()
                 for turn in (1, 2):
@@ -459,7 +563,9 @@ def test_stop_ends_what_a_real_satellite_is_saying(tmp_path: Path) -> None:
 
     async def main() -> None:
         agent = ScriptedAgent({WORDS: STORY})
-        async with served_bus(tmp_path / "bus", agent=agent, voice=[kitchen.setting]) as server:
+        async with served_bus(
+            tmp_path / "bus", agent=agent, voice=[kitchen.setting]
+        ) as server:
             with kitchen.running():
                 await kitchen.begins()
                 kitchen.hears(WORDS)
@@ -474,7 +580,9 @@ def test_stop_ends_what_a_real_satellite_is_saying(tmp_path: Path) -> None:
 
 
 @pytest.mark.peer
-def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(tmp_path: Path) -> None:
+def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(
+    tmp_path: Path,
+) -> None:
     kitchen = RealSatellite(tmp_path, "kitchen")
     waiting: list[Connection] = []
 
@@ -485,7 +593,12 @@ def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(
 
     async def main() -> None:
         agent = ScriptedAgent({WORDS: STORY})
-        async with served(wakes) as wake, served_bus(tmp_path / "bus", agent=agent, voice=[kitchen.setting]) as server:
+        async with (
+            served(wakes) as wake,
+            served_bus(
+                tmp_path / "bus", agent=agent, voice=[kitchen.setting]
+            ) as server,
+        ):
             with kitchen.running("--wake-uri", wake):
                 await until(lambda: "kitchen" in server.relay.connected)
                 door = door_of(server, "kitchen")
@@ -512,7 +625,9 @@ def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(
                     speaking = door._speaking
                     await calls_and_asks(turn)
                     assert turn == 1 or speaking.cancelling() > 0
-                    await until(lambda: door._speaking is not None and not door._speaking.done())
+                    await until(
+                        lambda: door._speaking is not None and not door._speaking.done()
+                    )
         assert [question.text for question in agent.asked] == [WORDS] * 2
 
     run(main(), deadline_s=DEADLINE_S)
@@ -520,13 +635,24 @@ def test_a_real_satellite_with_a_wake_word_of_its_own_is_called_while_it_speaks(
 
 @pytest.mark.peer
 def test_the_guide_does_what_it_shows(tmp_path: Path) -> None:
-    shown = steps(GUIDE.read_text(encoding="utf-8").replace("```console no-run", "```console"))
-    place = next(number for number, step in enumerate(shown) if "bus serve" in step.command)
-    assert [step.command.split()[0] for step in shown[: place + 1]] == ["wyoming-satellite", "export", "bridgehead"]
+    shown = steps(
+        GUIDE.read_text(encoding="utf-8").replace("```console no-run", "```console")
+    )
+    place = next(
+        number for number, step in enumerate(shown) if "bus serve" in step.command
+    )
+    assert [step.command.split()[0] for step in shown[: place + 1]] == [
+        "wyoming-satellite",
+        "export",
+        "bridgehead",
+    ]
     home, kitchen = machine(tmp_path), RealSatellite(tmp_path, "kitchen")
     door = {
         "BRIDGEHEAD_BUS_VOICE": kitchen.setting,
-        **{f"BRIDGEHEAD_BUS_{name}": f"127.0.0.1:{free_port()}" for name in ("LISTEN", "HUB_LISTEN")},
+        **{
+            f"BRIDGEHEAD_BUS_{name}": f"127.0.0.1:{free_port()}"
+            for name in ("LISTEN", "HUB_LISTEN")
+        },
     }
     around = {**environment(home.home, Path(sys.executable).parent), **door}
     announced, over = espeak("dinner is ready"), threading.Event()
@@ -548,8 +674,12 @@ def test_the_guide_does_what_it_shows(tmp_path: Path) -> None:
             somebody.start()
             for step in shown[place + 1 :]:
                 (result,) = run_steps([step], home.project, around)
-                assert result.code == step.exit_code, f"$ {step.command}\n{result.output}"
-                assert matches(step.expected, result.output), f"$ {step.command}\n{result.output}"
+                assert result.code == step.exit_code, (
+                    f"$ {step.command}\n{result.output}"
+                )
+                assert matches(step.expected, result.output), (
+                    f"$ {step.command}\n{result.output}"
+                )
                 assert "bus ask" not in step.command or result.output.strip() == WORDS
     finally:
         over.set()

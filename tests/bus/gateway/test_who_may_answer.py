@@ -14,7 +14,13 @@ from bus.support.pages import enter, page, told
 from bus.support.records import asked, assembled, kept, served_with_record
 from bus.support.running import run
 
-RIGHTS = [(), (Grant.NOTICES,), (Grant.APPROVE,), (Grant.NOTICES, Grant.APPROVE), (Grant.PEER_MESSAGING, Grant.NOTICES)]
+RIGHTS = [
+    (),
+    (Grant.NOTICES,),
+    (Grant.APPROVE,),
+    (Grant.NOTICES, Grant.APPROVE),
+    (Grant.PEER_MESSAGING, Grant.NOTICES),
+]
 
 
 async def read_back(satellite: Satellite) -> ItemAnswered:
@@ -24,7 +30,9 @@ async def read_back(satellite: Satellite) -> ItemAnswered:
 
 
 @pytest.mark.parametrize("role", Role)
-def test_of_all_roles_and_rights_only_approve_answers(tmp_path: Path, role: Role) -> None:
+def test_of_all_roles_and_rights_only_approve_answers(
+    tmp_path: Path, role: Role
+) -> None:
     assembly = assembled(tmp_path)
 
     async def main() -> dict[tuple[Grant, ...], bool]:
@@ -32,12 +40,16 @@ def test_of_all_roles_and_rights_only_approve_answers(tmp_path: Path, role: Role
         async with served_with_record(tmp_path, assembly) as server:
             for number, rights in enumerate(RIGHTS):
                 name = f"p{number}"
-                someone = await server.satellite(name, role=role.value, grants={str(one): True for one in rights})
+                someone = await server.satellite(
+                    name, role=role.value, grants={str(one): True for one in rights}
+                )
                 item = asked(assembly, f"question {number}")
 
                 await someone.say(f"answer {item.id} yes")
                 await someone.settled()
-                assert kept(assembly, item).state is PendingState.OPEN, "what is said aloud is no answer"
+                assert kept(assembly, item).state is PendingState.OPEN, (
+                    "what is said aloud is no answer"
+                )
                 await someone.answer(item.id, "yes")
                 told_back = await read_back(someone)
 
@@ -45,13 +57,17 @@ def test_of_all_roles_and_rights_only_approve_answers(tmp_path: Path, role: Role
                 state = kept(assembly, item)
                 assert told_back.ok is (state.state is PendingState.ANSWERED)
                 if told_back.ok:
-                    assert item.id in told_back.sentence and "yes" in told_back.sentence, "what was understood"
+                    assert (
+                        item.id in told_back.sentence and "yes" in told_back.sentence
+                    ), "what was understood"
                     assert state.answer is not None and state.answer.by == f"bus {name}"
                     await someone.answer(item.id, "no")
                     again = await read_back(someone)
                     assert not again.ok and again.id == item.id
                     changed = kept(assembly, item).answer
-                    assert changed is not None and changed.text == "yes", "an answer is given once"
+                    assert changed is not None and changed.text == "yes", (
+                        "an answer is given once"
+                    )
                 took[rights] = told_back.ok
                 await someone.close()
         return took
@@ -59,12 +75,18 @@ def test_of_all_roles_and_rights_only_approve_answers(tmp_path: Path, role: Role
     assert run(main()) == {rights: Grant.APPROVE in rights for rights in RIGHTS}
 
 
-@pytest.mark.parametrize("grants", [(), ("notices",), ("approve",), ("notices", "approve")])
-def test_a_chat_page_answers_only_where_it_was_given_the_right(tmp_path: Path, grants: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "grants", [(), ("notices",), ("approve",), ("notices", "approve")]
+)
+def test_a_chat_page_answers_only_where_it_was_given_the_right(
+    tmp_path: Path, grants: tuple[str, ...]
+) -> None:
     assembly = assembled(tmp_path)
 
     async def main() -> None:
-        async with served_with_record(tmp_path, assembly, chat_grants=list(grants)) as server:
+        async with served_with_record(
+            tmp_path, assembly, chat_grants=list(grants)
+        ) as server:
             one = await page(server, await enter(server))
             await told(one, "welcome")
             item = asked(assembly, "deploy")
@@ -91,7 +113,11 @@ def test_nobody_raises_their_own_rights_with_an_answer(tmp_path: Path) -> None:
             assert (await read_back(someone)).ok
             server.gateway.reload()
             after = server.relay.bridge.known.get("kitchen")
-            assert before is not None and after is not None and after.record == before.record
+            assert (
+                before is not None
+                and after is not None
+                and after.record == before.record
+            )
             await someone.close()
 
     run(main())

@@ -16,7 +16,13 @@ from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.loopback_hub import LoopbackHub
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.sockets.base import Answer, Ends, Request, Upgrade
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    dial,
+)
 from bridgehead.bus.sockets.origin import find_user
 from bridgehead.bus.transports.base import HubListener
 from bridgehead.bus.wire.message import Message
@@ -67,13 +73,18 @@ def test_a_subscription_limits_what_is_heard_and_is_not_passed_on() -> None:
     async def main() -> None:
         async with served_hub() as (_hub, url):
             choosy, other = await member(url), await member(url)
-            await choosy.send(b'{"type":"bridgehead.subscribe","data":{"topics":["a.*","z"]}}')
+            await choosy.send(
+                b'{"type":"bridgehead.subscribe","data":{"topics":["a.*","z"]}}'
+            )
             await choosy.send(b'{"type":"bridgehead.subscribe","data":{"topics":[5]}}')
             await choosy.send(b'{"type":"z"}')
             assert await choosy.receive() == b'{"type":"z"}'
             for topic in ("b.c", "a.x", "z.y", "z"):
                 await other.send(json.dumps({"type": topic}).encode())
-            assert [json.loads(await choosy.receive())["type"] for _ in range(2)] == ["a.x", "z"]
+            assert [json.loads(await choosy.receive())["type"] for _ in range(2)] == [
+                "a.x",
+                "z",
+            ]
             assert json.loads(await other.receive())["type"] == "z"
 
     run(main())
@@ -88,7 +99,14 @@ def test_a_bad_frame_reaches_nobody_and_costs_nobody_the_connection(bad: bytes) 
             await sender.send(HELLO)
             assert await other.receive() == HELLO
             assert await sender.receive() == HELLO
-            assert sum(count for name, count in hub.counts.items() if name.startswith("dropped_")) == 1
+            assert (
+                sum(
+                    count
+                    for name, count in hub.counts.items()
+                    if name.startswith("dropped_")
+                )
+                == 1
+            )
 
     run(main())
 
@@ -97,7 +115,9 @@ def test_a_malformed_session_is_answered_by_exactly_one_announcement() -> None:
     async def main() -> None:
         async with served_hub() as (_hub, url):
             sender, other = await member(url), await member(url)
-            await sender.send(b'{"type":"a.b","context":{"session":"s1","utterance_id":"u1"}}')
+            await sender.send(
+                b'{"type":"a.b","context":{"session":"s1","utterance_id":"u1"}}'
+            )
             await sender.send(HELLO)
             announced = json.loads(await other.receive())
             assert announced == {
@@ -123,12 +143,16 @@ def test_messages_of_one_sender_arrive_in_one_order_everywhere() -> None:
             read = [json.loads(await reader.receive())["type"] for _ in range(200)]
             assert read == heard
             for name in "ab":
-                assert [t for t in read if t.startswith(name)] == [f"{name}.{number}" for number in range(100)]
+                assert [t for t in read if t.startswith(name)] == [
+                    f"{name}.{number}" for number in range(100)
+                ]
 
     run(main())
 
 
-def test_what_a_listener_publishes_while_being_told_comes_after_what_it_was_told() -> None:
+def test_what_a_listener_publishes_while_being_told_comes_after_what_it_was_told() -> (
+    None
+):
     async def main() -> None:
         async with served_hub() as (hub, url):
             heard: list[str] = []
@@ -141,7 +165,10 @@ def test_what_a_listener_publishes_while_being_told_comes_after_what_it_was_told
             hub.listen(lambda message: heard.append(message.type))
             asker = await member(url)
             await asker.send(b'{"type":"question"}')
-            assert [json.loads(await asker.receive())["type"] for _ in range(2)] == ["question", "answer"]
+            assert [json.loads(await asker.receive())["type"] for _ in range(2)] == [
+                "question",
+                "answer",
+            ]
             assert heard == ["question", "answer"]
 
     run(main())
@@ -162,7 +189,10 @@ def test_a_place_at_the_hub_gets_its_own_messages_unless_it_wants_none_back() ->
         await other.connect(second)
         for echo in (True, False):
             assert transport.send(Message(f"echo.{echo}"), echo=echo)
-        assert (first.heard, second.heard) == (["echo.True"], ["echo.True", "echo.False"])
+        assert (first.heard, second.heard) == (
+            ["echo.True"],
+            ["echo.True", "echo.False"],
+        )
         await other.close()
         assert not other.send(Message("too.late"))
         transport.send(Message("alone"))
@@ -174,7 +204,11 @@ def test_a_place_at_the_hub_gets_its_own_messages_unless_it_wants_none_back() ->
 def test_a_member_that_does_not_read_is_cut_off_and_nobody_else_notices() -> None:
     async def main() -> None:
         async with served_hub(max_unsent_bytes=1_000_000) as (hub, url):
-            stuck, reader, sender = await member(url), await member(url), await member(url)
+            stuck, reader, sender = (
+                await member(url),
+                await member(url),
+                await member(url),
+            )
             stuck.peer.pause_reading()
             big = json.dumps({"type": "big", "data": {"x": "y" * 200_000}}).encode()
             for _ in range(100):
@@ -210,7 +244,11 @@ def test_a_frame_above_the_bound_ends_only_its_senders_connection() -> None:
         ("null", None, False),
         ("https://{netloc}", None, False),
         ("http://127.0.0.1:1", None, False),
-        ("http://evil.example:8181", "evil.example:8181", False),  # a name rebound to this machine
+        (
+            "http://evil.example:8181",
+            "evil.example:8181",
+            False,
+        ),  # a name rebound to this machine
         (None, "evil.example", False),
         (None, "[::1]:8181", True),
         ("http://listed.example", None, True),
@@ -221,7 +259,11 @@ def test_pages_and_foreign_names_are_turned_away_before_the_upgrade(
 ) -> None:
     async def main() -> None:
         async with served_hub(origins=("http://listed.example",)) as (hub, url):
-            headers = [("Origin", origin.format(netloc=urlsplit(url).netloc))] if origin else []
+            headers = (
+                [("Origin", origin.format(netloc=urlsplit(url).netloc))]
+                if origin
+                else []
+            )
             headers += [("Host", host)] if host else []
             try:
                 await dial(Target(url, tuple(headers)), ClientConversation())
@@ -235,9 +277,12 @@ def test_pages_and_foreign_names_are_turned_away_before_the_upgrade(
 
 
 @pytest.mark.parametrize(
-    ("authorization", "status"), [(None, 401), ("Bearer wrong", 401), ("secret", 401), ("Bearer secret", 101)]
+    ("authorization", "status"),
+    [(None, 401), ("Bearer wrong", 401), ("secret", 401), ("Bearer secret", 101)],
 )
-def test_a_hub_with_a_token_admits_only_those_who_show_it(authorization: str | None, status: int) -> None:
+def test_a_hub_with_a_token_admits_only_those_who_show_it(
+    authorization: str | None, status: int
+) -> None:
     async def main() -> None:
         async with served_hub(token="secret") as (_hub, url):
             headers = (("Authorization", authorization),) if authorization else ()
@@ -256,8 +301,12 @@ def test_other_paths_do_not_exist_and_a_plain_request_is_no_upgrade() -> None:
         async with served_hub() as (_hub, url):
             parts = urlsplit(url)
             for path, status in (("/", b"404"), ("/core", b"400")):
-                reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-                writer.write(b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode())
+                reader, writer = await asyncio.open_connection(
+                    parts.hostname, parts.port
+                )
+                writer.write(
+                    b"GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n" % path.encode()
+                )
                 assert (await reader.read()).split(b" ")[1] == status
                 writer.close()
             with pytest.raises(DialRefused) as refused:
@@ -313,25 +362,33 @@ print("heard", sorted(heard), "reconnects", len(opened))
 
 @pytest.mark.peer
 @needs_ovos()
-def test_stock_clients_talk_through_the_hub_and_survive_garbage_of_others(tmp_path: Path) -> None:
+def test_stock_clients_talk_through_the_hub_and_survive_garbage_of_others(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_hub() as (_hub, url):
             hostile = await member(url)
             port = str(urlsplit(url).port)
             environment = ovos_environment(tmp_path)
-            stock = asyncio.create_task(run_ovos(STOCK_CLIENT, environment, port, "one", "two"))
+            stock = asyncio.create_task(
+                run_ovos(STOCK_CLIENT, environment, port, "one", "two")
+            )
             while json.loads(await hostile.receive())["type"] != "ready":
                 pass
             for bad in BAD_FRAMES:
                 await hostile.send(bad)
             await hostile.send(b'{"type":"a.b","context":{"session":"s1"}}')
             for number in range(5):
-                await hostile.send(json.dumps({"type": "question", "data": {"n": number}}).encode())
+                await hostile.send(
+                    json.dumps({"type": "question", "data": {"n": number}}).encode()
+                )
             answers = 0
             while answers < 5:
                 answers += json.loads(await hostile.receive())["type"] == "answer"
             await hostile.send(b'{"type":"finish"}')
-            assert (await stock).splitlines()[-1] == "heard [0, 1, 2, 3, 4] reconnects 0"
+            assert (await stock).splitlines()[
+                -1
+            ] == "heard [0, 1, 2, 3, 4] reconnects 0"
 
     run(main())
 
@@ -345,7 +402,9 @@ UPGRADE = (
 )
 
 
-async def status_for_user(url: str, user: int, family: socket.AddressFamily = socket.AF_INET) -> int:
+async def status_for_user(
+    url: str, user: int, family: socket.AddressFamily = socket.AF_INET
+) -> int:
     """What the hub answers to a socket that was opened by this user."""
     port = int(url.rpartition(":")[2].partition("/")[0])
     os.seteuid(user)
@@ -363,7 +422,10 @@ async def status_for_user(url: str, user: int, family: socket.AddressFamily = so
     return int(first.split()[1])
 
 
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists() or os.geteuid() != 0, reason="needs /proc and a second user")
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists() or os.geteuid() != 0,
+    reason="needs /proc and a second user",
+)
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_the_hub_is_for_the_user_it_runs_as(family: socket.AddressFamily) -> None:
     async def main() -> None:
@@ -375,24 +437,37 @@ def test_the_hub_is_for_the_user_it_runs_as(family: socket.AddressFamily) -> Non
     run(main())
 
 
-@pytest.mark.parametrize(("user", "status"), [(os.geteuid(), 101), (0, 101), (4242, 401), (None, 401)])
-def test_who_is_not_known_to_be_its_user_does_not_reach_the_hub(user: int | None, status: int) -> None:
+@pytest.mark.parametrize(
+    ("user", "status"), [(os.geteuid(), 101), (0, 101), (4242, 401), (None, 401)]
+)
+def test_who_is_not_known_to_be_its_user_does_not_reach_the_hub(
+    user: int | None, status: int
+) -> None:
     hub = Hub(user_of=lambda _request: user)
-    decision = hub.upgrade(Request("GET", "/core", {}, {"host": "127.0.0.1"}, "127.0.0.1", False))
+    decision = hub.upgrade(
+        Request("GET", "/core", {}, {"host": "127.0.0.1"}, "127.0.0.1", False)
+    )
     assert (decision.status if isinstance(decision, Answer) else 101) == status
 
 
 def test_a_token_lets_other_users_in() -> None:
     hub = Hub(HubSettings(token="secret"), user_of=lambda _request: 4242)
     headers = {"host": "127.0.0.1", "authorization": "Bearer secret"}
-    assert isinstance(hub.upgrade(Request("GET", "/core", {}, headers, "127.0.0.1", False)), Upgrade)
+    assert isinstance(
+        hub.upgrade(Request("GET", "/core", {}, headers, "127.0.0.1", False)), Upgrade
+    )
 
 
 def test_a_side_car_lends_its_participant_to_no_other_user() -> None:
     request = Request("GET", "/core", {}, {"host": "127.0.0.1"}, "127.0.0.1", False)
     join = JoinFile(1, "ws://127.0.0.1:1/bridge/v1", "stock", token="stock.x")
-    assert isinstance(LoopbackHub(join, user_of=lambda _request: 4242).upgrade(request), Answer)
-    assert isinstance(LoopbackHub(join, user_of=lambda _request: os.geteuid()).upgrade(request), Upgrade)
+    assert isinstance(
+        LoopbackHub(join, user_of=lambda _request: 4242).upgrade(request), Answer
+    )
+    assert isinstance(
+        LoopbackHub(join, user_of=lambda _request: os.geteuid()).upgrade(request),
+        Upgrade,
+    )
 
 
 CONNECTIONS = b"""\
@@ -404,8 +479,13 @@ CONNECTIONS = b"""\
 """
 
 
-@pytest.mark.skipif(sys.byteorder != "little", reason="the table is written in the byte order of the machine")
-@pytest.mark.parametrize(("port", "user"), [(0x95A5, 1000), (0x95A4, None), (0x95A6, None)])
+@pytest.mark.skipif(
+    sys.byteorder != "little",
+    reason="the table is written in the byte order of the machine",
+)
+@pytest.mark.parametrize(
+    ("port", "user"), [(0x95A5, 1000), (0x95A4, None), (0x95A6, None)]
+)
 def test_only_the_owner_of_an_open_socket_counts(port: int, user: int | None) -> None:
     ends = Ends(("127.0.0.1", port), ("127.0.0.1", 0x1FF5))
     assert find_user(ends, [CONNECTIONS]) == user

@@ -68,7 +68,10 @@ def test_a_lost_link_is_refreshed_at_the_pace_of_a_lost_link() -> None:
 
         def announce(event: HealthEvent) -> None:
             if event.refresh:
-                assert event.state is HealthState.TRANSIENT_DISCONNECT and event.reason == "connection_lost"
+                assert (
+                    event.state is HealthState.TRANSIENT_DISCONNECT
+                    and event.reason == "connection_lost"
+                )
                 refreshed.put_nowait(now())
 
         link = HubLink(hub, Nobody(), announce)
@@ -79,13 +82,17 @@ def test_a_lost_link_is_refreshed_at_the_pace_of_a_lost_link() -> None:
         hub.listener.lost("gone")
         times += [await refreshed.get(), await refreshed.get()]
         await link.stop()
-        assert all(29 < later - earlier < 60 for earlier, later in itertools.pairwise(times))
+        assert all(
+            29 < later - earlier < 60 for earlier, later in itertools.pairwise(times)
+        )
 
     with asyncio.Runner(loop_factory=QuickLoop) as runner:
         runner.run(main())
 
 
-def test_a_hub_that_says_it_under_both_names_escalates_once_and_tells_nobody_yet() -> None:
+def test_a_hub_that_says_it_under_both_names_escalates_once_and_tells_nobody_yet() -> (
+    None
+):
     cascade, read = Escalation(), to_spec(OLD_UNMATCHED)
     assert read is not None
     cascade.upstream(there=True)

@@ -74,24 +74,35 @@ assert done.wait(40)
 
 @pytest.mark.peer
 @needs_ovos()
-def test_a_satellite_speaks_through_a_real_messagebus_to_a_legacy_core(tmp_path: Path) -> None:
+def test_a_satellite_speaks_through_a_real_messagebus_to_a_legacy_core(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with messagebus(tmp_path / "ovos") as url:
             port = url.rpartition(":")[2].partition("/")[0]
             watcher = await HubClient.connect(url)
-            core = asyncio.ensure_future(run_ovos(LEGACY_CORE, ovos_environment(tmp_path / "core"), port))
+            core = asyncio.ensure_future(
+                run_ovos(LEGACY_CORE, ovos_environment(tmp_path / "core"), port)
+            )
             while (await watcher.receive()).type != "toy.ready":
                 pass
             async with served_bus(tmp_path / "bus", hub=url, profile="auto") as server:
-                satellites = [await server.satellite(name) for name in ("kitchen", "study")]
+                satellites = [
+                    await server.satellite(name) for name in ("kitchen", "study")
+                ]
                 for number, satellite in enumerate(satellites):
                     spoken = await satellite.ask(f"hello {number}")
-                    assert (spoken.text, spoken.handled) == (f"you said hello {number}", True)
+                    assert (spoken.text, spoken.handled) == (
+                        f"you said hello {number}",
+                        True,
+                    )
                     assert spoken.speak[0]["listen"] is False
                 await satellites[0].ask("bye")
                 outcomes = server.relay.counters.outcomes
                 assert outcomes["out", "dropped", "echo"] == 3
-                assert outcomes["out", "dropped", "hardened"] >= 3, "handler events stay inside"
+                assert outcomes["out", "dropped", "hardened"] >= 3, (
+                    "handler events stay inside"
+                )
                 assert not server.relay.counters.hub_ignored
                 for satellite in satellites:
                     await satellite.close()
@@ -131,7 +142,9 @@ print("spoken to its end")
 
 @pytest.mark.peer
 @needs_ovos()
-def test_a_legacy_core_on_our_own_hub_is_heard_and_not_kept_waiting_for_audio(tmp_path: Path) -> None:
+def test_a_legacy_core_on_our_own_hub_is_heard_and_not_kept_waiting_for_audio(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bus(tmp_path / "bus") as server:
             assert server.settings.bridge.profile == "auto"
@@ -141,16 +154,26 @@ def test_a_legacy_core_on_our_own_hub_is_heard_and_not_kept_waiting_for_audio(tm
             core = asyncio.ensure_future(run_ovos(WAITING_CORE, environment, port))
             while (await watcher.receive()).type != "toy.ready":
                 pass
-            found = {f.kind: f for f in await check_hub(CheckOptions(server.hub_url, listen_s=1))}
+            found = {
+                f.kind: f
+                for f in await check_hub(CheckOptions(server.hub_url, listen_s=1))
+            }
             assert "legacy" in found["hub-names"].sentence
             join = server.enrol("page", token=True, mode="manage")
-            headers = {"Authorization": f"Bearer {join.token}", "Content-Type": "text/plain"}
+            headers = {
+                "Authorization": f"Bearer {join.token}",
+                "Content-Type": "text/plain",
+            }
             headers["Accept"] = "text/plain"
             address = server.gateway_address
-            status, _, body = await http(address, "POST", "/hook/page", b"tell me a story", **headers)
+            status, _, body = await http(
+                address, "POST", "/hook/page", b"tell me a story", **headers
+            )
             assert (status, body) == (200, b"a long story\n")
             assert (await core).splitlines()[-1] == "spoken to its end"
-            spec = await check_hub(CheckOptions(server.hub_url, listen_s=0.05, profile="spec"))
+            spec = await check_hub(
+                CheckOptions(server.hub_url, listen_s=0.05, profile="spec")
+            )
             assert all(f.state != "broken" for f in spec), "the core is gone"
             await watcher.close()
 
@@ -161,12 +184,26 @@ def test_a_legacy_core_on_our_own_hub_is_heard_and_not_kept_waiting_for_audio(tm
 @needs_ovos()
 def test_garbage_on_a_real_messagebus_does_not_shake_the_bridge(tmp_path: Path) -> None:
     async def main() -> None:
-        async with messagebus(tmp_path / "ovos") as url, served_bus(tmp_path / "bus", hub=url) as server:
+        async with (
+            messagebus(tmp_path / "ovos") as url,
+            served_bus(tmp_path / "bus", hub=url) as server,
+        ):
             hostile = await HubClient.connect(url)
-            for bad in (b"not json", b"[1]", b'{"type":"a","context":{"session":"s"}}', b'{"type":"a.b","data":[]}'):
+            for bad in (
+                b"not json",
+                b"[1]",
+                b'{"type":"a","context":{"session":"s"}}',
+                b'{"type":"a.b","data":[]}',
+            ):
                 await hostile._conversation.send(bad)
             satellite = await server.satellite("kitchen")
-            await hostile.send(Message("ovos.utterance.speak", {"utterance": "hi"}, {"destination": "kitchen"}))
+            await hostile.send(
+                Message(
+                    "ovos.utterance.speak",
+                    {"utterance": "hi"},
+                    {"destination": "kitchen"},
+                )
+            )
             assert (await next_message(satellite)).data["utterance"] == "hi"
             assert server.relay.counters.hub_ignored["malformed"] == 4
             await satellite.close()
@@ -180,8 +217,16 @@ def test_garbage_on_a_real_messagebus_does_not_shake_the_bridge(tmp_path: Path) 
 def test_check_says_what_a_real_messagebus_lacks(tmp_path: Path) -> None:
     async def main() -> None:
         async with messagebus(tmp_path) as url:
-            found = {f.kind: f.state for f in await check_hub(CheckOptions(url, listen_s=0.1))}
-            assert found["hub-reachable"] == found["hub-echo"] == found["hub-greeting"] == "fine"
+            found = {
+                f.kind: f.state
+                for f in await check_hub(CheckOptions(url, listen_s=0.1))
+            }
+            assert (
+                found["hub-reachable"]
+                == found["hub-echo"]
+                == found["hub-greeting"]
+                == "fine"
+            )
             assert found["hub-origin"] == "look"
 
     run(main())
@@ -207,24 +252,35 @@ print("spoken", spoken)
 
 @pytest.mark.peer
 @needs_ovos()
-def test_an_unmodified_bus_program_takes_part_through_the_side_car(tmp_path: Path) -> None:
+def test_an_unmodified_bus_program_takes_part_through_the_side_car(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_bus(tmp_path / "bus", agent=ScriptedAgent()) as server:
             sidecar = LoopbackHub(server.enrol("stock", token=True, names="legacy"))
             listener = await listen(sidecar, "127.0.0.1", 0)
-            out = await run_ovos(STOCK_SATELLITE, ovos_environment(tmp_path / "ovos"), str(listener.port))
+            out = await run_ovos(
+                STOCK_SATELLITE, ovos_environment(tmp_path / "ovos"), str(listener.port)
+            )
             assert out.splitlines()[-1] == "spoken ['You said: hello']"
             await listener.close()
             await sidecar.close()
             # The stock client asks for the default session when it connects; that is no violation.
-            assert server.relay.counters.outcomes["in", "dropped", "session_bootstrap"] == 1
+            assert (
+                server.relay.counters.outcomes["in", "dropped", "session_bootstrap"]
+                == 1
+            )
 
     run(main())
 
 
 def test_a_side_car_without_a_bridge_says_so_and_stays(tmp_path: Path) -> None:
     async def main() -> None:
-        sidecar = LoopbackHub(JoinFile(1, f"ws://127.0.0.1:{free_port()}/bridge/v1", "stock", token="stock.x"))
+        sidecar = LoopbackHub(
+            JoinFile(
+                1, f"ws://127.0.0.1:{free_port()}/bridge/v1", "stock", token="stock.x"
+            )
+        )
         listener = await listen(sidecar, "127.0.0.1", 0)
         for _ in range(2):
             program = await HubClient.connect(f"ws://127.0.0.1:{listener.port}/core")

@@ -73,7 +73,9 @@ PLACES = {"memory": memory_place, "websocket": websocket_place}
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_every_transport_hears_everything_in_one_order_itself_included(place: str) -> None:
+def test_every_transport_hears_everything_in_one_order_itself_included(
+    place: str,
+) -> None:
     async def main() -> None:
         async with PLACES[place]() as make:
             recordings = [RecordingListener(), RecordingListener()]
@@ -81,10 +83,20 @@ def test_every_transport_hears_everything_in_one_order_itself_included(place: st
             for transport, recording in zip(transports, recordings, strict=True):
                 await transport.connect(recording)
             for number in range(50):
-                assert transports[0].send(Message("n.n", {"n": number}, {"session": {"x": "ü"}}))
+                assert transports[0].send(
+                    Message("n.n", {"n": number}, {"session": {"x": "ü"}})
+                )
             for recording in recordings:
-                await until(lambda recording=recording: len([m for m in recording.messages if m.type == "n.n"]) == 50)
-                numbers = [message.data["n"] for message in recording.messages if message.type == "n.n"]
+                await until(
+                    lambda recording=recording: (
+                        len([m for m in recording.messages if m.type == "n.n"]) == 50
+                    )
+                )
+                numbers = [
+                    message.data["n"]
+                    for message in recording.messages
+                    if message.type == "n.n"
+                ]
                 assert numbers == list(range(50))
             for transport in transports:
                 await transport.close()
@@ -102,7 +114,11 @@ def test_every_transport_can_be_connected_again(place: str) -> None:
             for round_ in range(3):
                 await transport.connect(recording)
                 transport.send(Message("round", {"n": round_}))
-                await until(lambda round_=round_: Message("round", {"n": round_}) in recording.messages)
+                await until(
+                    lambda round_=round_: (
+                        Message("round", {"n": round_}) in recording.messages
+                    )
+                )
                 await transport.close()
 
     run(main())
@@ -115,14 +131,20 @@ def test_a_hub_that_vanishes_is_dialled_again_and_health_says_so() -> None:
     async def main() -> None:
         port, recording = free_port(), RecordingListener()
         said: list[HealthEvent] = []
-        link = HubLink(WebSocketTransport(f"ws://127.0.0.1:{port}/core"), recording, said.append)
+        link = HubLink(
+            WebSocketTransport(f"ws://127.0.0.1:{port}/core"), recording, said.append
+        )
         link.start()
         for round_ in range(2):
             hub = Hub()
             listener = await listen(hub, "127.0.0.1", port)
             await link.connected()
             hub.publish(Message("hello", {"n": round_}))
-            await until(lambda round_=round_: Message("hello", {"n": round_}) in recording.messages)
+            await until(
+                lambda round_=round_: (
+                    Message("hello", {"n": round_}) in recording.messages
+                )
+            )
             await listener.close()
             await hub.close()
             await until(lambda round_=round_: len(recording.losses) == round_ + 1)
@@ -165,14 +187,20 @@ class Deaf:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_link_that_is_dialling_is_stopped_although_its_library_does_not_hear_of_it(fails: bool) -> None:
+def test_a_link_that_is_dialling_is_stopped_although_its_library_does_not_hear_of_it(
+    fails: bool,
+) -> None:
     async def main() -> None:
         dialled, recording, said = Deaf(fails), RecordingListener(), list[HealthEvent]()
         link = HubLink(dialled, recording, said.append)
         link.start()
         await dialled.dialling.wait()
         await link.stop()
-        assert (dialled.closed, recording.openings, str(said[-1].state)) == (1, 0, "stopped")
+        assert (dialled.closed, recording.openings, str(said[-1].state)) == (
+            1,
+            0,
+            "stopped",
+        )
 
     run(main())
 
@@ -209,12 +237,18 @@ def test_refused_credentials_are_not_hammered() -> None:
         hub = Hub(HubSettings(token="new"))
         listener = await listen(hub, "127.0.0.1", 0)
         said: list[HealthEvent] = []
-        transport = WebSocketTransport(f"ws://127.0.0.1:{listener.port}/core", token="old")
+        transport = WebSocketTransport(
+            f"ws://127.0.0.1:{listener.port}/core", token="old"
+        )
         link = HubLink(transport, RecordingListener(), said.append)
         link.start()
         await until(lambda: said[-1].state == "bad_credentials")
         await asyncio.sleep(0.05)
-        assert [str(event.state) for event in said] == ["starting", "connecting", "bad_credentials"]
+        assert [str(event.state) for event in said] == [
+            "starting",
+            "connecting",
+            "bad_credentials",
+        ]
         assert hub.counts["refused_token"] == 1
         await link.stop()
         await listener.close()
@@ -251,20 +285,28 @@ def test_an_encrypted_hub_is_refused_clearly() -> None:
     run(main())
 
 
-def test_participants_are_told_nothing_went_through_while_the_hub_is_away(tmp_path: Path) -> None:
+def test_participants_are_told_nothing_went_through_while_the_hub_is_away(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         port = free_port()
         hub = Hub()
         listener = await listen(hub, "127.0.0.1", port)
-        async with served_bus(tmp_path, hub=f"ws://127.0.0.1:{port}/core", profile="spec", grace_s=0.05) as server:
+        async with served_bus(
+            tmp_path, hub=f"ws://127.0.0.1:{port}/core", profile="spec", grace_s=0.05
+        ) as server:
             host = await server.satellite("host", role="skill_host")
             await host.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
-            await until(lambda: server.relay.counters.outcomes["in", "delivered", ""] == 1)
+            await until(
+                lambda: server.relay.counters.outcomes["in", "delivered", ""] == 1
+            )
             await listener.close()
             await hub.close()
             await until(lambda: str(server.link.health.state) == "transient_disconnect")
             await host.send(Message("ovos.stop"))
-            await until(lambda: server.relay.counters.outcomes["in", "dropped", "hub_down"] == 1)
+            await until(
+                lambda: server.relay.counters.outcomes["in", "dropped", "hub_down"] == 1
+            )
             await host.close()
             await until(lambda: len(server.relay.bridge.known) == 0)
             again, heard = Hub(), []
@@ -278,14 +320,20 @@ def test_participants_are_told_nothing_went_through_while_the_hub_is_away(tmp_pa
 
 
 @pytest.mark.parametrize("end", ["cut", "silent"])
-def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(tmp_path: Path, end: str) -> None:
+def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(
+    tmp_path: Path, end: str
+) -> None:
     """Half a frame is nothing; a hub that falls silent without a word is found out by its missing pongs."""
-    whole = text_frame(b'{"type":"ovos.utterance.speak","data":{"utterance":"half"},"context":{}}')
+    whole = text_frame(
+        b'{"type":"ovos.utterance.speak","data":{"utterance":"half"},"context":{}}'
+    )
 
     async def main() -> None:
         dialled, over = 0, asyncio.Event()
 
-        async def hub(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def hub(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
             nonlocal dialled
             dialled += 1
             head = await reader.readuntil(b"\r\n\r\n")
@@ -303,21 +351,30 @@ def test_a_hub_that_ends_in_the_middle_of_a_message_is_dialled_again(tmp_path: P
 
         server = await asyncio.start_server(hub, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        transport = WebSocketTransport(f"ws://127.0.0.1:{port}/core", ping_s=0.02, silence_s=0.1)
+        transport = WebSocketTransport(
+            f"ws://127.0.0.1:{port}/core", ping_s=0.02, silence_s=0.1
+        )
         recording, health = RecordingListener(), []
-        link = HubLink(transport, recording, lambda event: health.append(str(event.state)))
+        link = HubLink(
+            transport, recording, lambda event: health.append(str(event.state))
+        )
         link.start()
         await until(lambda: dialled == 2 and len(recording.messages) == 2)
         over.set()
         await link.stop()
         server.close()
-        assert [message.data["utterance"] for message in recording.messages] == ["half", "half"]
+        assert [message.data["utterance"] for message in recording.messages] == [
+            "half",
+            "half",
+        ]
         assert "transient_disconnect" in health
 
     run(main())
 
 
-def test_changes_of_health_are_put_on_the_hub_where_that_is_wanted(tmp_path: Path) -> None:
+def test_changes_of_health_are_put_on_the_hub_where_that_is_wanted(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with served_hub() as (hub, url):
             heard: list[Message] = []
@@ -325,7 +382,11 @@ def test_changes_of_health_are_put_on_the_hub_where_that_is_wanted(tmp_path: Pat
             async with served_bus(tmp_path, hub=url, health_on_bus=True):
                 await until(lambda: any(message.type == HEALTH for message in heard))
         (said,) = [message for message in heard if message.type == HEALTH]
-        assert (said.data["link"], said.data["state"], said.data["previous"]) == ("hub", "connected", "connecting")
+        assert (said.data["link"], said.data["state"], said.data["previous"]) == (
+            "hub",
+            "connected",
+            "connecting",
+        )
         assert said.context == {"source": "bridgehead"}
 
     run(main())

@@ -44,7 +44,9 @@ class Conversation:
     async def listen_on_hub(self) -> None:
         while True:
             message = await self.hub.receive()
-            if "utterances" in message.data:  # an older hub has another name for the same message
+            if (
+                "utterances" in message.data
+            ):  # an older hub has another name for the same message
                 self.on_hub.append(str(message.data["utterances"]))
 
     async def listen(self, satellite: Satellite) -> None:
@@ -62,7 +64,9 @@ class Conversation:
         for _ in range(count):
             self.number += 1
             spoken = Message(
-                SPEAK, {"utterance": f"n{self.number}"}, {"source": "core", "destination": satellite.source}
+                SPEAK,
+                {"utterance": f"n{self.number}"},
+                {"source": "core", "destination": satellite.source},
             )
             await self.hub.send(spoken)
             if self.number % WORDS_EVERY == 0:
@@ -89,18 +93,33 @@ def started(home: Machine, *words: str) -> tuple[subprocess.Popen[str], dict[str
 
 
 @pytest.mark.timeout(300)
-def test_nothing_is_delivered_twice_and_nobody_hears_their_own_words(tmp_path: Path) -> None:
+def test_nothing_is_delivered_twice_and_nobody_hears_their_own_words(
+    tmp_path: Path,
+) -> None:
     home = machine(tmp_path)
     address, state = f"127.0.0.1:{free_port()}", StateFolder(tmp_path / "bridge")
     state.prepare()
     url = f"ws://{address}/bridge/v1"
     join = enrol(state, Enrolment("kitchen", {}, url), SystemClock())
-    hub, facts = started(home, "serve", "--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0")
-    bridge_words = ("bridge", "--hub", facts["hub"], "--listen", address, "--state", str(state.path))
+    hub, facts = started(
+        home, "serve", "--listen", "127.0.0.1:0", "--hub-listen", "127.0.0.1:0"
+    )
+    bridge_words = (
+        "bridge",
+        "--hub",
+        facts["hub"],
+        "--listen",
+        address,
+        "--state",
+        str(state.path),
+    )
     bridges = [started(home, *bridge_words)[0]]
 
     async def main() -> Conversation:
-        async with asyncio.timeout(PATIENCE_S), await HubClient.connect(facts["hub"]) as member:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            await HubClient.connect(facts["hub"]) as member,
+        ):
             held = Conversation(member, join)
             ears = asyncio.create_task(held.listen_on_hub())
             for restart in range(2):
@@ -108,11 +127,15 @@ def test_nothing_is_delivered_twice_and_nobody_hears_their_own_words(tmp_path: P
                 listening = asyncio.create_task(held.listen(satellite))
                 await held.until_heard_more(satellite)
                 await held.speak(satellite, BURST)
-                bridges[-1].send_signal(signal.SIGKILL if restart == 0 else signal.SIGTERM)
+                bridges[-1].send_signal(
+                    signal.SIGKILL if restart == 0 else signal.SIGTERM
+                )
                 await held.speak(satellite, BURST)
                 await listening
                 bridges[-1].communicate(timeout=60)
-                bridges.append((await asyncio.to_thread(started, home, *bridge_words))[0])
+                bridges.append(
+                    (await asyncio.to_thread(started, home, *bridge_words))[0]
+                )
             satellite = await Satellite.connect(join, reconnect=False)
             listening = asyncio.create_task(held.listen(satellite))
             await held.until_heard_more(satellite)
@@ -129,7 +152,11 @@ def test_nothing_is_delivered_twice_and_nobody_hears_their_own_words(tmp_path: P
             process.communicate(timeout=60)
 
     numbers = [int(text.removeprefix("n")) for text in held.heard]
-    assert len(numbers) > 3 and numbers == sorted(set(numbers)), "each at most once, and in order"
-    assert len(held.on_hub) == len(set(held.on_hub)) > 3, "what the satellite said reached the hub once"
+    assert len(numbers) > 3 and numbers == sorted(set(numbers)), (
+        "each at most once, and in order"
+    )
+    assert len(held.on_hub) == len(set(held.on_hub)) > 3, (
+        "what the satellite said reached the hub once"
+    )
     own = [message for message in held.others if "utterances" in message.data]
     assert own == [], "nobody hears their own words"

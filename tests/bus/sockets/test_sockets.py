@@ -58,7 +58,9 @@ def test_messages_travel_both_ways_in_order(on_both_loops: Callable[..., None]) 
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         site.server.echo = True
         conversation = await call()
-        sent = [f"message {number} ü".encode() * (number % 7 + 1) for number in range(200)]
+        sent = [
+            f"message {number} ü".encode() * (number % 7 + 1) for number in range(200)
+        ]
         for message in sent:
             await conversation.send(message)
         assert [await conversation.receive() for _ in sent] == sent
@@ -69,7 +71,9 @@ def test_messages_travel_both_ways_in_order(on_both_loops: Callable[..., None]) 
 
 
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 700_000])
-def test_every_length_of_frame_arrives_whole(on_both_loops: Callable[..., None], size: int) -> None:
+def test_every_length_of_frame_arrives_whole(
+    on_both_loops: Callable[..., None], size: int
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         site.server.echo = True
         conversation = await call()
@@ -81,7 +85,9 @@ def test_every_length_of_frame_arrives_whole(on_both_loops: Callable[..., None],
     on_both_loops(exchange)
 
 
-def test_a_message_above_the_bound_ends_the_connection_with_1009(on_both_loops: Callable[..., None]) -> None:
+def test_a_message_above_the_bound_ends_the_connection_with_1009(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         await conversation.send(b"x" * 2001)
@@ -93,7 +99,9 @@ def test_a_message_above_the_bound_ends_the_connection_with_1009(on_both_loops: 
     on_both_loops(exchange, max_message_bytes=2000)
 
 
-def test_the_close_code_and_its_reason_reach_the_other_side(on_both_loops: Callable[..., None]) -> None:
+def test_the_close_code_and_its_reason_reach_the_other_side(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         site.server.peer.close(4008, "slow_consumer")
@@ -105,7 +113,9 @@ def test_the_close_code_and_its_reason_reach_the_other_side(on_both_loops: Calla
     on_both_loops(exchange)
 
 
-def test_a_client_that_says_goodbye_is_heard(on_both_loops: Callable[..., None]) -> None:
+def test_a_client_that_says_goodbye_is_heard(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         await conversation.close(4100, "done")
@@ -115,7 +125,9 @@ def test_a_client_that_says_goodbye_is_heard(on_both_loops: Callable[..., None])
     on_both_loops(exchange)
 
 
-def test_a_connection_that_breaks_is_noticed(on_both_loops: Callable[..., None]) -> None:
+def test_a_connection_that_breaks_is_noticed(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         conversation.peer.abort()
@@ -154,17 +166,23 @@ def test_a_reader_that_does_not_keep_up_pauses_the_writer_and_later_gets_everyth
     on_both_loops(exchange)
 
 
-def test_a_full_client_stops_reading_until_it_is_emptied(on_both_loops: Callable[..., None]) -> None:
+def test_a_full_client_stops_reading_until_it_is_emptied(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         for number in range(FULL * 3):
             site.server.peer.send(b"%d" % number)
-        assert [int(await conversation.receive()) for _ in range(FULL * 3)] == list(range(FULL * 3))
+        assert [int(await conversation.receive()) for _ in range(FULL * 3)] == list(
+            range(FULL * 3)
+        )
 
     on_both_loops(exchange)
 
 
-def test_a_stranger_gets_only_its_allowance_of_bytes(on_both_loops: Callable[..., None]) -> None:
+def test_a_stranger_gets_only_its_allowance_of_bytes(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         await conversation.send(b"x" * 100)
@@ -177,7 +195,9 @@ def test_a_stranger_gets_only_its_allowance_of_bytes(on_both_loops: Callable[...
     on_both_loops(exchange, first_bytes=1000)
 
 
-def test_one_who_is_known_may_send_more_than_the_allowance(on_both_loops: Callable[..., None]) -> None:
+def test_one_who_is_known_may_send_more_than_the_allowance(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         conversation = await call()
         site.server.peer.lift_allowance()
@@ -195,7 +215,9 @@ def test_the_subprotocol_is_agreed_on(on_both_loops: Callable[..., None]) -> Non
     on_both_loops(exchange, subprotocol="bridgehead.v1")
 
 
-def test_a_refused_upgrade_carries_its_status(on_both_loops: Callable[..., None]) -> None:
+def test_a_refused_upgrade_carries_its_status(
+    on_both_loops: Callable[..., None],
+) -> None:
     async def exchange(site: OneSite, _listener: Listener, call: Any) -> None:
         with pytest.raises(DialRefused) as refused:
             await call("/closed?token=secret")
@@ -247,7 +269,9 @@ def talk_raw(sent: bytes, site: OneSite, *, handshake: bool = True) -> bytes:
     ],
     ids=["unmasked", "reserved", "opcode", "orphan", "interleaved", "split-ping"],
 )
-def test_frames_that_break_the_protocol_end_the_connection(sent: bytes, code: int) -> None:
+def test_frames_that_break_the_protocol_end_the_connection(
+    sent: bytes, code: int
+) -> None:
     site = OneSite()
     answered = talk_raw(sent, site)
     assert answered.startswith(b"HTTP/1.1 101 ")
@@ -273,7 +297,9 @@ def test_who_floods_with_pings_and_reads_no_pong_is_not_read_until_it_reads() ->
 
     async def main() -> None:
         listener = await listen(site, "127.0.0.1", 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port, limit=1024)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", listener.port, limit=1024
+        )
         writer.transport.set_write_buffer_limits(high=UNREAD_PONGS)  # type: ignore[attr-defined]
         writer.write(HANDSHAKE)
         sent = 0
@@ -284,7 +310,9 @@ def test_who_floods_with_pings_and_reads_no_pong_is_not_read_until_it_reads() ->
             assert not site.server.is_open or site.server.peer.unsent < 3 * UNREAD_PONGS
         writer.write(masked(0x81, b"done") + masked(0x88, b"\x03\xe8"))
         answered = await reader.read()
-        assert answered.count(b"\x8a\x7d" + b"x" * 125) == sent, "every ping was answered in the end"
+        assert answered.count(b"\x8a\x7d" + b"x" * 125) == sent, (
+            "every ping was answered in the end"
+        )
         assert site.server.messages == [(b"done", True)]
         writer.close()
         await listener.close()
@@ -306,7 +334,11 @@ def test_ordinary_requests_are_answered_on_the_same_listener() -> None:
     assert head.startswith(b"HTTP/1.1 200 OK") and b"nosniff" in head
     assert body == b"hello"
     request = site.requests[0]
-    assert (request.method, request.path, dict(request.query)) == ("POST", "/a", {"b": "c"})
+    assert (request.method, request.path, dict(request.query)) == (
+        "POST",
+        "/a",
+        {"b": "c"},
+    )
     assert request.headers["x-twice"] == "1, 2"
 
 
@@ -317,8 +349,15 @@ def test_ordinary_requests_are_answered_on_the_same_listener() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", b"400"),
         (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n" + b"x" * 400_000, b"413"),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            b"400",
+        ),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 999999\r\n\r\n"
+            + b"x" * 400_000,
+            b"413",
+        ),
     ],
     ids=["nonsense", "no-host", "two-hosts", "long-head", "two-lengths", "long-body"],
 )
@@ -328,26 +367,42 @@ def test_requests_that_cannot_be_are_refused(sent: bytes, status: bytes) -> None
     assert site.requests == []
 
 
-def test_a_request_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_does_not_arrive_in_time_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(listen_module, "ARRIVAL_S", 0.05)
     site = OneSite()
     assert talk_raw(b"GET / HTTP/1.1\r\nHo", site, handshake=False) == b""
 
 
-@pytest.mark.parametrize("body", [b"Content-Length: 5\r\n\r\nhel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n"])
-def test_a_body_that_does_not_arrive_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 5\r\n\r\nhel",
+        b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n",
+    ],
+)
+def test_a_body_that_does_not_arrive_in_time_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
     monkeypatch.setattr(listen_module, "ARRIVAL_S", 0.05)
     site = OneSite()
-    assert talk_raw(b"POST / HTTP/1.1\r\nHost: x\r\n" + body, site, handshake=False) == b""
+    assert (
+        talk_raw(b"POST / HTTP/1.1\r\nHost: x\r\n" + body, site, handshake=False) == b""
+    )
     assert site.requests == []
 
 
-def test_those_who_say_nothing_push_each_other_out_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_who_say_nothing_push_each_other_out_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(listen_module, "ARRIVAL_S", 3600.0)
 
     async def main() -> None:
         listener = await listen(OneSite(), "127.0.0.1", 0, max_pending=3)
-        silent = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(20)]
+        silent = [
+            await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(20)
+        ]
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
         assert (await reader.read()).startswith(b"HTTP/1.1 200 ")
@@ -364,7 +419,11 @@ def test_those_who_say_nothing_push_each_other_out_and_nobody_else(monkeypatch: 
 
 def test_the_most_crowded_address_gives_way() -> None:
     waiting: WaitingConnections[str] = WaitingConnections(3)
-    assert [waiting.add("a", "a1"), waiting.add("b", "b1"), waiting.add("b", "b2")] == [None, None, None]
+    assert [waiting.add("a", "a1"), waiting.add("b", "b1"), waiting.add("b", "b2")] == [
+        None,
+        None,
+        None,
+    ]
     assert waiting.add("c", "c1") == "b1"
     waiting.discard("a", "a1")
     waiting.discard("a", "a1")
@@ -374,7 +433,10 @@ def test_the_most_crowded_address_gives_way() -> None:
 
 def test_an_address_in_use_says_how_to_reach_the_bus_behind_it() -> None:
     async def main() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(AddressInUse) as refused:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as taken,
+            pytest.raises(AddressInUse) as refused,
+        ):
             await listen(OneSite(), "127.0.0.1", taken.getsockname()[1])
         assert "--hub" in (refused.value.hint or "")
         assert refused.value.exit_code == 2
@@ -382,7 +444,9 @@ def test_an_address_in_use_says_how_to_reach_the_bus_behind_it() -> None:
     run(main())
 
 
-def test_a_unix_socket_is_served_and_only_its_owner_can_reach_it(tmp_path: Path) -> None:
+def test_a_unix_socket_is_served_and_only_its_owner_can_reach_it(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         site = OneSite()
         path = tmp_path / "hub.sock"
@@ -417,5 +481,8 @@ def test_an_address_where_nobody_listens_is_an_error_with_the_address() -> None:
 
 def test_the_password_in_an_address_stands_in_no_message() -> None:
     url = "ws://me:hunter2@127.0.0.1:1/bridge/v1?t=hunter2"
-    assert str(Unreachable(url, "no answer")) == "ws://127.0.0.1:1/bridge/v1 cannot be reached: no answer"
+    assert (
+        str(Unreachable(url, "no answer"))
+        == "ws://127.0.0.1:1/bridge/v1 cannot be reached: no answer"
+    )
     assert "hunter2" not in str(DialRefused(url, 401))

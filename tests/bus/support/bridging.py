@@ -41,7 +41,9 @@ def written(effects: list[Effect]) -> list[Message]:
 
 def handed_over(effects: list[Effect]) -> list[tuple[str, dict[str, Any]]]:
     return [
-        (effect.participant, msgspec.json.decode(effect.body)) for effect in effects if isinstance(effect, Delivery)
+        (effect.participant, msgspec.json.decode(effect.body))
+        for effect in effects
+        if isinstance(effect, Delivery)
     ]
 
 
@@ -51,7 +53,9 @@ def all_outcomes(effects: list[Effect]) -> list[Outcome]:
     for effect in effects:
         if isinstance(effect, Outcome):
             found.append(effect)
-        elif isinstance(effect, Delivery) or (isinstance(effect, ToBus) and effect.author is not None):
+        elif isinstance(effect, Delivery) or (
+            isinstance(effect, ToBus) and effect.author is not None
+        ):
             found.append(effect.outcome())
     return found
 
@@ -59,6 +63,9 @@ def all_outcomes(effects: list[Effect]) -> list[Outcome]:
 def outcomes(effects: list[Effect]) -> list[tuple[str, str]]:
     """Each as `delivered`, `dropped:echo`, `refused:malformed`, …"""
     return [
-        (one.participant, one.outcome if one.reason is None else f"{one.outcome}:{one.reason}")
+        (
+            one.participant,
+            one.outcome if one.reason is None else f"{one.outcome}:{one.reason}",
+        )
         for one in all_outcomes(effects)
     ]

@@ -9,7 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bridgehead.bus.access.certificates import certificate_der, ensure_certificate, key_fingerprint, server_context
+from bridgehead.bus.access.certificates import (
+    certificate_der,
+    ensure_certificate,
+    key_fingerprint,
+    server_context,
+)
 from bridgehead.bus.access.credentials import NO_BINDING, certificate_binding
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.access.enrolment import Enrolment, enrol
@@ -67,7 +72,12 @@ class ServedBridge:
         return f"{'wss' if self.secure else 'ws'}://127.0.0.1:{self.port}/bridge/v1"
 
     def enrol(
-        self, participant: str, *, token: bool = False, expires_in_s: float | None = None, **table: Any
+        self,
+        participant: str,
+        *,
+        token: bool = False,
+        expires_in_s: float | None = None,
+        **table: Any,
     ) -> JoinFile:
         request = Enrolment(participant, table, self.url, self.pin, token, expires_in_s)
         join = enrol(self.folder, request, SystemClock())
@@ -75,14 +85,21 @@ class ServedBridge:
         return join
 
     async def satellite(
-        self, participant: str, *, token: bool = False, claimed_id: str | None = None, **table: Any
+        self,
+        participant: str,
+        *,
+        token: bool = False,
+        claimed_id: str | None = None,
+        **table: Any,
     ) -> Satellite:
         join = self.enrol(participant, token=token, **table)
         return await Satellite.connect(join, claimed_id=claimed_id, reconnect=False)
 
     async def until_heard(self, topic: str, count: int = 1) -> list[Message]:
         """The messages of this topic on the hub, once there are as many."""
-        await until(lambda: sum(message.type == topic for message in self.heard) >= count)
+        await until(
+            lambda: sum(message.type == topic for message in self.heard) >= count
+        )
         return [message for message in self.heard if message.type == topic]
 
 
@@ -113,14 +130,23 @@ async def served_bridge(
         now=SystemClock().monotonic(),
     )
     transport = served.transport = MemoryTransport(served.hub)
-    served.relay = Relay(bridge, transport, state=state, announcer=served.announcements, clock=clock, debug=debug)
+    served.relay = Relay(
+        bridge,
+        transport,
+        state=state,
+        announcer=served.announcements,
+        clock=clock,
+        debug=debug,
+    )
     await transport.connect(served.relay)
     served.relay.opened()
     tls, binding = _tls(folder, client_ca) if secure else (None, NO_BINDING)
     served.gateway = Gateway(
         served.relay,
         directory,
-        GatewaySettings(**{"client_certificates": client_ca is not None, **(gateway or {})}),
+        GatewaySettings(
+            **{"client_certificates": client_ca is not None, **(gateway or {})}
+        ),
         binding=binding,
         announcer=served.announcements,
         clock=clock,
@@ -128,7 +154,9 @@ async def served_bridge(
     listener = await listen(served.gateway, "127.0.0.1", 0, tls=tls)
     served.port = listener.port
     if secure:
-        served.pin = Pin(key_fingerprint(certificate_der(folder.tls_folder / "cert.pem")))
+        served.pin = Pin(
+            key_fingerprint(certificate_der(folder.tls_folder / "cert.pem"))
+        )
     try:
         yield served
     finally:

@@ -24,7 +24,9 @@ OVOS = Path(os.environ.get("BRIDGEHEAD_OVOS") or Path(sys.prefix) / "ovos") / "b
 def needs_ovos() -> pytest.MarkDecorator:
     """Skips, visibly, where the OVOS packages are not installed."""
     there = (OVOS / "python").exists()
-    return pytest.mark.skipif(not there, reason="ovos-messagebus and ovos-bus-client are not installed")
+    return pytest.mark.skipif(
+        not there, reason="ovos-messagebus and ovos-bus-client are not installed"
+    )
 
 
 @asynccontextmanager
@@ -42,25 +44,45 @@ async def served_hub(**settings: Any) -> AsyncIterator[tuple[Hub, str]]:
 async def member(url: str, **headers: str) -> ClientConversation:
     """A client that has read the greeting."""
     conversation = ClientConversation()
-    await dial(Target(url, tuple((name.replace("_", "-"), value) for name, value in headers.items())), conversation)
+    await dial(
+        Target(
+            url,
+            tuple((name.replace("_", "-"), value) for name, value in headers.items()),
+        ),
+        conversation,
+    )
     greeting = json.loads(await conversation.receive())
-    assert greeting == {"type": "connected", "data": {}, "context": {"session": {"session_id": "default"}}}
+    assert greeting == {
+        "type": "connected",
+        "data": {},
+        "context": {"session": {"session_id": "default"}},
+    }
     return conversation
 
 
 def ovos_environment(folder: Path, **websocket: Any) -> dict[str, str]:
     """Variables that keep OVOS programs inside `folder`, with these bus settings."""
     (folder / "mycroft").mkdir(parents=True, exist_ok=True)
-    (folder / "mycroft" / "mycroft.conf").write_text(json.dumps({"websocket": websocket}))
+    (folder / "mycroft" / "mycroft.conf").write_text(
+        json.dumps({"websocket": websocket})
+    )
     private = {name: str(folder) for name in ("HOME", "TMPDIR")}
-    private |= {f"XDG_{kind}_HOME": str(folder) for kind in ("CONFIG", "DATA", "CACHE", "STATE")}
+    private |= {
+        f"XDG_{kind}_HOME": str(folder) for kind in ("CONFIG", "DATA", "CACHE", "STATE")
+    }
     return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", **private}
 
 
 async def run_ovos(script: str, environment: dict[str, str], *arguments: str) -> str:
     """Run a script with the OVOS packages; its standard output."""
     process = await asyncio.create_subprocess_exec(
-        str(OVOS / "python"), "-c", script, *arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        str(OVOS / "python"),
+        "-c",
+        script,
+        *arguments,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     try:
         out, err = await asyncio.wait_for(process.communicate(), 60)

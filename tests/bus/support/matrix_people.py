@@ -27,16 +27,26 @@ class Person:
 
     async def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.token}"}
-        async with httpx.AsyncClient(headers=headers, timeout=120, trust_env=False) as client:
-            reply = await client.request(method, f"{self._url}{path}", json=body, params=query)
+        async with httpx.AsyncClient(
+            headers=headers, timeout=120, trust_env=False
+        ) as client:
+            reply = await client.request(
+                method, f"{self._url}{path}", json=body, params=query
+            )
         assert reply.status_code == 200, reply.text
         return reply.json()
 
     async def room_with(self, *others: Person, **more: Any) -> str:
-        body = {"invite": [other.id for other in others], "preset": "private_chat", **more}
+        body = {
+            "invite": [other.id for other in others],
+            "preset": "private_chat",
+            **more,
+        }
         return str((await self.call("POST", "/createRoom", body))["room_id"])
 
-    async def send(self, room: str, content: dict[str, Any], kind: str = "m.room.message") -> str:
+    async def send(
+        self, room: str, content: dict[str, Any], kind: str = "m.room.message"
+    ) -> str:
         path = f"/rooms/{room}/send/{kind}/{secrets.token_hex(8)}"
         return str((await self.call("PUT", path, content))["event_id"])
 
@@ -44,7 +54,11 @@ class Person:
         return await self.send(room, {"msgtype": "m.text", "body": text, **more})
 
     async def events(self, room: str) -> list[dict[str, Any]]:
-        return list((await self.call("GET", f"/rooms/{room}/messages", dir="b", limit=100))["chunk"])[::-1]
+        return list(
+            (await self.call("GET", f"/rooms/{room}/messages", dir="b", limit=100))[
+                "chunk"
+            ]
+        )[::-1]
 
     async def said_by(self, other: Person, room: str) -> list[dict[str, Any]]:
         return [
@@ -53,7 +67,9 @@ class Person:
             if event["sender"] == other.id and event["type"] == "m.room.message"
         ]
 
-    async def hears(self, other: Person, room: str, count: int = 1) -> list[dict[str, Any]]:
+    async def hears(
+        self, other: Person, room: str, count: int = 1
+    ) -> list[dict[str, Any]]:
         """What the other has said in the room, once it has said that much."""
         while len(said := await self.said_by(other, room)) < count:
             await asyncio.sleep(0.1)
@@ -61,7 +77,13 @@ class Person:
 
     async def membership(self, other: Person, room: str) -> str:
         members = (await self.call("GET", f"/rooms/{room}/members"))["chunk"]
-        return str(next(event["content"]["membership"] for event in members if event["state_key"] == other.id))
+        return str(
+            next(
+                event["content"]["membership"]
+                for event in members
+                if event["state_key"] == other.id
+            )
+        )
 
     async def comes(self, other: Person, room: str, membership: str) -> None:
         while await self.membership(other, room) != membership:

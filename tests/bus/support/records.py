@@ -16,12 +16,17 @@ from bus.support.serving import Served, served_bus
 
 def assembled(tmp_path: Path) -> Assembly:
     (tmp_path / "project").mkdir()
-    return Assembly(tmp_path / "project", {"HOME": str(tmp_path), "BRIDGEHEAD_HOME": str(tmp_path / "kept")})
+    return Assembly(
+        tmp_path / "project",
+        {"HOME": str(tmp_path), "BRIDGEHEAD_HOME": str(tmp_path / "kept")},
+    )
 
 
 @asynccontextmanager
 async def served_with_record(
-    tmp_path: Path, assembly: Assembly, chat_grants: Sequence[str] = ("notices", "approve")
+    tmp_path: Path,
+    assembly: Assembly,
+    chat_grants: Sequence[str] = ("notices", "approve"),
 ) -> AsyncIterator[Served]:
     async with served_bus(
         tmp_path / "bus",
@@ -33,7 +38,10 @@ async def served_with_record(
 
 
 def asked(
-    assembly: Assembly, key: str, choices: tuple[str, ...] = ("yes", "no"), prompt: str = "Deploy?"
+    assembly: Assembly,
+    key: str,
+    choices: tuple[str, ...] = ("yes", "no"),
+    prompt: str = "Deploy?",
 ) -> PendingItem:
     question = Question(
         key=key,

@@ -10,14 +10,26 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from bridgehead.bus.sockets.base import Answer, Conversation, Peer, Request, Site, Upgrade
+from bridgehead.bus.sockets.base import (
+    Answer,
+    Conversation,
+    Peer,
+    Request,
+    Site,
+    Upgrade,
+)
 from bridgehead.bus.sockets.event_loop import new_event_loop
 
 Result = TypeVar("Result")
 DEADLINE_S = 30
 
 
-def run(main: Coroutine[Any, Any, Result], *, uvloop: bool = True, deadline_s: float = DEADLINE_S) -> Result:
+def run(
+    main: Coroutine[Any, Any, Result],
+    *,
+    uvloop: bool = True,
+    deadline_s: float = DEADLINE_S,
+) -> Result:
     """Run `main`; a test that hangs fails after the deadline instead."""
 
     async def bounded() -> Result:
@@ -38,7 +50,10 @@ for _ in range(os.getpid() % 2000):
 def free_port() -> int:
     """A port that stays free until it is used: none that the system gives away, nor that another worker asks for."""
     while True:
-        with suppress(OSError), socket.create_server(("127.0.0.1", next(_ports))) as free:
+        with (
+            suppress(OSError),
+            socket.create_server(("127.0.0.1", next(_ports))) as free,
+        ):
             return int(free.getsockname()[1])
 
 

@@ -45,7 +45,9 @@ async def served_bus(
     clock: Clock | None = None,
     **table: Any,
 ) -> AsyncIterator[Served]:
-    settings = BusSettings.parse({"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table})
+    settings = BusSettings.parse(
+        {"listen": "127.0.0.1:0", "hub_listen": "127.0.0.1:0", **table}
+    )
     announcements = Announcements()
     lent = BusServices(announcements, approvals, agent, notices, clock or SystemClock())
     server = Served(settings, StateFolder(path), lent, upstream=upstream)
@@ -73,4 +75,8 @@ async def http(
     first, _, rest = answered.partition(b"\r\n")
     raw, _, content = rest.partition(b"\r\n\r\n")
     pairs = (line.split(": ", 1) for line in raw.decode().split("\r\n"))
-    return int(first.split()[1]), {name.lower(): value for name, value in pairs}, content
+    return (
+        int(first.split()[1]),
+        {name.lower(): value for name, value in pairs},
+        content,
+    )

@@ -19,7 +19,11 @@ from wyoming.event import Event, async_read_event, async_write_event
 
 from bus.support.running import free_port, until
 
-PYTHON: Final = Path(os.environ.get("BRIDGEHEAD_WYOMING", Path(__file__).parents[3] / ".venv/wyoming/bin/python"))
+PYTHON: Final = Path(
+    os.environ.get(
+        "BRIDGEHEAD_WYOMING", Path(__file__).parents[3] / ".venv/wyoming/bin/python"
+    )
+)
 MICROPHONE: Final = {"rate": 16_000, "width": 2, "channels": 1}
 SECOND: Final = 32_000
 LOUD: Final = b"\x01" * SECOND
@@ -29,7 +33,9 @@ QUIET: Final = bytes(SECOND)
 class Connection:
     """One that somebody made to us."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self.reader = reader
         self.writer = writer
 
@@ -48,11 +54,15 @@ class Connection:
 
 
 @asynccontextmanager
-async def served(talk: Callable[[Connection], Awaitable[None]], port: int = 0) -> AsyncIterator[str]:
+async def served(
+    talk: Callable[[Connection], Awaitable[None]], port: int = 0
+) -> AsyncIterator[str]:
     """A Wyoming server; its URL."""
     writers: list[asyncio.StreamWriter] = []
 
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writers.append(writer)
         try:
             await talk(Connection(reader, writer))
@@ -93,7 +103,9 @@ class PlayedSatellite:
 
     @property
     def sound(self) -> bytes:
-        return b"".join(event.payload or b"" for event in self.events if event.type == "audio-chunk")
+        return b"".join(
+            event.payload or b"" for event in self.events if event.type == "audio-chunk"
+        )
 
     async def send(self, kind: str, payload: bytes | None = None, **data: Any) -> None:
         await self.connections[-1].send(kind, payload, **data)
@@ -123,7 +135,10 @@ class PlayedServices:
             size += len(event.payload or b"")
             if event.type == "audio-stop":
                 self.heard.append(size)
-                await connection.send("transcript", text=self.words.pop(0) if len(self.words) > 1 else self.words[0])
+                await connection.send(
+                    "transcript",
+                    text=self.words.pop(0) if len(self.words) > 1 else self.words[0],
+                )
 
     async def _synthesise(self, connection: Connection) -> None:
         while (event := await connection.read()) is not None:
@@ -161,7 +176,9 @@ def espeak(text: str) -> bytes:
     if shutil.which("espeak-ng") is None:
         pytest.skip("espeak-ng is not installed (make test installs it where it may)")
     command = ["espeak-ng", "--stdin", "--stdout", "-v", "en-us"]
-    return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout[44:]
+    return subprocess.run(
+        command, input=text.encode(), capture_output=True, check=True
+    ).stdout[44:]
 
 
 def spoken(text: str) -> bytes:
@@ -180,10 +197,14 @@ class RealSatellite:
 
     def __init__(self, folder: Path, name: str) -> None:
         if not PYTHON.exists():
-            pytest.skip("wyoming-satellite is not installed (make test installs it, or set BRIDGEHEAD_WYOMING)")
+            pytest.skip(
+                "wyoming-satellite is not installed (make test installs it, or set BRIDGEHEAD_WYOMING)"
+            )
         self.name = name
         self.port = free_port()
-        self.microphone, self.speaker, self.log = (folder / f"{name}.{part}" for part in ("in", "out", "log"))
+        self.microphone, self.speaker, self.log = (
+            folder / f"{name}.{part}" for part in ("in", "out", "log")
+        )
         self._seen = 0
         self.microphone.touch()
         self.speaker.touch()
@@ -204,12 +225,28 @@ class RealSatellite:
     def running(self, *options: str) -> Iterator[subprocess.Popen[bytes]]:
         speaker = shlex.join([sys.executable, "-c", SPEAKER, str(self.speaker)])
         command = [
-            *(str(PYTHON), "-W", "ignore", "-m", "wyoming_satellite", "--no-zeroconf", "--debug"),
+            *(
+                str(PYTHON),
+                "-W",
+                "ignore",
+                "-m",
+                "wyoming_satellite",
+                "--no-zeroconf",
+                "--debug",
+            ),
             *("--uri", f"tcp://127.0.0.1:{self.port}", "--name", self.name, *options),
-            *("--mic-command", shlex.join([sys.executable, "-c", MICROPHONE_OF_A_FILE, str(self.microphone)])),
+            *(
+                "--mic-command",
+                shlex.join(
+                    [sys.executable, "-c", MICROPHONE_OF_A_FILE, str(self.microphone)]
+                ),
+            ),
             *("--snd-command", speaker),
         ]
-        with self.log.open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        with (
+            self.log.open("ab") as log,
+            subprocess.Popen(command, stdout=log, stderr=log) as process,
+        ):
             try:
                 yield process
             finally:

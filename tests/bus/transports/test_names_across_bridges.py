@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.peer]
 
 
 @asynccontextmanager
-async def two_places(kind: str, path: Path) -> AsyncIterator[tuple[Served, Served, Served]]:
+async def two_places(
+    kind: str, path: Path
+) -> AsyncIterator[tuple[Served, Served, Served]]:
     """The hub, and two bridges at which participants join: one and the same in the embedded world."""
     if kind == "embedded":
         async with served_bus(path) as only:
@@ -38,25 +40,37 @@ async def two_places(kind: str, path: Path) -> AsyncIterator[tuple[Served, Serve
         yield hub, one, two
 
 
-both_worlds = pytest.mark.parametrize("kind", ["embedded", pytest.param("nats", marks=needs_nats)])
+both_worlds = pytest.mark.parametrize(
+    "kind", ["embedded", pytest.param("nats", marks=needs_nats)]
+)
 
 
 @both_worlds
-def test_what_is_said_to_a_participant_is_not_heard_by_one_who_claims_its_name(kind: str, tmp_path: Path) -> None:
+def test_what_is_said_to_a_participant_is_not_heard_by_one_who_claims_its_name(
+    kind: str, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with two_places(kind, tmp_path) as (hub, one, two):
             kitchen = await one.satellite("kitchen")
-            mallory = await Satellite.connect(two.enrol("mallory"), claimed_id="kitchen")
+            mallory = await Satellite.connect(
+                two.enrol("mallory"), claimed_id="kitchen"
+            )
             assert kitchen.source == "kitchen"
             assert mallory.source != "kitchen"
             assert hub.hub is not None
             if kind == "nats":
-                await until(lambda: follows(one, "kitchen") and follows(two, mallory.source))
+                await until(
+                    lambda: follows(one, "kitchen") and follows(two, mallory.source)
+                )
             for name in ("kitchen", mallory.source):
                 secret = {"utterance": f"for {name}"}
-                hub.hub.publish(Message("ovos.utterance.speak", secret, {"destination": name}))
+                hub.hub.publish(
+                    Message("ovos.utterance.speak", secret, {"destination": name})
+                )
             assert (await next_message(kitchen)).data == {"utterance": "for kitchen"}
-            assert (await next_message(mallory)).data == {"utterance": f"for {mallory.source}"}
+            assert (await next_message(mallory)).data == {
+                "utterance": f"for {mallory.source}"
+            }
             await kitchen.close()
             await mallory.close()
 
@@ -64,13 +78,17 @@ def test_what_is_said_to_a_participant_is_not_heard_by_one_who_claims_its_name(k
 
 
 @both_worlds
-def test_a_name_belongs_to_whoever_is_enrolled_under_it_before_they_have_joined(kind: str, tmp_path: Path) -> None:
+def test_a_name_belongs_to_whoever_is_enrolled_under_it_before_they_have_joined(
+    kind: str, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with two_places(kind, tmp_path) as (_hub, one, two):
             one.enrol("kitchen")
             if one._registry is not None:
                 await one._registry.owners.register_enrolled()
-            mallory = await Satellite.connect(two.enrol("mallory"), claimed_id="kitchen")
+            mallory = await Satellite.connect(
+                two.enrol("mallory"), claimed_id="kitchen"
+            )
             assert mallory.source != "kitchen"
             await mallory.close()
 
@@ -78,7 +96,9 @@ def test_a_name_belongs_to_whoever_is_enrolled_under_it_before_they_have_joined(
 
 
 @both_worlds
-def test_writing_to_a_participant_of_any_bridge_needs_the_grant(kind: str, tmp_path: Path) -> None:
+def test_writing_to_a_participant_of_any_bridge_needs_the_grant(
+    kind: str, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with two_places(kind, tmp_path) as (_hub, one, two):
             kitchen = await one.satellite("kitchen")
@@ -88,7 +108,9 @@ def test_writing_to_a_participant_of_any_bridge_needs_the_grant(kind: str, tmp_p
                 await until(lambda: registry.owners.owner_of("kitchen") == "kitchen")
             await other.send(Message("ovos.stop", {}, {"destination": "kitchen"}))
             refused = await other.receive()
-            assert refused == MessageRefused("policy_denied", {"field": "destination", "value": "kitchen"})
+            assert refused == MessageRefused(
+                "policy_denied", {"field": "destination", "value": "kitchen"}
+            )
             await kitchen.close()
             await other.close()
 
@@ -98,14 +120,21 @@ def test_writing_to_a_participant_of_any_bridge_needs_the_grant(kind: str, tmp_p
 @needs_nats
 def test_a_claimed_name_outlives_a_restart_of_its_bridge(tmp_path: Path) -> None:
     async def main() -> None:
-        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b2", hub=nats.url) as two:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b2", hub=nats.url) as two,
+        ):
             async with served_bus(tmp_path / "b1", hub=nats.url) as one:
                 join = one.enrol("pi-4711")
                 await (await Satellite.connect(join, claimed_id="kitchen")).close()
-            mallory = await Satellite.connect(two.enrol("mallory"), claimed_id="kitchen")
+            mallory = await Satellite.connect(
+                two.enrol("mallory"), claimed_id="kitchen"
+            )
             assert mallory.source != "kitchen"
             async with served_bus(tmp_path / "b1", hub=nats.url) as one:
-                back = await Satellite.connect(msgspec.structs.replace(join, url=one.join_url))
+                back = await Satellite.connect(
+                    msgspec.structs.replace(join, url=one.join_url)
+                )
                 assert back.source == "kitchen"
                 await back.close()
             await mallory.close()
@@ -114,7 +143,9 @@ def test_a_claimed_name_outlives_a_restart_of_its_bridge(tmp_path: Path) -> None
 
 
 @needs_nats
-def test_bridges_that_start_at_once_give_a_name_to_one_participant(tmp_path: Path) -> None:
+def test_bridges_that_start_at_once_give_a_name_to_one_participant(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with nats_server(tmp_path / "nats") as nats, asyncio.TaskGroup() as group:
             everybody_claims = asyncio.Barrier(4)
@@ -139,7 +170,9 @@ def test_bridges_that_start_at_once_give_a_name_to_one_participant(tmp_path: Pat
 
 
 @needs_nats
-def test_two_participants_of_one_name_at_two_bridges_are_not_taken_for_one(tmp_path: Path) -> None:
+def test_two_participants_of_one_name_at_two_bridges_are_not_taken_for_one(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with (
             nats_server(tmp_path / "nats") as nats,
@@ -148,10 +181,14 @@ def test_two_participants_of_one_name_at_two_bridges_are_not_taken_for_one(tmp_p
         ):
             first = await one.satellite("kitchen")
             namesake = two.enrol("kitchen")
-            with pytest.raises(NotAdmitted, match="participant of bridge bridgehead-") as refused:
+            with pytest.raises(
+                NotAdmitted, match="participant of bridge bridgehead-"
+            ) as refused:
                 await Satellite.connect(namesake)
             assert "another name" in str(refused.value.hint)
-            assert one.relay.bridge.known.get("kitchen") is not None  # nothing was taken from it
+            assert (
+                one.relay.bridge.known.get("kitchen") is not None
+            )  # nothing was taken from it
             await first.close()
             # Revoked where it was enrolled, the name is free for somebody else.
             revoke(one.folder, "kitchen")
@@ -176,7 +213,9 @@ def test_a_participant_with_a_new_credential_is_still_itself(tmp_path: Path) -> 
             served_bus(tmp_path / "b2", hub=nats.url) as two,
         ):
             await (await one.satellite("kitchen")).close()
-            one.enrol("kitchen")  # a new key ends what was there; the name is given up and taken again
+            one.enrol(
+                "kitchen"
+            )  # a new key ends what was there; the name is given up and taken again
             here, there = enrol_everywhere([one, two], "kitchen")
             for join in (here, there):
                 satellite = await Satellite.connect(join)
@@ -187,9 +226,14 @@ def test_a_participant_with_a_new_credential_is_still_itself(tmp_path: Path) -> 
 
 
 @needs_nats
-def test_without_the_register_nobody_gets_a_name_that_is_not_theirs_yet(tmp_path: Path) -> None:
+def test_without_the_register_nobody_gets_a_name_that_is_not_theirs_yet(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
-        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as one:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b1", hub=nats.url) as one,
+        ):
             kitchen, stranger = one.enrol("kitchen"), one.enrol("stranger")
             await (await Satellite.connect(kitchen)).close()
             nats.stop()

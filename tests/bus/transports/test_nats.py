@@ -15,7 +15,14 @@ from bridgehead.bus.interfaces import BusServices
 from bridgehead.bus.serve import BusServer
 from bridgehead.bus.settings import BusSettings
 from bridgehead.bus.sockets.dial import ConnectionEnded
-from bridgehead.bus.transports.nats_client import NatsAccess, NatsUnreachable, Subjects, open_nats, token, untoken
+from bridgehead.bus.transports.nats_client import (
+    NatsAccess,
+    NatsUnreachable,
+    Subjects,
+    open_nats,
+    token,
+    untoken,
+)
 from bridgehead.bus.wire.message import Message
 from bus.support.gateways import next_message
 from bus.support.nats_servers import enrol_everywhere, hub_of, nats_server, needs_nats
@@ -25,7 +32,9 @@ from bus.support.serving import Served, served_bus
 pytestmark = [pytest.mark.peer]
 
 
-@pytest.mark.parametrize("identifier", ["", "a", "kitchen", "a.b *>", "ü/\x00", "x" * 200])
+@pytest.mark.parametrize(
+    "identifier", ["", "a", "kitchen", "a.b *>", "ü/\x00", "x" * 200]
+)
 def test_any_identifier_becomes_one_token_and_back(identifier: str) -> None:
     made = token(identifier)
     assert made and not set(made) & set(". *>/\x00 =") and made == made.lower()
@@ -43,17 +52,25 @@ def test_whoever_stops_dialling_leaves_no_connection_behind() -> None:
     async def main() -> None:
         came, gone, lost = asyncio.Event(), asyncio.Event(), list[str]()
 
-        async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def say_nothing(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
             came.set()
             await reader.read()
             gone.set()
             writer.close()
 
         async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
-            access = NatsAccess.parse(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-            dialling = asyncio.ensure_future(open_nats(access, lost.append, name="test"))
+            access = NatsAccess.parse(
+                f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            )
+            dialling = asyncio.ensure_future(
+                open_nats(access, lost.append, name="test")
+            )
             await came.wait()
-            for _ in range(100):  # until it waits for the first word: wait_for of 3.11 forgets that it was cancelled
+            for _ in range(
+                100
+            ):  # until it waits for the first word: wait_for of 3.11 forgets that it was cancelled
                 await asyncio.sleep(0)
             dialling.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -65,7 +82,9 @@ def test_whoever_stops_dialling_leaves_no_connection_behind() -> None:
 
 
 @needs_nats
-def test_satellites_at_two_bridges_are_answered_by_hubs_that_share_the_work(tmp_path: Path) -> None:
+def test_satellites_at_two_bridges_are_answered_by_hubs_that_share_the_work(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agents = [ScriptedAgent(), ScriptedAgent()]
         async with (
@@ -89,7 +108,9 @@ def test_satellites_at_two_bridges_are_answered_by_hubs_that_share_the_work(tmp_
 
 
 @needs_nats
-def test_a_participant_that_moves_to_another_bridge_keeps_everything(tmp_path: Path) -> None:
+def test_a_participant_that_moves_to_another_bridge_keeps_everything(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with (
             nats_server(tmp_path / "nats") as nats,
@@ -105,7 +126,11 @@ def test_a_participant_that_moves_to_another_bridge_keeps_everything(tmp_path: P
             await first.send(Message("ovos.skill.loaded", {"skill_id": "lamp"}))
             await until(lambda: len(heard) == 1)
             await one.relay.saved()
-            await until(lambda: two.relay.bridge.known.get("host") is None and _knows(two, "host"))
+            await until(
+                lambda: (
+                    two.relay.bridge.known.get("host") is None and _knows(two, "host")
+                )
+            )
             second = await Satellite.connect(there)
             assert second.source == "lamp-pi"
             with pytest.raises(ConnectionEnded) as ended:
@@ -127,7 +152,9 @@ def test_a_participant_that_moves_to_another_bridge_keeps_everything(tmp_path: P
 
 
 @needs_nats
-def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_once(tmp_path: Path) -> None:
+def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_once(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with (
             nats_server(tmp_path / "nats") as nats,
@@ -139,14 +166,22 @@ def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_
             hub.hub.listen(heard.append)
             owner_of = hub._registry.owners.owner_of
             kitchen = await bridge.satellite("kitchen")
-            await until(lambda: owner_of("kitchen") == "kitchen" and follows(bridge, "kitchen"))
+            await until(
+                lambda: owner_of("kitchen") == "kitchen" and follows(bridge, "kitchen")
+            )
             await until(lambda: hub._registry.is_elsewhere("kitchen"))
-            speech = Message("ovos.utterance.speak", {"utterance": "hello"}, {"source": "x", "destination": "kitchen"})
+            speech = Message(
+                "ovos.utterance.speak",
+                {"utterance": "hello"},
+                {"source": "x", "destination": "kitchen"},
+            )
             hub.hub.publish(speech)
             assert await next_message(kitchen) == speech
             await kitchen.close()
             await until(lambda: not follows(bridge, "kitchen"))
-            assert hub._registry.is_elsewhere("kitchen"), "its presence ends by itself, later"
+            assert hub._registry.is_elsewhere("kitchen"), (
+                "its presence ends by itself, later"
+            )
             absent = {"participant": "kitchen", "reason": "absent"}
             hub.hub.publish(speech)
             await until(lambda: reports(heard) == [absent])
@@ -156,23 +191,49 @@ def test_speech_for_a_participant_that_just_left_another_bridge_is_reported_and_
             await bridge.satellite("hall")
             await bridge.satellite("attic")
             for name in ("hall", "attic"):
-                await until(lambda name=name: hub._registry.is_elsewhere(name) and owner_of(name) == name)
+                await until(
+                    lambda name=name: (
+                        hub._registry.is_elsewhere(name) and owner_of(name) == name
+                    )
+                )
             nats.stop()
             await until(lambda: hub.fabric_link._dialled._client.is_closed)
-            hub.hub.publish(Message(speech.type, speech.data, {"source": "x", "destination": "hall"}))
-            await until(lambda: reports(heard)[2:] == [{"participant": "hall", "reason": "absent"}])
+            hub.hub.publish(
+                Message(
+                    speech.type, speech.data, {"source": "x", "destination": "hall"}
+                )
+            )
+            await until(
+                lambda: (
+                    reports(heard)[2:] == [{"participant": "hall", "reason": "absent"}]
+                )
+            )
             await until(lambda: not hub._registry.reaches_others)
-            hub.hub.publish(Message(speech.type, speech.data, {"source": "x", "destination": "attic"}))
-            await until(lambda: reports(heard)[3:] == [{"participant": "attic", "reason": "absent"}])
+            hub.hub.publish(
+                Message(
+                    speech.type, speech.data, {"source": "x", "destination": "attic"}
+                )
+            )
+            await until(
+                lambda: (
+                    reports(heard)[3:] == [{"participant": "attic", "reason": "absent"}]
+                )
+            )
 
     def reports(heard: list[Message]) -> list[dict[str, object]]:
-        return [message.data for message in heard if message.type == "bridgehead.undelivered"]
+        return [
+            message.data
+            for message in heard
+            if message.type == "bridgehead.undelivered"
+        ]
 
     run(main())
 
 
 @needs_nats
-def test_whoever_speaks_learns_at_any_hub_that_it_did_not_arrive(tmp_path: Path) -> None:
+def test_whoever_speaks_learns_at_any_hub_that_it_did_not_arrive(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with (
             nats_server(tmp_path / "nats") as nats,
@@ -185,23 +246,39 @@ def test_whoever_speaks_learns_at_any_hub_that_it_did_not_arrive(tmp_path: Path)
             hub.hub.listen(heard.append)
 
             def send(to: str, topic: str = "ovos.utterance.speak") -> None:
-                hub.hub.publish(Message(topic, {}, {"source": "bridgehead-cli", "destination": to}))  # type: ignore[union-attr]
+                hub.hub.publish(
+                    Message(topic, {}, {"source": "bridgehead-cli", "destination": to})
+                )  # type: ignore[union-attr]
 
             def reports() -> list[tuple[object, object]]:
-                told = [message.data for message in heard if message.type == "bridgehead.undelivered"]
+                told = [
+                    message.data
+                    for message in heard
+                    if message.type == "bridgehead.undelivered"
+                ]
                 return [(data["participant"], data["reason"]) for data in told]
 
             for at, name in ((far, "den"), (bridge, "attic")):
                 satellite = await at.satellite(name)
-                await until(lambda at=at, name=name: follows(at, name) and hub._registry.is_elsewhere(name))
+                await until(
+                    lambda at=at, name=name: (
+                        follows(at, name) and hub._registry.is_elsewhere(name)
+                    )
+                )
                 heard.clear()
                 send(name, "system.reboot")
                 await until(lambda name=name: reports() == [(name, "hardened")])
                 satellite._conversation.peer.abort()
-                await until(lambda at=at, name=name: not at.relay.bridge.known.get(name).connected)
+                await until(
+                    lambda at=at, name=name: (
+                        not at.relay.bridge.known.get(name).connected
+                    )
+                )
                 send(name)
                 send(name)
-                await until(lambda name=name: reports()[1:] == [(name, "hold_overflow")])
+                await until(
+                    lambda name=name: reports()[1:] == [(name, "hold_overflow")]
+                )
             heard.clear()
             send("nobody")
             await until(lambda: reports() == [("nobody", "absent")])
@@ -212,18 +289,26 @@ def test_whoever_speaks_learns_at_any_hub_that_it_did_not_arrive(tmp_path: Path)
 def follows(server: Served, name: str) -> bool:
     """Whether the fabric brings this server what is for this source or site."""
     subjects = Subjects("home")
-    carrier = server.relay._transport if server.hub is None else server.fabric_link._dialled
+    carrier = (
+        server.relay._transport if server.hub is None else server.fabric_link._dialled
+    )
     followed = carrier._follower.followed
     return subjects.for_source(name) in followed or subjects.for_site(name) in followed
 
 
 def _knows(server: Served, participant: str) -> bool:
     registry = server._registry
-    return registry is not None and bool(registry.skills.get(participant)) and participant in registry.sources
+    return (
+        registry is not None
+        and bool(registry.skills.get(participant))
+        and participant in registry.sources
+    )
 
 
 @needs_nats
-def test_skills_of_a_bridge_that_died_are_cleaned_up_exactly_once(tmp_path: Path) -> None:
+def test_skills_of_a_bridge_that_died_are_cleaned_up_exactly_once(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with (
             nats_server(tmp_path / "nats") as nats,
@@ -244,8 +329,14 @@ def test_skills_of_a_bridge_that_died_are_cleaned_up_exactly_once(tmp_path: Path
                 dying.relay.bridge.hub_lost()
             await until(lambda: any(m.type == "ovos.skill.deregister" for m in heard))
             await until(lambda: not any(_knows(other, "host") for other in others))
-            assert [m.type for m in heard] == ["ovos.skill.loaded", "ovos.skill.deregister"]
-            assert heard[1].context["session"]["session_id"] == heard[0].context["session"]["session_id"]
+            assert [m.type for m in heard] == [
+                "ovos.skill.loaded",
+                "ovos.skill.deregister",
+            ]
+            assert (
+                heard[1].context["session"]["session_id"]
+                == heard[0].context["session"]["session_id"]
+            )
 
     run(main())
 
@@ -261,13 +352,27 @@ def test_a_group_reaches_its_members_at_every_bridge(tmp_path: Path) -> None:
             served_bus(tmp_path / "b2", hub=nats.url, **options) as two,
         ):
             members = []
-            for bridge, name, site in ((one, "a", "home"), (two, "b", "home"), (two, "c", "office")):
+            for bridge, name, site in (
+                (one, "a", "home"),
+                (two, "b", "home"),
+                (two, "c", "office"),
+            ):
                 member = await bridge.satellite(name, site_determination=site)
                 await member.send(Message("ovos.listener.record.started"))
                 members.append(member)
-            await until(lambda: follows(one, "home") and follows(two, "home") and follows(two, "office"))
+            await until(
+                lambda: (
+                    follows(one, "home")
+                    and follows(two, "home")
+                    and follows(two, "office")
+                )
+            )
             assert hub.hub is not None
-            hub.hub.publish(Message("ovos.stop", {}, {"session": {"session_id": "x", "site_id": "home"}}))
+            hub.hub.publish(
+                Message(
+                    "ovos.stop", {}, {"session": {"session_id": "x", "site_id": "home"}}
+                )
+            )
             for member in members[:2]:
                 assert (await next_message(member)).type == "ovos.stop"
             assert two.relay.counters.of("c")["out delivered"] == 0
@@ -277,7 +382,9 @@ def test_a_group_reaches_its_members_at_every_bridge(tmp_path: Path) -> None:
     run(main())
 
 
-async def _heard_after_saying(message: Message, speaker: Satellite, listener: Satellite) -> dict[str, Any]:
+async def _heard_after_saying(
+    message: Message, speaker: Satellite, listener: Satellite
+) -> dict[str, Any]:
     """Say it until it is heard: the other hub learns of a participant in its own time, and nothing is kept for it."""
     while True:
         await speaker.send(message)
@@ -289,7 +396,9 @@ async def _heard_after_saying(message: Message, speaker: Satellite, listener: Sa
 
 
 @needs_nats
-def test_participants_of_two_serving_hubs_can_write_to_each_other(tmp_path: Path) -> None:
+def test_participants_of_two_serving_hubs_can_write_to_each_other(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         async with (
             nats_server(tmp_path / "nats") as nats,
@@ -301,9 +410,13 @@ def test_participants_of_two_serving_hubs_can_write_to_each_other(tmp_path: Path
             study = await two.satellite("study")
             await until(lambda: follows(two, "study"))
             whisper = Message(
-                "ovos.utterance.speak", {"utterance": "psst"}, {"destination": "study", "session": {"session_id": "s"}}
+                "ovos.utterance.speak",
+                {"utterance": "psst"},
+                {"destination": "study", "session": {"session_id": "s"}},
             )
-            assert await _heard_after_saying(whisper, kitchen, study) == {"utterance": "psst"}
+            assert await _heard_after_saying(whisper, kitchen, study) == {
+                "utterance": "psst"
+            }
             await kitchen.close()
             await study.close()
 
@@ -313,12 +426,17 @@ def test_participants_of_two_serving_hubs_can_write_to_each_other(tmp_path: Path
 @needs_nats
 def test_a_nats_server_that_vanishes_and_returns(tmp_path: Path) -> None:
     async def main() -> None:
-        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as one:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b1", hub=nats.url) as one,
+        ):
             satellite = await one.satellite("kitchen")
             nats.stop()
             await until(lambda: str(one.link.health.state) == "transient_disconnect")
             await satellite.send(Message("ovos.stop"))
-            await until(lambda: one.relay.counters.outcomes["in", "dropped", "hub_down"] == 1)
+            await until(
+                lambda: one.relay.counters.outcomes["in", "dropped", "hub_down"] == 1
+            )
             await nats.start()
             await one.link.connected()
             await satellite.send(Message("ovos.stop"))
@@ -329,11 +447,20 @@ def test_a_nats_server_that_vanishes_and_returns(tmp_path: Path) -> None:
 
 
 @needs_nats
-def test_a_message_too_large_for_the_server_is_dropped_and_nothing_else(tmp_path: Path) -> None:
+def test_a_message_too_large_for_the_server_is_dropped_and_nothing_else(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
-        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as one:
-            satellite = await one.satellite("kitchen", limits={"max_frame_bytes": 4_000_000})
-            await satellite.send(Message("ovos.utterance.handle", {"utterances": ["x" * 1_500_000]}))
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b1", hub=nats.url) as one,
+        ):
+            satellite = await one.satellite(
+                "kitchen", limits={"max_frame_bytes": 4_000_000}
+            )
+            await satellite.send(
+                Message("ovos.utterance.handle", {"utterances": ["x" * 1_500_000]})
+            )
             await satellite.send(Message("ovos.stop"))
             await until(lambda: one.relay.counters.total == 3)
             outcomes = one.relay.counters.outcomes
@@ -352,7 +479,9 @@ def test_a_server_without_jetstream_is_refused_with_what_to_do(tmp_path: Path) -
             with pytest.raises(NatsUnreachable, match="-js") as refused:
                 async with served_bus(tmp_path / "b1", hub=secret):
                     pass
-            assert nats.url in str(refused.value) and "hunter2" not in str(refused.value)
+            assert nats.url in str(refused.value) and "hunter2" not in str(
+                refused.value
+            )
 
     run(main())
 

@@ -26,7 +26,13 @@ from bridgehead.bus.transports.nats import HUB_SILENT_S, OpenTurns
 from bridgehead.bus.transports.nats_client import NatsUnreachable
 from bridgehead.bus.wire.message import Message
 from bridgehead.errors import ConfigError
-from bus.support.nats_servers import NatsServer, enrol_everywhere, hub_of, nats_server, needs_nats
+from bus.support.nats_servers import (
+    NatsServer,
+    enrol_everywhere,
+    hub_of,
+    nats_server,
+    needs_nats,
+)
 from bus.support.running import free_port, run, until
 from bus.support.serving import served_bus
 
@@ -48,13 +54,22 @@ def test_questions_are_lost_with_the_hub_that_took_them_and_not_before() -> None
     numbers = [turns.asked(message, 0.0) for message in (one, two, three)]
     turns.seen("a", 0.0)
     turns.seen("b", 0.0)
-    assert turns.taken(numbers[0], "a") == turns.taken(numbers[1], "b") == turns.taken(numbers[2], "a") == []
+    assert (
+        turns.taken(numbers[0], "a")
+        == turns.taken(numbers[1], "b")
+        == turns.taken(numbers[2], "a")
+        == []
+    )
     turns.ended(end_of(three))
     turns.seen("b", HUB_SILENT_S - 1)
     assert turns.lost(HUB_SILENT_S - 0.1) == []
-    assert turns.lost(HUB_SILENT_S) == [one], "a has been silent for too long, b has not"
+    assert turns.lost(HUB_SILENT_S) == [one], (
+        "a has been silent for too long, b has not"
+    )
     turns.ended(end_of(two))
-    assert turns.taken(numbers[1], None) == [], "what is heard is not lost, whatever the hub says"
+    assert turns.taken(numbers[1], None) == [], (
+        "what is heard is not lost, whatever the hub says"
+    )
     assert turns.lost(100) == []
 
 
@@ -68,7 +83,9 @@ def test_a_question_that_nobody_takes_is_lost_at_once_or_in_time() -> None:
 
 
 @needs_nats
-def test_a_dead_url_fails_with_the_reason_and_a_second_one_is_tried(tmp_path: Path) -> None:
+def test_a_dead_url_fails_with_the_reason_and_a_second_one_is_tried(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         dead = f"nats://127.0.0.1:{free_port()}"
         with pytest.raises(NatsUnreachable, match=r"refused|Connect call failed"):
@@ -87,11 +104,22 @@ def test_a_dead_url_fails_with_the_reason_and_a_second_one_is_tried(tmp_path: Pa
 
 
 @needs_nats
-def test_servers_are_reached_under_tls_with_their_authority_and_not_without(tmp_path: Path) -> None:
+def test_servers_are_reached_under_tls_with_their_authority_and_not_without(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         cert, key = ensure_certificate(tmp_path / "tls", "127.0.0.1")
         other, _ = ensure_certificate(tmp_path / "other", "127.0.0.1")
-        options = ("-js", "-sd", str(tmp_path / "nats"), "--tls", "--tlscert", str(cert), "--tlskey", str(key))
+        options = (
+            "-js",
+            "-sd",
+            str(tmp_path / "nats"),
+            "--tls",
+            "--tlscert",
+            str(cert),
+            "--tlskey",
+            str(key),
+        )
         async with nats_server(tmp_path / "nats", *options) as nats:
             url = nats.url.replace("nats://", "tls://")
             async with (
@@ -109,14 +137,20 @@ def test_servers_are_reached_under_tls_with_their_authority_and_not_without(tmp_
 
 
 @pytest.mark.parametrize("scheme", ["tls", "nats"])
-def test_a_server_without_tls_is_not_told_who_comes_where_tls_was_asked_for(tmp_path: Path, scheme: str) -> None:
+def test_a_server_without_tls_is_not_told_who_comes_where_tls_was_asked_for(
+    tmp_path: Path, scheme: str
+) -> None:
     """An address with `tls://`, or an authority for the servers, asks for it."""
     authority, _ = ensure_certificate(tmp_path / "tls", "127.0.0.1")
     told: list[bytes] = []
 
     async def main() -> None:
-        async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b'INFO {"auth_required":true,"max_payload":1000,"headers":true}\r\n')
+        async def plain(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
+            writer.write(
+                b'INFO {"auth_required":true,"max_payload":1000,"headers":true}\r\n'
+            )
             told.append(await reader.read(1000))
             writer.close()
 
@@ -124,7 +158,11 @@ def test_a_server_without_tls_is_not_told_who_comes_where_tls_was_asked_for(tmp_
         port = server.sockets[0].getsockname()[1]
         url = f"{scheme}://bridge:hunter2@127.0.0.1:{port}"
         with pytest.raises(NatsUnreachable, match="does not offer TLS"):
-            async with served_bus(tmp_path / "b1", hub=url, nats_ca=None if scheme == "tls" else str(authority)):
+            async with served_bus(
+                tmp_path / "b1",
+                hub=url,
+                nats_ca=None if scheme == "tls" else str(authority),
+            ):
                 pass
         server.close()
 
@@ -141,7 +179,9 @@ class Nkey:
         self._kind = kind
         self._key = Ed25519PrivateKey.generate()
         self._raw = self._key.private_bytes_raw()
-        self.public = self._text(bytes([self.PREFIX[kind]]) + self._key.public_key().public_bytes_raw())
+        self.public = self._text(
+            bytes([self.PREFIX[kind]]) + self._key.public_key().public_bytes_raw()
+        )
         first, second = 144 | (self.PREFIX[kind] >> 5), (self.PREFIX[kind] & 31) << 3
         self.seed = self._text(bytes([first, second]) + self._raw)
 
@@ -151,7 +191,13 @@ class Nkey:
 
     def vouch(self, subject: Nkey, **claims: Any) -> str:
         """A JWT that says who `subject` is."""
-        body = {"jti": "x", "iat": 1, "iss": self.public, "name": subject._kind, "sub": subject.public}
+        body = {
+            "jti": "x",
+            "iat": 1,
+            "iss": self.public,
+            "name": subject._kind,
+            "sub": subject.public,
+        }
         body["nats"] = {"type": subject._kind, "version": 2, **claims}
         parts = [{"typ": "JWT", "alg": "ed25519-nkey"}, body]
         signed = ".".join(_b64(msgspec.json.encode(part)) for part in parts)
@@ -163,14 +209,24 @@ def _b64(raw: bytes) -> str:
 
 
 @needs_nats
-def test_a_credentials_file_is_shown_to_servers_that_ask_for_one(tmp_path: Path) -> None:
+def test_a_credentials_file_is_shown_to_servers_that_ask_for_one(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
-        operator, account, system, user = map(Nkey, ("operator", "account", "account", "user"))
-        some = dict.fromkeys(("subs", "data", "payload", "conn", "imports", "exports", "leaf"), -1)
-        some |= dict.fromkeys(("mem_storage", "disk_storage", "streams", "consumer"), -1)
+        operator, account, system, user = map(
+            Nkey, ("operator", "account", "account", "user")
+        )
+        some = dict.fromkeys(
+            ("subs", "data", "payload", "conn", "imports", "exports", "leaf"), -1
+        )
+        some |= dict.fromkeys(
+            ("mem_storage", "disk_storage", "streams", "consumer"), -1
+        )
         accounts = {
             account.public: operator.vouch(account, limits=some),
-            system.public: operator.vouch(system, limits={key: some[key] for key in list(some)[:7]}),
+            system.public: operator.vouch(
+                system, limits={key: some[key] for key in list(some)[:7]}
+            ),
         }
         limits = dict.fromkeys(("subs", "data", "payload"), -1)
         jwt = account.vouch(user, pub={}, sub={}, **limits)
@@ -208,7 +264,10 @@ def test_a_credentials_file_is_shown_to_servers_that_ask_for_one(tmp_path: Path)
 @needs_nats
 def test_a_speaker_is_told_at_once_when_there_is_no_hub(tmp_path: Path) -> None:
     async def main() -> None:
-        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as bridge:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
+        ):
             satellite = await bridge.satellite("kitchen")
             with pytest.raises(SendRefused, match="turn_lost"):
                 await satellite.ask("anybody there")
@@ -232,7 +291,9 @@ class NoLeader:
         self._lost("closed")
 
 
-def test_a_register_that_is_away_is_dialled_by_one_and_not_by_more_and_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_register_that_is_away_is_dialled_by_one_and_not_by_more_and_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def main() -> None:
         dialled = [0]
 
@@ -242,7 +303,9 @@ def test_a_register_that_is_away_is_dialled_by_one_and_not_by_more_and_more(monk
 
         monkeypatch.setattr(nats_client, "open_nats", open_nats)
         monkeypatch.setattr(nats_registry, "RETRY_S", 0)
-        registry = nats_registry.NatsRegistry(nats_client.NatsAccess(("nats://x",)), "home", "b", 1)
+        registry = nats_registry.NatsRegistry(
+            nats_client.NatsAccess(("nats://x",)), "home", "b", 1
+        )
         registry._there.set()
         registry._lost("the server went away")
         await until(lambda: dialled[0] > 5)
@@ -264,17 +327,24 @@ class Slow:
 
 
 @needs_nats
-def test_the_turns_of_a_hub_that_dies_are_reported_and_another_takes_the_next(tmp_path: Path) -> None:
+def test_the_turns_of_a_hub_that_dies_are_reported_and_another_takes_the_next(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agent = Slow()
-        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as bridge:
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
+        ):
             satellite = await bridge.satellite("kitchen")
             async with hub_of(nats.url, tmp_path / "h1", agent=agent) as dying:
                 asking = asyncio.create_task(satellite.ask("why"))
                 await until(lambda: agent.asked == ["why"])
                 assert dying.fabric_link is not None
                 dying._drain = None
-                await dying.fabric_link.stop()  # without an answer, as a process that was killed
+                await (
+                    dying.fabric_link.stop()
+                )  # without an answer, as a process that was killed
                 with pytest.raises(SendRefused, match="turn_lost"):
                     await asking
             async with hub_of(nats.url, tmp_path / "h2", agent=ScriptedAgent()):
@@ -286,7 +356,9 @@ def test_the_turns_of_a_hub_that_dies_are_reported_and_another_takes_the_next(tm
 
 @needs_nats
 @pytest.mark.parametrize("answered", ["without a link", "into a link that breaks"])
-def test_an_answer_that_a_hub_gave_without_a_link_is_reported_when_it_is_back(tmp_path: Path, answered: str) -> None:
+def test_an_answer_that_a_hub_gave_without_a_link_is_reported_when_it_is_back(
+    tmp_path: Path, answered: str
+) -> None:
     async def main() -> None:
         agent = Slow()
         async with (
@@ -294,7 +366,10 @@ def test_an_answer_that_a_hub_gave_without_a_link_is_reported_when_it_is_back(tm
             served_bus(tmp_path / "b1", hub=nats.url) as bridge,
             hub_of(nats.url, tmp_path / "hub", agent=agent) as hub,
         ):
-            satellite, second = await bridge.satellite("kitchen"), await bridge.satellite("study")
+            satellite, second = (
+                await bridge.satellite("kitchen"),
+                await bridge.satellite("study"),
+            )
             asking = asyncio.create_task(satellite.ask("why", wait_s=20))
             await until(lambda: agent.asked == ["why"])
             assert hub.fabric_link is not None and hub.hub is not None
@@ -307,7 +382,9 @@ def test_an_answer_that_a_hub_gave_without_a_link_is_reported_when_it_is_back(tm
             else:
                 fabric._publisher._task.cancel()  # what it is given goes nowhere
             agent.go_on.set()
-            await until(lambda: "ovos.utterance.handled" in [message.type for message in heard])
+            await until(
+                lambda: "ovos.utterance.handled" in [message.type for message in heard]
+            )
             await link.close()
             with pytest.raises(SendRefused, match="turn_lost"):
                 await asking
@@ -320,11 +397,19 @@ def test_an_answer_that_a_hub_gave_without_a_link_is_reported_when_it_is_back(tm
 
 
 @needs_nats
-def test_a_hub_that_is_restarted_answers_what_it_has_and_takes_nothing_more(tmp_path: Path) -> None:
+def test_a_hub_that_is_restarted_answers_what_it_has_and_takes_nothing_more(
+    tmp_path: Path,
+) -> None:
     async def main() -> None:
         agent, other = Slow(), ScriptedAgent()
-        async with nats_server(tmp_path / "nats") as nats, served_bus(tmp_path / "b1", hub=nats.url) as bridge:
-            satellite, second = await bridge.satellite("kitchen"), await bridge.satellite("study")
+        async with (
+            nats_server(tmp_path / "nats") as nats,
+            served_bus(tmp_path / "b1", hub=nats.url) as bridge,
+        ):
+            satellite, second = (
+                await bridge.satellite("kitchen"),
+                await bridge.satellite("study"),
+            )
             leaving = hub_of(nats.url, tmp_path / "h1", agent=agent)
             hub = await leaving.__aenter__()
             asking = asyncio.create_task(satellite.ask("why"))
@@ -335,7 +420,9 @@ def test_a_hub_that_is_restarted_answers_what_it_has_and_takes_nothing_more(tmp_
                 fabric: Any = hub.fabric_link._dialled
                 await until(lambda: fabric._taking._closed)
                 for number in range(5):
-                    assert (await second.ask(f"n{number}")).text == f"You said: n{number}"
+                    assert (
+                        await second.ask(f"n{number}")
+                    ).text == f"You said: n{number}"
                 agent.go_on.set()
                 assert (await asking).text == "at last"
                 await stopping
@@ -350,7 +437,10 @@ def test_a_bus_stops_while_its_hub_is_on_the_way_back_to_the_fabric(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with nats_server(tmp_path) as nats, hub_of(nats.url, tmp_path / "b") as server:
+        async with (
+            nats_server(tmp_path) as nats,
+            hub_of(nats.url, tmp_path / "b") as server,
+        ):
             fabric = server._drain.__self__
             on_the_way = asyncio.Event()
 
@@ -358,7 +448,9 @@ def test_a_bus_stops_while_its_hub_is_on_the_way_back_to_the_fabric(
                 on_the_way.set()
                 await asyncio.Event().wait()
 
-            monkeypatch.setattr("bridgehead.bus.transports.nats_client.Follower.begin", begin)
+            monkeypatch.setattr(
+                "bridgehead.bus.transports.nats_client.Follower.begin", begin
+            )
             lost = fabric._client
             await lost.close()
             await on_the_way.wait()
@@ -378,7 +470,14 @@ async def cluster(folder: Path) -> AsyncIterator[list[NatsServer]]:
     try:
         for number, server in enumerate(servers):
             await server.start(
-                *("-n", f"n{number}", "--cluster_name", "c", "--cluster", f"nats://127.0.0.1:{routes[number]}"),
+                *(
+                    "-n",
+                    f"n{number}",
+                    "--cluster_name",
+                    "c",
+                    "--cluster",
+                    f"nats://127.0.0.1:{routes[number]}",
+                ),
                 *("--routes", others, "-js", "-sd", str(folder / f"n{number}")),
             )
         yield servers
@@ -410,7 +509,9 @@ def test_a_server_of_three_is_killed_and_nothing_is_lost_in_silence(
             satellites = []
             for number, name in enumerate(names):
                 joins = enrol_everywhere(nodes[number:] + nodes[:number], name)
-                join = msgspec.structs.replace(joins[0], alternatives=tuple(j.url for j in joins[1:]))
+                join = msgspec.structs.replace(
+                    joins[0], alternatives=tuple(j.url for j in joins[1:])
+                )
                 satellites.append(await Satellite.connect(join))
             answered, reported = [0], [0]
 

@@ -17,13 +17,24 @@ class Producer:
     address = "10.1.2.3"
 
 
-def test_a_session_field_left_out_is_named_with_the_type_it_had(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_session_field_left_out_is_named_with_the_type_it_had(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         hub = Hub()
         assistant = AssistantHost(hub, ScriptedAgent())
         assistant.start()
-        session = {"session_id": "s", "persona_id": None, "location": {"lat": "north"}, "unknown": None}
-        hub.publish(Message("ovos.utterance.handle", {"utterances": ["hi"]}, {"session": session}))
+        session = {
+            "session_id": "s",
+            "persona_id": None,
+            "location": {"lat": "north"},
+            "unknown": None,
+        }
+        hub.publish(
+            Message(
+                "ovos.utterance.handle", {"utterances": ["hi"]}, {"session": session}
+            )
+        )
         await assistant.stop()
 
     with caplog.at_level("WARNING", "bridgehead.bus.assistant"):
@@ -34,7 +45,9 @@ def test_a_session_field_left_out_is_named_with_the_type_it_had(caplog: pytest.L
     ]
 
 
-def test_an_odd_frame_is_taken_and_its_producer_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_odd_frame_is_taken_and_its_producer_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     hub, producer = Hub(), cast(HubMember, Producer())
     with caplog.at_level("INFO", "bridgehead.bus.hub"):
         hub.take(b'{"type":"a.b","data":null,"id":7}', producer)

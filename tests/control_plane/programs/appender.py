@@ -10,6 +10,13 @@ address, writer, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 with open_store(address) as store:
     for n in range(count):
         (recorded,) = store.append(
-            [Event(id=f"{writer}-{n}", kind="rig.sent", part=Part.RIGS, at="2026-11-15T10:15:02.123Z")]
+            [
+                Event(
+                    id=f"{writer}-{n}",
+                    kind="rig.sent",
+                    part=Part.RIGS,
+                    at="2026-11-15T10:15:02.123Z",
+                )
+            ]
         )
         print(recorded.event.id, recorded.seq, flush=True)

@@ -10,5 +10,14 @@ address, event_id = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()
 with open_store(address) as store:
-    store.append([Event(id=event_id, kind="flow.started", part=Part.FLOWS, at="2026-11-15T10:15:02.123Z")])
+    store.append(
+        [
+            Event(
+                id=event_id,
+                kind="flow.started",
+                part=Part.FLOWS,
+                at="2026-11-15T10:15:02.123Z",
+            )
+        ]
+    )
 print("done")

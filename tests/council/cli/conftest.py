@@ -42,7 +42,9 @@ def committed_orders(folder: Path) -> Machine:
     machine = Machine(folder / "home", project)
     identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "start")):
-        subprocess.run(["git", *identity, *words], cwd=project, env=machine.environ(), check=True)
+        subprocess.run(
+            ["git", *identity, *words], cwd=project, env=machine.environ(), check=True
+        )
     return machine
 
 
@@ -99,7 +101,11 @@ class StandIn:
     @property
     def prompts(self) -> list[str]:
         kept = self.folder / "prompts"
-        return [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        return (
+            [json.loads(line) for line in kept.read_text().splitlines()]
+            if kept.exists()
+            else []
+        )
 
     @property
     def path(self) -> str:
@@ -129,8 +135,15 @@ class Hall:
     everything = ScopeRequest()
 
     def call(self, **asked: Any) -> Finished:
-        named = {name: asked.pop(name) for name in CouncilOptions.__struct_fields__ if name in asked}
-        usual = {"scope": ScopeRequest(paths=("orders/store.py",)), "domains": ("security",)}
+        named = {
+            name: asked.pop(name)
+            for name in CouncilOptions.__struct_fields__
+            if name in asked
+        }
+        usual = {
+            "scope": ScopeRequest(paths=("orders/store.py",)),
+            "domains": ("security",),
+        }
         options = CouncilOptions(**{"intensity": Intensity.QUICK, **named})
         request = CouncilRequest(**{**usual, **asked}, options=options)
         return Councils(self.assembly).call(request, Audience())

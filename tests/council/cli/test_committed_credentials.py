@@ -21,7 +21,9 @@ MODEL = "fake-model-1"
 
 def made(name: str, length: int) -> str:
     """A value that looks drawn at random and is the same in every run."""
-    return base64.b64encode(hashlib.sha512(name.encode()).digest(), b"ab").decode()[:length]
+    return base64.b64encode(hashlib.sha512(name.encode()).digest(), b"ab").decode()[
+        :length
+    ]
 
 
 @pytest.fixture
@@ -29,8 +31,13 @@ def planted(orders: Machine) -> dict[str, str]:
     """Where a key was put, and the key."""
     tokens = ("code", "diff", "yarn", "context", "seed", "reply", "task")
     key = {name: f"ghp_{made(name, 36)}" for name in tokens}
-    key |= {name: made(name, 64)[:length] for name, length in (("env", 32), ("npm", 36), ("rules", 30), ("pem", 64))}
-    pem = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", key["pem"], "-----END RSA PRIVATE KEY-----"])
+    key |= {
+        name: made(name, 64)[:length]
+        for name, length in (("env", 32), ("npm", 36), ("rules", 30), ("pem", 64))
+    }
+    pem = "\n".join(
+        ["-----BEGIN RSA PRIVATE KEY-----", key["pem"], "-----END RSA PRIVATE KEY-----"]
+    )
     for path, text in {
         ".env": f"API_KEY={key['env']}\n",
         ".npmrc": f"//npm.example.com/:_authToken={key['npm']}\n",
@@ -41,8 +48,17 @@ def planted(orders: Machine) -> dict[str, str]:
     }.items():
         (orders.project / path).parent.mkdir(exist_ok=True)
         (orders.project / path).write_text(text)
-    (orders.project / "context.md").write_text(f"Use the token {key['context']} for the API.\n")
-    seeds = [{"title": "Known", "severity": "HIGH", "description": f"with {key['seed']}", "evidence": INJECTION}]
+    (orders.project / "context.md").write_text(
+        f"Use the token {key['context']} for the API.\n"
+    )
+    seeds = [
+        {
+            "title": "Known",
+            "severity": "HIGH",
+            "description": f"with {key['seed']}",
+            "evidence": INJECTION,
+        }
+    ]
     (orders.project / "seeds.json").write_text(json.dumps(seeds))
     return key
 
@@ -54,7 +70,18 @@ def server(planted: dict[str, str]) -> Iterator[ModelServer]:
     def says(request: ModelRequest) -> Scripted:
         text = f"The token {planted['reply']} is printed."
         entry = finding("HIGH", "Order id is concatenated", text, INJECTION, "bind it")
-        return Scripted(Say(json.dumps({"outputs": [entry], "responses": [], "rulings": [], "challenges": []})))
+        return Scripted(
+            Say(
+                json.dumps(
+                    {
+                        "outputs": [entry],
+                        "responses": [],
+                        "rulings": [],
+                        "challenges": [],
+                    }
+                )
+            )
+        )
 
     with ModelServer(script=says) as running:
         yield running
@@ -62,8 +89,15 @@ def server(planted: dict[str, str]) -> Iterator[ModelServer]:
 
 def seat(machine: Machine, server: ModelServer) -> None:
     """The user's own endpoint, trusted."""
-    entry = {"enabled": True, "base_url": f"{server.base_url()}/v1", "models": [MODEL], "api_key_env": "SEAT_KEY"}
-    (machine.project / ".bridge-settings.json").write_text(json.dumps({"bridges": {"openai": entry}}))
+    entry = {
+        "enabled": True,
+        "base_url": f"{server.base_url()}/v1",
+        "models": [MODEL],
+        "api_key_env": "SEAT_KEY",
+    }
+    (machine.project / ".bridge-settings.json").write_text(
+        json.dumps({"bridges": {"openai": entry}})
+    )
     trusted = machine.run("config", "trust", ".bridge-settings.json")
     assert trusted.code == 0, trusted.err
 
@@ -79,7 +113,16 @@ def test_no_planted_key_reaches_a_model_and_every_omission_is_said(
     seat(orders, server)
 
     done = orders.run(
-        *("council", "review", ".", "--runtime", "openai", "--json", "--domain", "security"),
+        *(
+            "council",
+            "review",
+            ".",
+            "--runtime",
+            "openai",
+            "--json",
+            "--domain",
+            "security",
+        ),
         *("--task", f"is {planted['task']} safe?", "--context", "context.md"),
         SEAT_KEY="dummy",
         PATH="/usr/local/bin:/usr/bin:/bin",
@@ -90,13 +133,25 @@ def test_no_planted_key_reaches_a_model_and_every_omission_is_said(
     assert "find_order" in asked, "the code itself was shown"
     assert {name: value for name, value in planted.items() if value in asked} == {}
     assert "[left out: github-token]" in asked
-    assert "removed from the prompts because it looks like a secret: github-token" in done.err
+    assert (
+        "removed from the prompts because it looks like a secret: github-token"
+        in done.err
+    )
     notes = " ".join(json.loads(done.out)["synthesis_notes"])
     assert "left out (secret): .env, .npmrc, .yarnrc, " in notes
     assert "left out (agent-configuration): .claude/settings.json" in notes
     (context,) = (orders.project / ".outputs").rglob("*context*.json")
-    for path in (".env", ".npmrc", ".yarnrc", "orders/client.py", "orders/deploy.txt", "seeds.json"):
-        assert f"{path} (secret)" in context.read_text(), f"{path} was left out and nobody was told"
+    for path in (
+        ".env",
+        ".npmrc",
+        ".yarnrc",
+        "orders/client.py",
+        "orders/deploy.txt",
+        "seeds.json",
+    ):
+        assert f"{path} (secret)" in context.read_text(), (
+            f"{path} was left out and nobody was told"
+        )
 
 
 @pytest.mark.timeout(300)
@@ -105,10 +160,21 @@ def test_what_the_analysers_say_about_a_file_with_a_key_does_not_carry_the_key(
 ) -> None:
     seat(orders, server)
     key = planted["code"]
-    (orders.project / "orders" / "client.py").write_text(f'print({key})\nTOKEN = "{key}"\n')
+    (orders.project / "orders" / "client.py").write_text(
+        f'print({key})\nTOKEN = "{key}"\n'
+    )
 
     done = orders.run(
-        *("council", "review", "orders/", "--runtime", "openai", "--runtime", "static", "--json"),
+        *(
+            "council",
+            "review",
+            "orders/",
+            "--runtime",
+            "openai",
+            "--runtime",
+            "static",
+            "--json",
+        ),
         *("--domain", "security", "--intensity", "quick"),
         SEAT_KEY="dummy",
         PATH="/usr/local/bin:/usr/bin:/bin",
@@ -119,7 +185,9 @@ def test_what_the_analysers_say_about_a_file_with_a_key_does_not_carry_the_key(
     assert key not in done.out, "a report travels further than a file"
 
 
-def test_a_key_in_a_diff_is_shown_to_nobody(orders: Machine, planted: dict[str, str], server: ModelServer) -> None:
+def test_a_key_in_a_diff_is_shown_to_nobody(
+    orders: Machine, planted: dict[str, str], server: ModelServer
+) -> None:
     seat(orders, server)
     store = Path(orders.project / "orders" / "store.py")
     store.write_text(store.read_text() + f'\n# TOKEN = "{planted["diff"]}"\n')
@@ -127,7 +195,17 @@ def test_a_key_in_a_diff_is_shown_to_nobody(orders: Machine, planted: dict[str, 
     shipping.write_text(shipping.read_text() + "\nLAST = 1\n")
 
     done = orders.run(
-        *("council", "review", "--diff", "HEAD", "--runtime", "openai", "--json", "--domain", "security"),
+        *(
+            "council",
+            "review",
+            "--diff",
+            "HEAD",
+            "--runtime",
+            "openai",
+            "--json",
+            "--domain",
+            "security",
+        ),
         *("--intensity", "quick"),
         SEAT_KEY="dummy",
         PATH="/usr/local/bin:/usr/bin:/bin",

@@ -29,15 +29,26 @@ def processes_at_home(home: str) -> list[str]:
     return left
 
 
-def test_four_agents_and_the_analysers_agree_on_the_seeded_defect(orders: Machine) -> None:
+def test_four_agents_and_the_analysers_agree_on_the_seeded_defect(
+    orders: Machine,
+) -> None:
     (orders.project / "CLAUDE.md").write_text("CANARY\n")
     (orders.project / ".env").write_text("A_KEY=CANARY\n")
     # Real agents need their time on a busy machine, and the time they are given grows with the scope (council §5).
     (orders.project / "orders" / "prices.csv").write_text("1,2\n" * 2_000)
     with ModelServer(script=review) as server:
-        peers = peer_clis.furnish(orders.home.parent / "peers", lambda _: server.base_url())
+        peers = peer_clis.furnish(
+            orders.home.parent / "peers", lambda _: server.base_url()
+        )
         running = orders.start(
-            *("council", "review", "orders/store.py", "orders/prices.csv", "--domain", "security"),
+            *(
+                "council",
+                "review",
+                "orders/store.py",
+                "orders/prices.csv",
+                "--domain",
+                "security",
+            ),
             *("--intensity", "quick", "--json"),
             **peers.environment,
         )
@@ -46,14 +57,27 @@ def test_four_agents_and_the_analysers_agree_on_the_seeded_defect(orders: Machin
 
     assert running.returncode == 0, err
     report = json.loads(out)
-    assert report["bridges_available"] == ["claude", "gemini", "codex", "opencode", "static"]
+    assert report["bridges_available"] == [
+        "claude",
+        "gemini",
+        "codex",
+        "opencode",
+        "static",
+    ]
     assert {one["bridge"]: one["connection"] for one in report["participants"]} == {
         **dict.fromkeys(peer_clis.CLIS, "cli"),
         "static": "embedded",
     }
     injection, pickle = report["multi_source_confirmed"]
-    assert (injection["severity"], injection["confirmed_by"]) == ("CRITICAL", ["claude", "codex", "opencode"])
-    assert injection["confirmation"] == {"model": True, "runtime": True, "evidence": True}
+    assert (injection["severity"], injection["confirmed_by"]) == (
+        "CRITICAL",
+        ["claude", "codex", "opencode"],
+    )
+    assert injection["confirmation"] == {
+        "model": True,
+        "runtime": True,
+        "evidence": True,
+    }
     assert injection["da_challenged"] and injection["shared_cli_path"]
     assert pickle["confirmed_by"] == ["claude", "gemini"]
     assert (report["verdict"], report["stage_b"]) == ("FAIL", "completed")

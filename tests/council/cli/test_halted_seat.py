@@ -19,7 +19,9 @@ REVIEW = (
 
 def at_terminal(machine: Machine, codex: StandIn) -> Terminal:
     command = (str(SCRIPTS / "bridgehead"), *REVIEW)
-    return Terminal(command, cwd=machine.project, environ=machine.environ(PATH=codex.path))
+    return Terminal(
+        command, cwd=machine.project, environ=machine.environ(PATH=codex.path)
+    )
 
 
 def test_a_halted_seat_waits_for_an_answer_and_is_seated_again_as_often_as_somebody_says_retry(
@@ -34,7 +36,9 @@ def test_a_halted_seat_waits_for_an_answer_and_is_seated_again_as_often_as_someb
     too_early = hall.resume(None)
     again = hall.waiting()
     assert too_early.exit_code() == ExitCode.FAILURE
-    assert [item.id for item in again] != [waiting[0].id], "the answer of last time must not count twice"
+    assert [item.id for item in again] != [waiting[0].id], (
+        "the answer of last time must not count twice"
+    )
 
     codex.log_in()
     hall.answer(again[0], "retry")
@@ -58,7 +62,9 @@ def test_skip_is_an_answer_that_leaves_nothing_to_do(hall: Hall) -> None:
         hall.resume(None)
 
 
-def test_a_person_is_asked_again_until_the_answer_is_one_on_offer(orders: Machine, codex: StandIn) -> None:
+def test_a_person_is_asked_again_until_the_answer_is_one_on_offer(
+    orders: Machine, codex: StandIn
+) -> None:
     terminal = at_terminal(orders, codex)
     terminal.wait_for("skip / retry / abort?")
     terminal.type("perhaps\n")
@@ -72,10 +78,14 @@ def test_a_person_is_asked_again_until_the_answer_is_one_on_offer(orders: Machin
     assert "nothing found by 1 seat" in terminal.screen.text
     assert "seats   codex (cli)" in terminal.screen.text
     assert "Ctrl-C stops and keeps what is there" in terminal.written
-    assert "Ctrl-C stops" not in terminal.screen.text, "the table leaves nothing behind in scrollback"
+    assert "Ctrl-C stops" not in terminal.screen.text, (
+        "the table leaves nothing behind in scrollback"
+    )
 
 
-def test_ctrl_c_at_the_question_ends_the_waiting_and_keeps_a_report(orders: Machine, codex: StandIn) -> None:
+def test_ctrl_c_at_the_question_ends_the_waiting_and_keeps_a_report(
+    orders: Machine, codex: StandIn
+) -> None:
     terminal = at_terminal(orders, codex)
     terminal.wait_for("skip / retry / abort?")
     terminal.type("\x03")

@@ -23,13 +23,23 @@ FINDING = {
 
 def begin(machine: Machine, *words: str) -> Done:
     return machine.run(
-        *("council", "review", "orders/store.py", "--host-seat", "claude", "--runtime", "claude"),
+        *(
+            "council",
+            "review",
+            "orders/store.py",
+            "--host-seat",
+            "claude",
+            "--runtime",
+            "claude",
+        ),
         *("--intensity", "quick", "--domain", "security", *words),
     )
 
 
 def request_of(machine: Machine) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((machine.project / ".agent-request.json").read_text())
+    loaded: dict[str, Any] = json.loads(
+        (machine.project / ".agent-request.json").read_text()
+    )
     return loaded
 
 
@@ -45,7 +55,9 @@ def answer(machine: Machine, text: str) -> None:
     (machine.project / ".agent-response.json").write_text(json.dumps(response))
 
 
-def test_the_host_answers_prompt_by_prompt_and_its_findings_are_in_the_report(orders: Machine) -> None:
+def test_the_host_answers_prompt_by_prompt_and_its_findings_are_in_the_report(
+    orders: Machine,
+) -> None:
     paused = begin(orders)
     assert paused.code == 42, paused.err
     assert "BRIDGEHEAD-PAUSE {" in paused.err
@@ -69,8 +81,15 @@ def test_the_host_answers_prompt_by_prompt_and_its_findings_are_in_the_report(or
     assert orders.run("pending", "--json").json["items"] == []
 
     found = done.json["single_source_findings"][0]["id"]
-    assert orders.run("council", "challenge", found, "is it bound elsewhere?").code == 42
-    note = {"finding_id": found, "outcome": "downgraded", "new_severity": "LOW", "response": "only numbers get there"}
+    assert (
+        orders.run("council", "challenge", found, "is it bound elsewhere?").code == 42
+    )
+    note = {
+        "finding_id": found,
+        "outcome": "downgraded",
+        "new_severity": "LOW",
+        "response": "only numbers get there",
+    }
     answer(orders, json.dumps({"challenge_notes": [note]}))
     challenged = orders.run("council", "resume", "--json")
     assert challenged.code == 0, challenged.err
@@ -112,7 +131,9 @@ def test_closing_gives_the_waiting_seat_up_and_clears_the_desk(orders: Machine) 
     assert orders.run("council", "resume").code == 1
 
 
-def test_a_second_host_seat_in_the_same_project_is_refused_and_names_the_first(orders: Machine) -> None:
+def test_a_second_host_seat_in_the_same_project_is_refused_and_names_the_first(
+    orders: Machine,
+) -> None:
     begin(orders)
     held = request_of(orders)
 

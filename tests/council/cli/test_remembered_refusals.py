@@ -25,7 +25,11 @@ RETIRED = "The model this account used has been retired."
 def held(hall: Hall, after: timedelta = timedelta(), *runtimes: str) -> Finished:
     """A council held that much later; without names it seats whom it can find."""
     options = CouncilOptions(intensity=Intensity.QUICK, runtimes=runtimes)
-    request = CouncilRequest(scope=ScopeRequest(paths=("orders/store.py",)), domains=("security",), options=options)
+    request = CouncilRequest(
+        scope=ScopeRequest(paths=("orders/store.py",)),
+        domains=("security",),
+        options=options,
+    )
     clock = ManualClock(SystemClock().now() + after)
     return Councils(hall.assembly, clock).call(request, Audience())
 
@@ -36,7 +40,9 @@ def shown_by_doctor(hall: Hall) -> list[Diagnosis]:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind"), [(QUOTA, ErrorClass.QUOTA), (RETIRED, ErrorClass.RETIRED)], ids=["quota", "retired"]
+    ("said", "kind"),
+    [(QUOTA, ErrorClass.QUOTA), (RETIRED, ErrorClass.RETIRED)],
+    ids=["quota", "retired"],
 )
 def test_a_refused_runtime_is_not_asked_again_until_its_time_is_over(
     hall: Hall, codex: StandIn, said: str, kind: ErrorClass
@@ -52,7 +58,10 @@ def test_a_refused_runtime_is_not_asked_again_until_its_time_is_over(
     assert len(codex.prompts) == asked, "nothing was dispatched"
     assert again.report is not None
     reason = again.report.skip_reasons["codex"]
-    assert reason.startswith(f"still_refused: {kind.value}, asked again after ") and said in reason
+    assert (
+        reason.startswith(f"still_refused: {kind.value}, asked again after ")
+        and said in reason
+    )
     (shown,) = shown_by_doctor(hall)
     assert kind.value in shown.message and shown.kind == "codex.refused"
     codex.answers({"outputs": []})
@@ -82,7 +91,9 @@ def test_who_is_named_or_called_for_again_is_asked(hall: Hall, codex: StandIn) -
 
 def test_a_missing_login_is_looked_at_each_time(hall: Hall, codex: StandIn) -> None:
     codex.log_in()
-    codex.answers({"fail": "unexpected status 401 Unauthorized: Incorrect API key provided"})
+    codex.answers(
+        {"fail": "unexpected status 401 Unauthorized: Incorrect API key provided"}
+    )
     held(hall)
     asked = len(codex.prompts)
 

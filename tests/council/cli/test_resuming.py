@@ -30,21 +30,30 @@ def retried(hall: Hall, review_id: str) -> CouncilReport:
     return report
 
 
-def test_options_are_stored_among_the_fields_of_the_request_as_they_always_were(hall: Hall) -> None:
+def test_options_are_stored_among_the_fields_of_the_request_as_they_always_were(
+    hall: Hall,
+) -> None:
     council = hall.call(runtimes=("codex",), max_calls=3).council
-    with closing(CouncilJournal(hall.assembly.places.project, SystemClock())) as journal:
+    with closing(
+        CouncilJournal(hall.assembly.places.project, SystemClock())
+    ) as journal:
         read = journal.council(council.review_id)
     stored = council.stored()
 
     assert read == council
     assert "options" not in stored["request"]
-    assert (stored["request"]["max_calls"], stored["request"]["intensity"]) == (3, "quick")
+    assert (stored["request"]["max_calls"], stored["request"]["intensity"]) == (
+        3,
+        "quick",
+    )
     # Councils stored before there was an option are held without it.
     del stored["request"]["preset"]
     assert StoredCouncil.read(stored) == council
 
 
-def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(hall: Hall) -> None:
+def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(
+    hall: Hall,
+) -> None:
     review_id = hall.call(runtimes=("codex",)).council.review_id
     held, done = threading.Event(), threading.Event()
 
@@ -57,7 +66,9 @@ def test_a_council_that_another_process_holds_is_refused_and_left_as_it_is(hall:
     other.start()
     held.wait()
     try:
-        with pytest.raises(UserError, match=f"council {review_id} is running in another process"):
+        with pytest.raises(
+            UserError, match=f"council {review_id} is running in another process"
+        ):
             hall.resume(review_id, retry=("codex",))
     finally:
         done.set()
@@ -71,7 +82,9 @@ def test_a_council_whose_process_died_is_shown_as_stopped(hall: Hall) -> None:
     with hall.assembly.store() as store:
         run = store.run(review_id)
         assert run is not None
-        late = msgspec.structs.replace(run, state=RunState.RUNNING, updated_at="2999-01-01T00:00:00.000Z")
+        late = msgspec.structs.replace(
+            run, state=RunState.RUNNING, updated_at="2999-01-01T00:00:00.000Z"
+        )
         store.save_run(late)
     assert council_now(hall.assembly, review_id).council.status is CouncilStatus.RUNNING
 
@@ -81,7 +94,10 @@ def test_a_council_whose_process_died_is_shown_as_stopped(hall: Hall) -> None:
     assert council_now(hall.assembly, review_id).council.status is CouncilStatus.STOPPED
 
 
-@pytest.mark.parametrize("asked", [{}, {"verb": "ask", "task": "look at orders/store.py", "scope": ScopeRequest()}])
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"verb": "ask", "task": "look at orders/store.py", "scope": ScopeRequest()}],
+)
 def test_what_leaves_the_files_in_scope_alone_is_no_change(
     hall: Hall, codex: StandIn, asked: dict[str, object]
 ) -> None:
@@ -94,13 +110,17 @@ def test_what_leaves_the_files_in_scope_alone_is_no_change(
     environ = dict(hall.assembly.environ)
     git = ("git", "-c", "user.name=t", "-c", "user.email=t@localhost")
     subprocess.run([*git, "add", "-A"], cwd=project, env=environ, check=True)
-    subprocess.run([*git, "commit", "-q", "-m", "unrelated"], cwd=project, env=environ, check=True)
+    subprocess.run(
+        [*git, "commit", "-q", "-m", "unrelated"], cwd=project, env=environ, check=True
+    )
     elsewhere = Hall(Assembly(project / "orders", environ))
 
     assert CHANGED not in retried(elsewhere, review_id).warnings
 
 
-def test_a_changed_line_in_scope_is_said_in_the_report(hall: Hall, codex: StandIn) -> None:
+def test_a_changed_line_in_scope_is_said_in_the_report(
+    hall: Hall, codex: StandIn
+) -> None:
     source = hall.assembly.places.project / "orders" / "store.py"
     review_id = hall.call(runtimes=("codex",)).council.review_id
     codex.log_in()

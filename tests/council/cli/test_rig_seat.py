@@ -43,7 +43,9 @@ def report_on(request: dict[str, Any]) -> str:
     return f"```json\n{json.dumps({'bridge_report': report, 'commit': request['commit']})}\n```\n"
 
 
-def test_a_rig_is_asked_by_envelope_and_its_late_answer_makes_the_report(tmp_path: Path) -> None:
+def test_a_rig_is_asked_by_envelope_and_its_late_answer_makes_the_report(
+    tmp_path: Path,
+) -> None:
     bridge = make_bridge(tmp_path)
     here, there = bridge.clone("here", "mac-m5"), bridge.clone("there", "win-5080")
     shutil.copytree(EXAMPLE / "orders", here.path / "orders")
@@ -52,9 +54,20 @@ def test_a_rig_is_asked_by_envelope_and_its_late_answer_makes_the_report(tmp_pat
     here.git("push", "-q")
     there.git("pull", "-q")
     there.rig("new", "hello").ok()
-    there.rig("send", "STATE", "--thread", "hello", "--to", "mac-m5", "--tldr", "here I am").ok()
+    there.rig(
+        "send", "STATE", "--thread", "hello", "--to", "mac-m5", "--tldr", "here I am"
+    ).ok()
 
-    asked = council(here, "review", "--runtime", "rig:win-5080", "--runtime", "rig:ghost", "--domain", "security")
+    asked = council(
+        here,
+        "review",
+        "--runtime",
+        "rig:win-5080",
+        "--runtime",
+        "rig:ghost",
+        "--domain",
+        "security",
+    )
     assert asked.code == 42, asked.err
     assert asked.json["waiting_for"] == ["rig:win-5080"]
     review_id = asked.json["review_id"]
@@ -73,13 +86,26 @@ def test_a_rig_is_asked_by_envelope_and_its_late_answer_makes_the_report(tmp_pat
 
     assert done.code == 0, done.err
     report = done.json
-    assert (report["verdict"], report["bridges_available"]) == ("FAIL", ["rig:win-5080"])
+    assert (report["verdict"], report["bridges_available"]) == (
+        "FAIL",
+        ["rig:win-5080"],
+    )
     (finding,) = report["single_source_findings"]
     assert finding["unverified"] and finding["evidence_check"]["outcome"] == "passed"
     rig, ghost = report["participants"]
-    assert rig["model_family"] == "unknown", "a claim that is not signed is not believed"
-    assert rig["remote"] == {"bridge": "claude", "model_family": "anthropic/claude", "models_used": ["sonnet"]}
+    assert rig["model_family"] == "unknown", (
+        "a claim that is not signed is not believed"
+    )
+    assert rig["remote"] == {
+        "bridge": "claude",
+        "model_family": "anthropic/claude",
+        "models_used": ["sonnet"],
+    }
     assert ghost["reason"] == "no_connection"
-    assert CHANGED not in report["warnings"], "envelopes are no change of what is looked at"
+    assert CHANGED not in report["warnings"], (
+        "envelopes are no change of what is looked at"
+    )
     again = council(here, "resume", review_id, "--retry", "rig:ghost")
-    assert again.json["supersedes"] and again.json["skip_reasons"] == {"rig:ghost": "no_connection"}
+    assert again.json["supersedes"] and again.json["skip_reasons"] == {
+        "rig:ghost": "no_connection"
+    }

@@ -24,13 +24,62 @@ FACTS = {
 }
 LINES = (
     ("claude", {"event": "bridge_start", "ts": AT}),
-    ("claude", {"event": "asked", "round": 1, "step": "analysis", "agents": ["security", "testing", "challenger"]}),
-    ("claude", {"event": "agent_reply", "tokens_in": 17_000, "tokens_out": 1_200, "cost_usd": 0.25}),
+    (
+        "claude",
+        {
+            "event": "asked",
+            "round": 1,
+            "step": "analysis",
+            "agents": ["security", "testing", "challenger"],
+        },
+    ),
+    (
+        "claude",
+        {
+            "event": "agent_reply",
+            "tokens_in": 17_000,
+            "tokens_out": 1_200,
+            "cost_usd": 0.25,
+        },
+    ),
     ("codex", {"event": "bridge_start", "ts": AT}),
-    ("codex", {"event": "output", "id": "X001", "severity": "HIGH", "title": "t", "domain": "security", "round": 1}),
-    ("codex", {"event": "bridge_complete", "status": "COMPLETED", "ts": "2026-11-15T10:15:22.000Z"}),
-    ("gemini", {"event": "bridge_complete", "status": "HALTED", "reason": "not_authenticated", "ts": AT}),
-    ("opencode", {"event": "bridge_complete", "status": "SKIPPED", "reason": "cli_not_found", "ts": AT}),
+    (
+        "codex",
+        {
+            "event": "output",
+            "id": "X001",
+            "severity": "HIGH",
+            "title": "t",
+            "domain": "security",
+            "round": 1,
+        },
+    ),
+    (
+        "codex",
+        {
+            "event": "bridge_complete",
+            "status": "COMPLETED",
+            "ts": "2026-11-15T10:15:22.000Z",
+        },
+    ),
+    (
+        "gemini",
+        {
+            "event": "bridge_complete",
+            "status": "HALTED",
+            "reason": "not_authenticated",
+            "ts": AT,
+        },
+    ),
+    (
+        "opencode",
+        {
+            "event": "bridge_complete",
+            "status": "SKIPPED",
+            "reason": "cli_not_found",
+            "ts": AT,
+        },
+    ),
     ("council", {"event": "seat_pending", "bridge": "rig:win-5080", "since": AT}),
 )
 
@@ -44,17 +93,43 @@ def picture() -> LiveCouncil:
 
 
 def test_each_seat_says_what_it_is_doing_since_when_and_how_to_get_it_back() -> None:
-    title, claude, codex, gemini, opencode, rig, hint = table_lines("review", FACTS, picture(), NOW, 140)
+    title, claude, codex, gemini, opencode, rig, hint = table_lines(
+        "review", FACTS, picture(), NOW, 140
+    )
 
     assert title.startswith(
         r"council k3v9qa  review of src/\x1b[2J (34 files, 4,120 lines)   standard   security, testing"
     )
-    assert claude.split() == "claude ●○○ round 1 1 of 3 agents 41 s 18.2k tokens $0.25".split()
-    assert codex.split() == "codex ● done 1 finding 22 s".split()
+    assert claude.split() == [
+        "claude",
+        "●○○",
+        "round",
+        "1",
+        "1",
+        "of",
+        "3",
+        "agents",
+        "41",
+        "s",
+        "18.2k",
+        "tokens",
+        "$0.25",
+    ]
+    assert codex.split() == ["codex", "●", "done", "1", "finding", "22", "s"]
     assert "needs you  not logged in" in gemini
     assert gemini.endswith("later: bridgehead council resume k3v9qa --retry gemini")
-    assert opencode.split() == "opencode – skipped not installed".split()
-    assert rig.split() == "rig:win-5080 ○ asked waiting for its answer 41 s".split()
+    assert opencode.split() == ["opencode", "–", "skipped", "not", "installed"]
+    assert rig.split() == [
+        "rig:win-5080",
+        "○",
+        "asked",
+        "waiting",
+        "for",
+        "its",
+        "answer",
+        "41",
+        "s",
+    ]
     assert hint.strip() == "Ctrl-C stops and keeps what is there"
 
 

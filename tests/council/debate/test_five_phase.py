@@ -29,26 +29,42 @@ REVIEWERS = ("a", "b", "c", "d", "challenger")
 
 
 def test_three_experts_against_the_advocate_are_enough_except_for_security() -> None:
-    stances = dict.fromkeys("abc", Stance.SUPPORT) | {"challenger": Stance.OPPOSE, "d": Stance.ABSTAIN}
+    stances = dict.fromkeys("abc", Stance.SUPPORT) | {
+        "challenger": Stance.OPPOSE,
+        "d": Stance.ABSTAIN,
+    }
     share = support_share(stances, "challenger", REVIEWERS, DEFAULT)
     assert share == Fraction(45, 85)
-    assert final_state(share, DEFAULT.threshold("api"), origin_round=1) is OutputState.CONFIRMED
-    assert final_state(share, DEFAULT.threshold("security"), origin_round=1) is OutputState.DISPUTED
+    assert (
+        final_state(share, DEFAULT.threshold("api"), origin_round=1)
+        is OutputState.CONFIRMED
+    )
+    assert (
+        final_state(share, DEFAULT.threshold("security"), origin_round=1)
+        is OutputState.DISPUTED
+    )
 
 
 def test_nobody_with_a_position_leaves_a_finding_disputed() -> None:
-    assert support_share({"a": Stance.ABSTAIN}, "challenger", REVIEWERS, DEFAULT) is None
+    assert (
+        support_share({"a": Stance.ABSTAIN}, "challenger", REVIEWERS, DEFAULT) is None
+    )
     assert final_state(None, DEFAULT.consensus, origin_round=1) is OutputState.DISPUTED
 
 
 @pytest.mark.parametrize(
-    ("intensity", "budget"), [(Intensity.QUICK, 10), (Intensity.STANDARD, 25), (Intensity.THOROUGH, 35)]
+    ("intensity", "budget"),
+    [(Intensity.QUICK, 10), (Intensity.STANDARD, 25), (Intensity.THOROUGH, 35)],
 )
-def test_the_task_budget_grows_with_the_intensity(intensity: Intensity, budget: int) -> None:
+def test_the_task_budget_grows_with_the_intensity(
+    intensity: Intensity, budget: int
+) -> None:
     assert task_budget(intensity, 5) == budget
 
 
-def run_with(says: Any, *, messaging: bool = True, **fields: Any) -> tuple[Driver, BridgeReport]:
+def run_with(
+    says: Any, *, messaging: bool = True, **fields: Any
+) -> tuple[Driver, BridgeReport]:
     fields = {"domains": ["api", "testing"], **fields}
     run = FivePhaseRun(seat(messaging=messaging), task(**fields), surroundings(FILES))
     driver = Driver(run, says)
@@ -73,24 +89,44 @@ def panel(
             said = (messages or {}).get(key.agent, []) if key.round == 2 else []
             return {"messages": said, "outputs": []}
         word = "oppose" if key.agent in against else "support"
-        shown = json.loads(call.prompt.split('"previous_findings":')[1].split(',"open_challenges"')[0])
-        return {"positions": [{"finding_id": one["id"], "position": word} for one in shown], "merges": list(merges)}
+        shown = json.loads(
+            call.prompt.split('"previous_findings":')[1].split(',"open_challenges"')[0]
+        )
+        return {
+            "positions": [{"finding_id": one["id"], "position": word} for one in shown],
+            "merges": list(merges),
+        }
 
     return says
 
 
 def test_agents_that_cannot_write_to_each_other_debate_all_the_same() -> None:
-    doubt = {"kind": "challenge", "finding_id": "C001", "text": "unreachable", "mechanism": "non-applicability"}
-    driver, report = run_with(panel({"api": [item()]}, {"testing": [doubt]}), messaging=False)
-    assert {call.key.step for call in driver.calls} == {Step.ANALYSIS, Step.CHALLENGE, Step.POSITION}
+    doubt = {
+        "kind": "challenge",
+        "finding_id": "C001",
+        "text": "unreachable",
+        "mechanism": "non-applicability",
+    }
+    driver, report = run_with(
+        panel({"api": [item()]}, {"testing": [doubt]}), messaging=False
+    )
+    assert {call.key.step for call in driver.calls} == {
+        Step.ANALYSIS,
+        Step.CHALLENGE,
+        Step.POSITION,
+    }
     assert report.dispatch_mode == "plain"
     assert report.debate_rounds and report.debate_rounds >= 2
-    answering = [call for call in driver.calls if call.key.round == 3 and call.key.agent == "api"]
+    answering = [
+        call for call in driver.calls if call.key.round == 3 and call.key.agent == "api"
+    ]
     assert "unreachable" in answering[0].prompt
 
 
 def test_a_quick_debate_looks_and_votes() -> None:
-    driver, report = run_with(panel({"api": [item()]}), messaging=False, intensity="quick")
+    driver, report = run_with(
+        panel({"api": [item()]}), messaging=False, intensity="quick"
+    )
     assert {call.key.step for call in driver.calls} == {Step.ANALYSIS, Step.POSITION}
     assert report.debate_rounds == 0
 
@@ -103,22 +139,36 @@ def test_with_messaging_a_quiet_round_ends_the_debate() -> None:
 
 
 def test_a_finding_most_weight_opposes_is_disputed_with_its_share() -> None:
-    _, report = run_with(panel({"api": [item()]}, against=("challenger", "testing", "integration")))
+    _, report = run_with(
+        panel({"api": [item()]}, against=("challenger", "testing", "integration"))
+    )
     (disputed,) = report.disputed_outputs
     assert "Support of" in disputed.unresolved_challenge
 
 
 def test_a_challenge_is_answered_in_the_next_round_and_votes_settle_it() -> None:
-    doubt = {"kind": "challenge", "finding_id": "C001", "text": "unreachable", "mechanism": "non-applicability"}
+    doubt = {
+        "kind": "challenge",
+        "finding_id": "C001",
+        "text": "unreachable",
+        "mechanism": "non-applicability",
+    }
     driver, report = run_with(panel({"api": [item()]}, {"testing": [doubt]}))
     assert [one["challenge_id"] for one in driver.named("challenge")] == ["CH001"]
     assert report.outputs[0].status is OutputState.CONFIRMED
 
 
 def test_nobody_challenges_or_withdraws_for_another() -> None:
-    mine = {"kind": "challenge", "finding_id": "C001", "text": "own", "mechanism": "non-applicability"}
+    mine = {
+        "kind": "challenge",
+        "finding_id": "C001",
+        "text": "own",
+        "mechanism": "non-applicability",
+    }
     others = {"kind": "withdrawal", "finding_id": "C001", "text": f"wrong {HERE}"}
-    driver, report = run_with(panel({"api": [item()]}, {"api": [mine], "testing": [others]}))
+    driver, report = run_with(
+        panel({"api": [item()]}, {"api": [mine], "testing": [others]})
+    )
     assert not driver.named("challenge")
     assert not report.withdrawn_outputs
 
@@ -145,7 +195,11 @@ def test_evidence_that_is_not_there_cannot_be_voted_true() -> None:
 
 def test_published_findings_carry_no_author() -> None:
     driver, _ = run_with(panel({"api": [item()]}))
-    later = [call for call in driver.calls if call.key.step is not Step.ANALYSIS and call.key.role is Role.CHALLENGER]
+    later = [
+        call
+        for call in driver.calls
+        if call.key.step is not Step.ANALYSIS and call.key.role is Role.CHALLENGER
+    ]
     assert later and all("API Design Specialist" not in call.prompt for call in later)
 
 
@@ -171,7 +225,9 @@ def test_a_deadline_keeps_the_positions_that_were_given() -> None:
         ([], Verdict.PASS),
     ],
 )
-def test_the_verdict_of_a_standalone_debate(severities: list[str], verdict: Verdict) -> None:
+def test_the_verdict_of_a_standalone_debate(
+    severities: list[str], verdict: Verdict
+) -> None:
     words = ["alpha one", "beta two", "gamma three"]
     found = [item(words[n], severity=one) for n, one in enumerate(severities)]
     _, report = run_with(panel({"api": found}))
@@ -179,5 +235,7 @@ def test_the_verdict_of_a_standalone_debate(severities: list[str], verdict: Verd
 
 
 def test_under_the_elevated_preset_any_confirmed_security_finding_fails() -> None:
-    _, report = run_with(panel({"security": [item(severity="LOW")]}), domains=["security"])
+    _, report = run_with(
+        panel({"security": [item(severity="LOW")]}), domains=["security"]
+    )
     assert debate_verdict(report.outputs, SECURITY_ELEVATED) is Verdict.FAIL

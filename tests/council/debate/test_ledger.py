@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputState
-from bridgehead.council.debate.ledger import FINAL, ChallengeState, FindingState, Ruling, placement
+from bridgehead.council.debate.ledger import (
+    FINAL,
+    ChallengeState,
+    FindingState,
+    Ruling,
+    placement,
+)
 
 ids = st.sampled_from(["CH001", "CH002", "CH003"])
 events = st.lists(
@@ -49,7 +55,9 @@ def test_property_a_withdrawn_finding_never_comes_back(
 
 
 @given(events)
-def test_property_final_challenges_stay_as_they_are(happened: list[tuple[str, str]]) -> None:
+def test_property_final_challenges_stay_as_they_are(
+    happened: list[tuple[str, str]],
+) -> None:
     state = FindingState()
     settled: dict[str, ChallengeState] = {}
     for event in happened:
@@ -62,7 +70,9 @@ def test_property_final_challenges_stay_as_they_are(happened: list[tuple[str, st
 
 
 @given(events, st.integers(0, 3))
-def test_property_an_unresolved_challenge_is_never_dropped(happened: list[tuple[str, str]], rounds: int) -> None:
+def test_property_an_unresolved_challenge_is_never_dropped(
+    happened: list[tuple[str, str]], rounds: int
+) -> None:
     state = FindingState()
     for event in happened:
         happen(state, event)

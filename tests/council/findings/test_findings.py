@@ -7,11 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import OutputType
-from bridgehead.council.findings.dismissals import code_of, is_plain, matches_glob, read_entry
-from bridgehead.council.findings.evidence import MOST_LOOSE_QUOTES, MOST_QUOTES, Anchor, EvidenceOutcome, check_evidence
-from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, identify, places
+from bridgehead.council.findings.dismissals import (
+    code_of,
+    is_plain,
+    matches_glob,
+    read_entry,
+)
+from bridgehead.council.findings.evidence import (
+    MOST_LOOSE_QUOTES,
+    MOST_QUOTES,
+    Anchor,
+    EvidenceOutcome,
+    check_evidence,
+)
+from bridgehead.council.findings.fingerprint import (
+    Identity,
+    cluster_fingerprint,
+    identify,
+    places,
+)
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
-from bridgehead.council.findings.tree import FileText, Tree, current_name, earlier_names, stopping_when
+from bridgehead.council.findings.tree import (
+    FileText,
+    Tree,
+    current_name,
+    earlier_names,
+    stopping_when,
+)
 from bridgehead.council.scope.scope import changed_lines
 
 CODE = "import db\n\ndef load(cur, oid):\n    cur.execute(q + oid)\n    return cur.fetchone()\n"
@@ -35,7 +57,9 @@ GOOD = {"fingerprint": "v1:0011223344556677", "reason": "checked", "date": "2026
         ("src/a.pyc", "src/a.py", False),
     ],
 )
-def test_globs_stay_inside_a_component_unless_doubled(path: str, glob: str, fits: bool) -> None:
+def test_globs_stay_inside_a_component_unless_doubled(
+    path: str, glob: str, fits: bool
+) -> None:
     assert matches_glob(path, glob) is fits
 
 
@@ -49,7 +73,9 @@ def test_property_no_glob_raises(path: str, glob: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_property_no_evidence_raises_and_nothing_outside_the_tree_is_read(evidence: str) -> None:
+def test_property_no_evidence_raises_and_nothing_outside_the_tree_is_read(
+    evidence: str,
+) -> None:
     asked: list[str] = []
 
     def read(path: str) -> str:
@@ -57,12 +83,16 @@ def test_property_no_evidence_raises_and_nothing_outside_the_tree_is_read(eviden
         return CODE
 
     check_evidence(evidence, Tree(["src/a.py"], read))
-    check_evidence(f"../../etc/passwd.txt:1 /etc/shadow.txt:2 {evidence}", Tree(["src/a.py"], read))
+    check_evidence(
+        f"../../etc/passwd.txt:1 /etc/shadow.txt:2 {evidence}", Tree(["src/a.py"], read)
+    )
     assert set(asked) <= {"src/a.py"}
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
-def test_property_a_fingerprint_survives_lines_put_before_it(above: int, below: int) -> None:
+def test_property_a_fingerprint_survives_lines_put_before_it(
+    above: int, below: int
+) -> None:
     def fingerprint(text: str, line: int) -> str:
         tree = Tree.of({"a.py": text})
         anchor = check_evidence(f"a.py:{line}", tree).anchor
@@ -97,7 +127,9 @@ def test_renames_are_followed_over_chains_and_end_at_a_cycle() -> None:
         "src/a.py:4\n```\ndef load(cur, oid):\r+    cur.execute(q + oid)\r-return cur.fetchone()\n```",
     ],
 )
-def test_a_fence_may_name_its_file_and_a_diff_sign_may_follow_any_line_end(evidence: str) -> None:
+def test_a_fence_may_name_its_file_and_a_diff_sign_may_follow_any_line_end(
+    evidence: str,
+) -> None:
     check = check_evidence(evidence, Tree.of({"src/a.py": CODE}))
     assert check.strength == "quote"
     assert [(one.path, one.cited) for one in check.references] == [("src/a.py", (4, 4))]
@@ -120,7 +152,9 @@ def test_a_fence_may_name_its_file_and_a_diff_sign_may_follow_any_line_end(evide
         ("src/long.py:60 `needle = found_late`", "passed", None),
     ],
 )
-def test_evidence_counts_only_where_it_can_be_found(evidence: str, outcome: str, reason: str | None) -> None:
+def test_evidence_counts_only_where_it_can_be_found(
+    evidence: str, outcome: str, reason: str | None
+) -> None:
     tree = Tree.of(
         {
             "src/a.py": CODE,
@@ -136,7 +170,9 @@ def test_evidence_counts_only_where_it_can_be_found(evidence: str, outcome: str,
 def test_a_long_run_of_characters_is_walked_once() -> None:
     # Walked once for each of its characters, this would take longer than the whole suite.
     wall = "-" * 400_000
-    assert check_evidence(f"{wall} {wall}a://b a.py:4", Tree.of({"a.py": CODE})).anchor == Anchor("a.py", (4, 4))
+    assert check_evidence(
+        f"{wall} {wall}a://b a.py:4", Tree.of({"a.py": CODE})
+    ).anchor == Anchor("a.py", (4, 4))
 
 
 def test_a_cluster_is_known_by_the_place_most_members_name() -> None:
@@ -147,7 +183,9 @@ def test_a_cluster_is_known_by_the_place_most_members_name() -> None:
 
 def test_the_code_a_dismissal_remembers_is_the_cited_lines_squeezed() -> None:
     tree = Tree.of({"a.py": CODE, "b.py": CODE.replace("q + oid", "q+oid")})
-    assert code_of(Anchor("a.py", (4, 5)), tree) == code_of(Anchor("b.py", (4, 5)), tree)
+    assert code_of(Anchor("a.py", (4, 5)), tree) == code_of(
+        Anchor("b.py", (4, 5)), tree
+    )
     assert (code_of(Anchor("a.py", (4, 4)), tree) or "").startswith("1:")
     assert code_of(Anchor("gone.py", (1, 1)), tree) is None
 
@@ -164,17 +202,28 @@ def test_the_code_a_dismissal_remembers_is_the_cited_lines_squeezed() -> None:
         {"severity": "GRAVE"},
     ],
 )
-def test_an_entry_whose_limits_cannot_be_read_has_no_effect(fields: dict[str, object]) -> None:
+def test_an_entry_whose_limits_cannot_be_read_has_no_effect(
+    fields: dict[str, object],
+) -> None:
     assert read_entry({**GOOD, **fields}) is None
-    assert read_entry({**GOOD, "expires": None, "severity": None, "paths": None, "code": None}) is not None
+    assert (
+        read_entry(
+            {**GOOD, "expires": None, "severity": None, "paths": None, "code": None}
+        )
+        is not None
+    )
 
 
 def found(fingerprint: str) -> FoundAgain:
-    return FoundAgain(type=OutputType.FINDING, title="T", description="D", fingerprints=(fingerprint,))
+    return FoundAgain(
+        type=OutputType.FINDING, title="T", description="D", fingerprints=(fingerprint,)
+    )
 
 
 def run(**findings: FoundAgain) -> Run:
-    return Run(findings, frozenset({"claude"}), frozenset(), frozenset({"security"}), ("src/",))
+    return Run(
+        findings, frozenset({"claude"}), frozenset(), frozenset({"security"}), ("src/",)
+    )
 
 
 def test_two_findings_with_one_fingerprint_get_records_of_their_own() -> None:
@@ -207,7 +256,9 @@ def test_a_fixed_record_stays_fixed_silently_and_its_return_is_a_regression() ->
         ("old/c.py:7", "failed", "file_missing"),
     ],
 )
-def test_what_a_change_takes_away_may_be_cited(evidence: str, outcome: str, reason: str) -> None:
+def test_what_a_change_takes_away_may_be_cited(
+    evidence: str, outcome: str, reason: str
+) -> None:
     patch = (
         "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,2 @@\n def f(admin):\n"
         "-    if not admin:\n-        raise Denied\n+    pass\n"
@@ -226,13 +277,20 @@ def test_whoever_quotes_without_end_is_not_searched_for_without_end() -> None:
     tree = Tree.of({f"m{number}.py": "x = 1\n" for number in range(10)})
     with stopping_when(lambda: bool(looks.append(None))):
         check_evidence(" ".join(f"`y = {number}`" for number in range(5_000)), tree)
-        check_evidence("m1.py:1 " + " ".join(f"`y = {number}`" for number in range(5_000)), tree)
+        check_evidence(
+            "m1.py:1 " + " ".join(f"`y = {number}`" for number in range(5_000)), tree
+        )
 
     assert len(looks) == MOST_LOOSE_QUOTES * 10 + 1 + MOST_QUOTES
 
 
 @pytest.mark.parametrize(
-    "evidence", ["m1.py:1 `y = 1`, `y = 2`, `y = 3`", "`y = 1`, `y = 2`, `y = 3`", "m1.py:1, m2.py:2"]
+    "evidence",
+    [
+        "m1.py:1 `y = 1`, `y = 2`, `y = 3`",
+        "`y = 1`, `y = 2`, `y = 3`",
+        "m1.py:1, m2.py:2",
+    ],
 )
 def test_a_check_ends_when_the_council_is_asked_to_stop(evidence: str) -> None:
     tree = Tree.of({f"m{number}.py": "x = 1\n" for number in range(3)})
@@ -245,7 +303,13 @@ def test_a_check_ends_when_the_council_is_asked_to_stop(evidence: str) -> None:
     with stopping_when(soon):
         check = check_evidence(evidence, tree)
 
-    assert (check.outcome, check.reason, len(looks)) == (EvidenceOutcome.UNCHECKED, "stopped", 2)
+    assert (check.outcome, check.reason, len(looks)) == (
+        EvidenceOutcome.UNCHECKED,
+        "stopped",
+        2,
+    )
     assert check_evidence(evidence, tree).reason != "stopped"
     with stopping_when(lambda: True):
-        assert check_evidence(evidence, tree).reason != "stopped", "what was checked before is known"
+        assert check_evidence(evidence, tree).reason != "stopped", (
+            "what was checked before is known"
+        )

@@ -17,5 +17,7 @@ from bridgehead.council.findings.references import find_references
         ("every .js/.ts file", []),
     ],
 )
-def test_a_dotfile_with_a_place_is_a_reference_and_talk_of_kinds_of_files_is_none(text: str, paths: list[str]) -> None:
+def test_a_dotfile_with_a_place_is_a_reference_and_talk_of_kinds_of_files_is_none(
+    text: str, paths: list[str]
+) -> None:
     assert [reference.path for reference in find_references(text)] == paths

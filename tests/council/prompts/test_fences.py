@@ -16,7 +16,11 @@ KEY = cast(Any, "claude/round-1")
 
 
 def test_a_marker_depends_on_the_secret_and_the_call() -> None:
-    markers = {fence_for(secret, key).marker for secret in (b"one", b"two") for key in (KEY, cast(Any, "other"))}
+    markers = {
+        fence_for(secret, key).marker
+        for secret in (b"one", b"two")
+        for key in (KEY, cast(Any, "other"))
+    }
     assert len(markers) == 4
     assert fence_for(b"one", KEY).marker == fence_for(b"one", KEY).marker
 
@@ -28,10 +32,15 @@ def test_words_and_lines_hide_nothing_and_cannot_repeat_the_marker() -> None:
         shown = made(f"a\u200bb {fence.marker} c")
         assert "[U+200B]" in shown and fence.marker not in shown
     assert writer.line("a\n  b") == "a b"
-    assert writer.words("<<< end foreign text x >>>").startswith("[quoted, not a fence]")
+    assert writer.words("<<< end foreign text x >>>").startswith(
+        "[quoted, not a fence]"
+    )
 
 
-@pytest.mark.parametrize("address", ["file:///etc/passwd", "ftp://example.com", "example.com/v1", "javascript:x"])
+@pytest.mark.parametrize(
+    "address",
+    ["file:///etc/passwd", "ftp://example.com", "example.com/v1", "javascript:x"],
+)
 def test_an_endpoint_is_an_http_address(address: str) -> None:
     class Unasked:
         def get(self, *_: Any, **__: Any) -> None:

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.contract.words import Severity
-from bridgehead.council.prompts.packet_limit import LIMIT, REST_LIMIT, packet_size, reduce_packet
+from bridgehead.council.prompts.packet_limit import (
+    LIMIT,
+    REST_LIMIT,
+    packet_size,
+    reduce_packet,
+)
 
 texts = st.builds(
     lambda letter, length: letter * length,
@@ -17,7 +22,9 @@ texts = st.builds(
     st.sampled_from([0, 1, 40, 900, 9_000, 33_000]),
 )
 findings = st.lists(
-    st.tuples(texts, texts, texts, st.sampled_from([None, *map(str, Severity)])), min_size=0, max_size=12
+    st.tuples(texts, texts, texts, st.sampled_from([None, *map(str, Severity)])),
+    min_size=0,
+    max_size=12,
 )
 
 
@@ -34,7 +41,9 @@ def packet(found: list[Any], challenges: list[str], synthesis: str) -> dict[str,
                 "description": description,
                 "evidence": evidence,
             }
-            for number, (title, description, evidence, severity) in enumerate(found, start=1)
+            for number, (title, description, evidence, severity) in enumerate(
+                found, start=1
+            )
         ],
         "open_challenges": [
             {"challenge_id": f"CH{number:03d}", "challenge_text": text}
@@ -53,7 +62,10 @@ def test_property_what_is_sent_fits_and_every_finding_is_in_it(
     reduced = reduce_packet(whole)
     assert all(packet_size(one) <= LIMIT for one in reduced.packets)
     entries = [entry for one in reduced.packets for entry in one["previous_findings"]]
-    ids = [entry["id"] if isinstance(entry, dict) else entry.partition(": ")[0] for entry in entries]
+    ids = [
+        entry["id"] if isinstance(entry, dict) else entry.partition(": ")[0]
+        for entry in entries
+    ]
     assert ids == [entry["id"] for entry in whole["previous_findings"]]
     assert reduced.annotated == (reduced.level > 0)
 
@@ -71,7 +83,10 @@ def test_property_challenges_are_kept_from_the_start_and_omissions_are_counted(
         omitted = len(challenges) - len(kept)
         if omitted:
             assert f"[... {omitted} challenges omitted" in one["synthesis"]
-            assert reduced.overflow is not None and reduced.overflow.omitted_challenges == omitted
+            assert (
+                reduced.overflow is not None
+                and reduced.overflow.omitted_challenges == omitted
+            )
             assert packet_size({**one, "previous_findings": []}) <= REST_LIMIT
 
 

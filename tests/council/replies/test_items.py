@@ -37,7 +37,9 @@ def draft(entry: dict[str, Any], **fields: Any) -> Draft:
         ("Note", "INFO"),
     ],
 )
-def test_severities_are_read_in_any_accepted_spelling(spelled: str, severity: str) -> None:
+def test_severities_are_read_in_any_accepted_spelling(
+    spelled: str, severity: str
+) -> None:
     assert draft(item(severity=spelled)).severity == severity
 
 
@@ -65,8 +67,13 @@ def test_steps_and_notes_never_have_a_severity(kind: str) -> None:
 
 def test_an_unknown_type_becomes_the_first_of_the_task() -> None:
     assert draft(item(type="thought")).type is OutputType.FINDING
-    assert draft(item(type="thought"), task_type="planning").type is OutputType.PLAN_ITEM
-    assert draft(item(type=None), task_type="planning", mode="design").type is OutputType.PROPOSAL
+    assert (
+        draft(item(type="thought"), task_type="planning").type is OutputType.PLAN_ITEM
+    )
+    assert (
+        draft(item(type=None), task_type="planning", mode="design").type
+        is OutputType.PROPOSAL
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,9 +88,18 @@ def test_an_unknown_type_becomes_the_first_of_the_task() -> None:
     ],
 )
 def test_an_audit_rates_by_the_requirement_where_its_level_is_known(
-    requirement: str, met: bool | None, given_severity: str, severity: str, original: str | None
+    requirement: str,
+    met: bool | None,
+    given_severity: str,
+    severity: str,
+    original: str | None,
 ) -> None:
-    entry = item(type="compliance-gap", severity=given_severity, requirement_id=requirement, met=met)
+    entry = item(
+        type="compliance-gap",
+        severity=given_severity,
+        requirement_id=requirement,
+        met=met,
+    )
     made = draft(entry, **AUDIT)
     assert (made.severity, made.severity_original) == (severity, original)
 
@@ -104,10 +120,21 @@ def test_other_names_for_fields_are_understood() -> None:
 
 
 def test_a_proposal_has_every_field_of_its_kind() -> None:
-    entry = item(type="proposal", proposal={"tradeoffs": ["slow", 7], "maturity": "Seed", "proposal_type": "magic"})
+    entry = item(
+        type="proposal",
+        proposal={
+            "tradeoffs": ["slow", 7],
+            "maturity": "Seed",
+            "proposal_type": "magic",
+        },
+    )
     proposal = draft(entry, task_type="planning", mode="design").proposal
     assert proposal is not None
-    assert (proposal["tradeoffs"], proposal["maturity"], proposal["proposal_type"]) == (["slow", "7"], "seed", None)
+    assert (proposal["tradeoffs"], proposal["maturity"], proposal["proposal_type"]) == (
+        ["slow", "7"],
+        "seed",
+        None,
+    )
     assert proposal["open_questions"] == []
 
 
@@ -118,13 +145,34 @@ def test_half_characters_are_replaced_so_that_everything_can_be_written() -> Non
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=8,
 )
-names = st.sampled_from("type severity description evidence action location requirement_id met proposal".split())
+names = st.sampled_from(
+    [
+        "type",
+        "severity",
+        "description",
+        "evidence",
+        "action",
+        "location",
+        "requirement_id",
+        "met",
+        "proposal",
+    ]
+)
 
 
-@given(st.text(min_size=1, max_size=20), st.dictionaries(names, json_values, max_size=6))
-def test_property_no_entry_makes_the_intake_fail(title: str, fields: dict[str, Any]) -> None:
+@given(
+    st.text(min_size=1, max_size=20), st.dictionaries(names, json_values, max_size=6)
+)
+def test_property_no_entry_makes_the_intake_fail(
+    title: str, fields: dict[str, Any]
+) -> None:
     made = draft({**fields, "title": title}, **AUDIT)
-    (made.title + made.description + (made.evidence or "") + (made.action or "")).encode()
+    (
+        made.title + made.description + (made.evidence or "") + (made.action or "")
+    ).encode()

@@ -9,7 +9,12 @@ from bridgehead.config.files import parse_toml
 from bridgehead.council.findings import evidence, references
 from bridgehead.council.findings.evidence import read_citations
 from bridgehead.council.replies import json_repair, reply
-from bridgehead.council.replies.reply import NotAnswered, read_items, read_lists, read_reply
+from bridgehead.council.replies.reply import (
+    NotAnswered,
+    read_items,
+    read_lists,
+    read_reply,
+)
 from bridgehead.errors import ConfigError
 from bridgehead.flows.engine import answers
 from bridgehead.flows.template_create.project.syntax import parses
@@ -50,13 +55,20 @@ def _opened(work: Work, open_envelope: object) -> object:
 
 @ends
 @pytest.mark.parametrize("piece", PIECES)
-def test_a_reply_twice_as_long_is_twice_the_work(monkeypatch: pytest.MonkeyPatch, piece: str, end: str) -> None:
-    assert growth(lambda size: work_of_reply(monkeypatch, piece * size + end), SIZE) < MOST_GROWTH
+def test_a_reply_twice_as_long_is_twice_the_work(
+    monkeypatch: pytest.MonkeyPatch, piece: str, end: str
+) -> None:
+    assert (
+        growth(lambda size: work_of_reply(monkeypatch, piece * size + end), SIZE)
+        < MOST_GROWTH
+    )
 
 
 @ends
 @pytest.mark.parametrize("piece", PIECES)
-def test_evidence_twice_as_long_is_twice_the_work(monkeypatch: pytest.MonkeyPatch, piece: str, end: str) -> None:
+def test_evidence_twice_as_long_is_twice_the_work(
+    monkeypatch: pytest.MonkeyPatch, piece: str, end: str
+) -> None:
     def count(size: int) -> int:
         work = Work()
         with monkeypatch.context() as patched:
@@ -80,10 +92,15 @@ def test_an_answer_to_a_flow_costs_so_much_a_character_and_no_more(
         pass
 
     # Besides vain tries: the whole, the blocks, what is found; the last try may begin with little left.
-    assert work.steps <= (answers.STEPS_PER_CHARACTER + 8) * len(text) + 2 * answers.RECURSION_COST
+    assert (
+        work.steps
+        <= (answers.STEPS_PER_CHARACTER + 8) * len(text) + 2 * answers.RECURSION_COST
+    )
 
 
-def test_many_references_with_many_quotes_are_each_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_references_with_many_quotes_are_each_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Counted by the questions whether a quote holds a reference."""
     asked = 0
     holds = evidence.Quote.holds
@@ -94,9 +111,14 @@ def test_many_references_with_many_quotes_are_each_looked_at_once(monkeypatch: p
         return holds(quote, place)
 
     monkeypatch.setattr(evidence.Quote, "holds", counted)
-    cited = read_citations("".join(f"src/a{number}.py:1 `x = {number} + y` " for number in range(500)))
+    cited = read_citations(
+        "".join(f"src/a{number}.py:1 `x = {number} + y` " for number in range(500))
+    )
 
-    assert [citation.quotes for citation in cited.citations[:2]] == [("x = 0 + y",), ("x = 1 + y",)]
+    assert [citation.quotes for citation in cited.citations[:2]] == [
+        ("x = 0 + y",),
+        ("x = 1 + y",),
+    ]
     assert len(cited.citations) == 500 and asked <= 1000
 
 
@@ -122,11 +144,16 @@ def test_a_name_of_many_parts_is_refused_before_it_is_read(
 
 def test_names_of_some_parts_and_sentences_with_many_dots_are_read() -> None:
     name = ".".join(f"p{number}" for number in range(90))
-    parsed = parse_toml(f'{name} = 1\nsaid = "{"one two. " * 400}"\n# {"." * 500}\n'.encode(), "the file")
+    parsed = parse_toml(
+        f'{name} = 1\nsaid = "{"one two. " * 400}"\n# {"." * 500}\n'.encode(),
+        "the file",
+    )
     assert "p0" in parsed and parsed["said"].startswith("one two.")
 
 
-def test_findings_that_cite_thousands_of_places_are_compared_at_a_bounded_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_that_cite_thousands_of_places_are_compared_at_a_bounded_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     compared = 0
     usual = references.is_same_file
 
@@ -137,8 +164,13 @@ def test_findings_that_cite_thousands_of_places_are_compared_at_a_bounded_cost(m
 
     monkeypatch.setattr(references, "is_same_file", counted)
     cited = " ".join(f"a.py:{line}" for line in range(1, 20_001))
-    ours, theirs = references.find_references(cited), references.find_references("x/" + cited)
+    ours, theirs = (
+        references.find_references(cited),
+        references.find_references("x/" + cited),
+    )
 
     assert references.relate(ours, theirs) is references.Relation.SAME_LINES
     assert compared <= references.MOST_REFERENCES**2
-    assert references.find_references("a.py:1 " * 20_000) == (references.FileReference("a.py", 1, 1),)
+    assert references.find_references("a.py:1 " * 20_000) == (
+        references.FileReference("a.py", 1, 1),
+    )

@@ -10,20 +10,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.council.replies.json_repair import read_json
-from bridgehead.council.replies.reply import Answered, Items, NotAnswered, read_items, read_lists, read_reply
+from bridgehead.council.replies.reply import (
+    Answered,
+    Items,
+    NotAnswered,
+    read_items,
+    read_lists,
+    read_reply,
+)
 
 ONE = '{"type":"finding","severity":"HIGH","title":"One","description":"d"}'
 TWO = '{"type":"finding","severity":"LOW","title":"Two","description":"d"}'
 BOTH = f'{{"outputs":[{ONE},{TWO}]}}'
 JUST_ONE = f'{{"outputs":[{ONE}]}}'
-CLAUDE = json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": JUST_ONE})
-GEMINI = json.dumps({"session_id": "s", "response": f"```json\n{BOTH}\n```", "stats": {}})
+CLAUDE = json.dumps(
+    {"type": "result", "subtype": "success", "is_error": False, "result": JUST_ONE}
+)
+GEMINI = json.dumps(
+    {"session_id": "s", "response": f"```json\n{BOTH}\n```", "stats": {}}
+)
 CODEX = "\n".join(
     json.dumps(event)
     for event in (
         {"type": "thread.started", "thread_id": "t"},
         {"type": "error", "message": "Reconnecting... 1/1"},
-        {"type": "item.completed", "item": {"type": "agent_message", "text": "thinking aloud"}},
+        {
+            "type": "item.completed",
+            "item": {"type": "agent_message", "text": "thinking aloud"},
+        },
         {"type": "item.completed", "item": {"type": "agent_message", "text": BOTH}},
         {"type": "turn.completed", "usage": {}},
     )
@@ -37,7 +51,9 @@ OPENCODE = "\n".join(
         {"type": "step_finish", "part": {"reason": "stop"}},
     )
 )
-OPENCODE_HTTP = json.dumps({"info": {"finish": "stop"}, "parts": [{"type": "text", "text": BOTH}]})
+OPENCODE_HTTP = json.dumps(
+    {"info": {"finish": "stop"}, "parts": [{"type": "text", "text": BOTH}]}
+)
 
 # Reply, then the titles that must come out; None: no answer.
 CORPUS: dict[str, tuple[str, list[str] | None]] = {
@@ -152,7 +168,9 @@ def titles(reply: str) -> list[str] | None:
 
 
 @pytest.mark.parametrize(("reply", "expected"), CORPUS.values(), ids=CORPUS)
-def test_the_corpus_is_read_as_a_careful_reader_would(reply: str, expected: list[str] | None) -> None:
+def test_the_corpus_is_read_as_a_careful_reader_would(
+    reply: str, expected: list[str] | None
+) -> None:
     assert titles(reply) == expected
 
 
@@ -172,7 +190,9 @@ def test_what_the_runtime_says_about_its_failure_is_the_reason() -> None:
     assert read_reply(said, read_items) == NotAnswered("cli_error: Not logged in")
 
 
-def test_items_keep_their_place_in_the_list_so_that_signals_still_point_at_them() -> None:
+def test_items_keep_their_place_in_the_list_so_that_signals_still_point_at_them() -> (
+    None
+):
     reply = f'{{"outputs":[{{"title":"","description":"d"}},{TWO}]}}'
     answer = read_reply(reply, read_items)
     assert isinstance(answer, Answered)
@@ -181,7 +201,9 @@ def test_items_keep_their_place_in_the_list_so_that_signals_still_point_at_them(
 
 
 def test_a_reader_of_lists_fills_in_those_that_are_missing() -> None:
-    answer = read_reply('{"rulings":[{"challenge_id":"CH001"}, 7]}', read_lists("rulings", "challenges"))
+    answer = read_reply(
+        '{"rulings":[{"challenge_id":"CH001"}, 7]}', read_lists("rulings", "challenges")
+    )
     assert isinstance(answer, Answered)
     assert answer.value["rulings"] == [{"challenge_id": "CH001"}]
     assert answer.value["challenges"] == []
@@ -203,12 +225,19 @@ def test_a_reply_of_ten_megabytes_is_read() -> None:
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 item_values = st.fixed_dictionaries(
     {"title": st.text(min_size=1, max_size=20), "description": st.text(max_size=20)},
-    optional={"type": st.text(max_size=10), "severity": st.text(max_size=10), "extra": json_values},
+    optional={
+        "type": st.text(max_size=10),
+        "severity": st.text(max_size=10),
+        "extra": json_values,
+    },
 )
 
 

@@ -24,12 +24,17 @@ HARMLESS: dict[str, Wrap] = {
     "byte order mark": lambda text: f"\ufeff{text}",
     "windows": lambda text: text.replace("\n", "\r\n"),
 }
-words = st.text(alphabet="abc äé'`<>&*# .,:;()\u2028\u202e", min_size=1, max_size=30).filter(
-    lambda text: bool(text.strip()) and "```" not in text
-)
+words = st.text(
+    alphabet="abc äé'`<>&*# .,:;()\u2028\u202e", min_size=1, max_size=30
+).filter(lambda text: bool(text.strip()) and "```" not in text)
 items = st.lists(
     st.fixed_dictionaries(
-        {"type": st.just("finding"), "severity": st.sampled_from(["HIGH", "LOW"]), "title": words, "description": words}
+        {
+            "type": st.just("finding"),
+            "severity": st.sampled_from(["HIGH", "LOW"]),
+            "title": words,
+            "description": words,
+        }
     ),
     min_size=1,
     max_size=4,
@@ -45,12 +50,18 @@ def wrapped(text: str, names: list[str]) -> str:
 
 def entries(reply: str) -> list[dict[str, Any]] | None:
     answer = read_reply(reply, read_items)
-    return [entry for _, entry in answer.value.entries] if isinstance(answer, Answered) else None
+    return (
+        [entry for _, entry in answer.value.entries]
+        if isinstance(answer, Answered)
+        else None
+    )
 
 
 @settings(max_examples=300)
 @given(items, wrappers)
-def test_a_council_reads_the_same_items_whatever_is_around_them(found: list[dict[str, Any]], names: list[str]) -> None:
+def test_a_council_reads_the_same_items_whatever_is_around_them(
+    found: list[dict[str, Any]], names: list[str]
+) -> None:
     reply = wrapped(json.dumps({"outputs": found}, ensure_ascii=False, indent=1), names)
 
     assert entries(reply) == found
@@ -70,7 +81,9 @@ def test_a_wrapped_reply_cut_anywhere_never_gains_or_changes_an_item(
 
 @settings(max_examples=300)
 @given(items, wrappers)
-def test_a_flow_reads_the_same_answer_whatever_is_around_it(found: list[dict[str, Any]], names: list[str]) -> None:
+def test_a_flow_reads_the_same_answer_whatever_is_around_it(
+    found: list[dict[str, Any]], names: list[str]
+) -> None:
     text = wrapped(json.dumps({"outputs": found}, ensure_ascii=False, indent=1), names)
 
     assert next(iter(json_candidates(text)), None) == {"outputs": found}

@@ -14,12 +14,21 @@ PASS, CONCERNS, FAIL = Verdict.PASS, Verdict.CONCERNS, Verdict.FAIL
 REPORT, ABORTED, PENDING, USAGE = GateOutcome
 
 
-def code(outcome: GateOutcome = REPORT, verdict: Verdict | None = FAIL, **given: Any) -> ExitCode:
-    return council_exit_code(outcome, verdict=verdict, **{"task_type": TaskType.REVIEW, **given})
+def code(
+    outcome: GateOutcome = REPORT, verdict: Verdict | None = FAIL, **given: Any
+) -> ExitCode:
+    return council_exit_code(
+        outcome, verdict=verdict, **{"task_type": TaskType.REVIEW, **given}
+    )
 
 
-@pytest.mark.parametrize(("gate", "refused"), [(None, ()), (Gate.FAIL, (FAIL,)), (Gate.CONCERNS, (CONCERNS, FAIL))])
-def test_a_gate_refuses_its_verdict_and_worse(gate: Gate | None, refused: tuple[Verdict, ...]) -> None:
+@pytest.mark.parametrize(
+    ("gate", "refused"),
+    [(None, ()), (Gate.FAIL, (FAIL,)), (Gate.CONCERNS, (CONCERNS, FAIL))],
+)
+def test_a_gate_refuses_its_verdict_and_worse(
+    gate: Gate | None, refused: tuple[Verdict, ...]
+) -> None:
     for verdict in (PASS, CONCERNS, FAIL, None):
         expected = ExitCode.GATE if verdict in refused else ExitCode.DONE
         assert code(verdict=verdict, gate=gate) is expected

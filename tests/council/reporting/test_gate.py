@@ -13,17 +13,30 @@ from bridgehead.council.reporting.report import CouncilReport
 from council.test_council import Council, finds, ready, skipped
 
 SEEN = {"src/app.py": "d1", "src/db.py": "d2", "logo.png": ""}
-SAME = GatedState("commit HEAD", {"src/app.py": "d1", "src/db.py": "d2", "logo.png": "d3", "other.py": "d4"})
+SAME = GatedState(
+    "commit HEAD",
+    {"src/app.py": "d1", "src/db.py": "d2", "logo.png": "d3", "other.py": "d4"},
+)
 
 
 def report(**changes: Any) -> CouncilReport:
-    seats = {"claude": ready("claude"), "codex": ready("codex"), "gemini": skipped("gemini", "cli_not_found")}
+    seats = {
+        "claude": ready("claude"),
+        "codex": ready("codex"),
+        "gemini": skipped("gemini", "cli_not_found"),
+    }
     made = Council(seats, finds()).drive().report
-    return msgspec.structs.replace(made, reviewed=SEEN, gate_verdict=Verdict.PASS, **changes)
+    return msgspec.structs.replace(
+        made, reviewed=SEEN, gate_verdict=Verdict.PASS, **changes
+    )
 
 
 def refused(
-    made: CouncilReport, *states: GatedState, level: Gate = Gate.FAIL, seats: int = 0, runtimes: tuple[str, ...] = ()
+    made: CouncilReport,
+    *states: GatedState,
+    level: Gate = Gate.FAIL,
+    seats: int = 0,
+    runtimes: tuple[str, ...] = (),
 ) -> list[str]:
     return list(objections(made, GateDemands(level, seats, runtimes), states))
 
@@ -32,30 +45,54 @@ def test_a_report_about_this_state_passes() -> None:
     assert refused(report(), SAME, seats=2, runtimes=("claude", "codex")) == []
 
 
-def test_a_report_of_another_state_is_refused_and_what_nobody_may_see_is_not_compared() -> None:
-    edited = GatedState("commit HEAD", {**SAME.digests, "src/app.py": "changed", "logo.png": "changed"})
+def test_a_report_of_another_state_is_refused_and_what_nobody_may_see_is_not_compared() -> (
+    None
+):
+    edited = GatedState(
+        "commit HEAD", {**SAME.digests, "src/app.py": "changed", "logo.png": "changed"}
+    )
     gone = GatedState("commit HEAD", {"src/app.py": "d1"})
 
-    assert refused(report(), edited) == ["it is about another state than commit HEAD: src/app.py"]
-    assert refused(report(), gone) == ["it is about another state than commit HEAD: src/db.py"]
+    assert refused(report(), edited) == [
+        "it is about another state than commit HEAD: src/app.py"
+    ]
+    assert refused(report(), gone) == [
+        "it is about another state than commit HEAD: src/db.py"
+    ]
     assert refused(report(), edited, SAME) == []  # the index may be what was reviewed
 
 
 def test_a_report_that_looked_at_less_than_the_change_is_refused() -> None:
-    wider = GatedState("commit HEAD", SAME.digests, ("src/app.py", "other.py", "logo.png", "deleted.py"))
+    wider = GatedState(
+        "commit HEAD",
+        SAME.digests,
+        ("src/app.py", "other.py", "logo.png", "deleted.py"),
+    )
 
-    assert refused(report(), wider) == ["it did not look at what commit HEAD changes: other.py"]
+    assert refused(report(), wider) == [
+        "it did not look at what commit HEAD changes: other.py"
+    ]
 
 
 @pytest.mark.parametrize(
     ("made", "options", "says"),
     [
-        ({"warnings": ("interrupted:SIGINT",)}, {}, "the council was stopped before its end"),
+        (
+            {"warnings": ("interrupted:SIGINT",)},
+            {},
+            "the council was stopped before its end",
+        ),
         ({}, {"seats": 3}, "2 seats completed; 3 required"),
-        ({}, {"runtimes": ("codex", "gemini")}, "gemini did not take part and is required"),
+        (
+            {},
+            {"runtimes": ("codex", "gemini")},
+            "gemini did not take part and is required",
+        ),
     ],
 )
-def test_what_else_a_gate_refuses(made: dict[str, Any], options: dict[str, Any], says: str) -> None:
+def test_what_else_a_gate_refuses(
+    made: dict[str, Any], options: dict[str, Any], says: str
+) -> None:
     assert refused(report(**made), SAME, **options) == [says]
 
 

@@ -10,13 +10,32 @@ import msgspec
 import pytest
 import yaml
 
-from bridgehead.council.reporting.render.html import POLICY, Markup, element, render_html
-from bridgehead.council.reporting.render.markdown import escaped, fenced, render_markdown
+from bridgehead.council.reporting.render.html import (
+    POLICY,
+    Markup,
+    element,
+    render_html,
+)
+from bridgehead.council.reporting.render.markdown import (
+    escaped,
+    fenced,
+    render_markdown,
+)
 from bridgehead.council.reporting.render.sentences import challenged, notes, visible
 from bridgehead.council.reporting.render.text import Screen, render_finding, render_text
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from council.support.driving import item, items
-from council.test_council import HERE, TWO, Council, Step, finds, halted, note, ready, skipped
+from council.test_council import (
+    HERE,
+    TWO,
+    Council,
+    Step,
+    finds,
+    halted,
+    note,
+    ready,
+    skipped,
+)
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -34,11 +53,21 @@ def hostile_report(text: str) -> tuple[CouncilReport, list[Any]]:
     def says(call: Any) -> object:
         if call.key.step is Step.STAGE_B and call.key.role == "challenger":
             return {"challenge_notes": [note("MMC001", "disputed", response=text)]}
-        return finds(text, description=text, action=text, evidence=f"{HERE} {text}")(call)
+        return finds(text, description=text, action=text, evidence=f"{HERE} {text}")(
+            call
+        )
 
-    seats = {"claude": ready("claude"), "codex": ready("codex"), "gemini": skipped("gemini", text or "x")}
-    council = Council(seats, says, task_fields={"scope": f"src {text}", "context_summary": text}).drive()
-    reasoned = msgspec.structs.replace(council.report, domain_reasons={"security": text}, superseded_by=text)
+    seats = {
+        "claude": ready("claude"),
+        "codex": ready("codex"),
+        "gemini": skipped("gemini", text or "x"),
+    }
+    council = Council(
+        seats, says, task_fields={"scope": f"src {text}", "context_summary": text}
+    ).drive()
+    reasoned = msgspec.structs.replace(
+        council.report, domain_reasons={"security": text}, superseded_by=text
+    )
     return reasoned, [seat.report for seat in council.run._reports.values()]
 
 
@@ -61,8 +90,14 @@ def test_the_page_runs_nothing_and_fetches_nothing(text: str) -> None:
     page = render_html(report, seats)
     seen = Elements()
     seen.feed(page)
-    assert not {"script", "img", "iframe", "object", "link", "form", "a"} & set(seen.tags)
-    assert not [name for name in seen.attributes if name.startswith("on") or name in ("href", "src")]
+    assert not {"script", "img", "iframe", "object", "link", "form", "a"} & set(
+        seen.tags
+    )
+    assert not [
+        name
+        for name in seen.attributes
+        if name.startswith("on") or name in ("href", "src")
+    ]
     assert POLICY in seen.values
     assert "\x1b" not in page and "\u202e" not in page
     assert page.count("<style>") == 1
@@ -73,7 +108,9 @@ def test_the_terminal_gets_no_control_characters(text: str) -> None:
     report, _ = hostile_report(text)
     opened = "".join(render_finding(entry, Screen()) for entry in report.everything())
     shown = render_text(msgspec.structs.replace(report, superseded_by=text)) + opened
-    assert not [character for character in shown if ord(character) < 32 and character != "\n"]
+    assert not [
+        character for character in shown if ord(character) < 32 and character != "\n"
+    ]
     assert "\u202e" not in shown
 
 
@@ -96,7 +133,9 @@ def test_a_code_fence_is_longer_than_any_run_inside() -> None:
 
 def test_the_terminal_shows_verdict_place_seats_and_quoted_code() -> None:
     council = Council(TWO, finds("SQL injection", action="bind the value")).drive()
-    told = render_text(council.report, Screen(width=90, saved_at=".outputs/council/x.md"))
+    told = render_text(
+        council.report, Screen(width=90, saved_at=".outputs/council/x.md")
+    )
     first, *_ = told.splitlines()
     assert first == "CONCERNS   1 high   (2 seats agree on the high one)"
     assert re.search(r"^HIGH      SQL injection +src/orders.py:4$", told, re.MULTILINE)
@@ -136,8 +175,13 @@ def test_an_aborted_council_says_why_in_every_form() -> None:
     assert isinstance(aborted, AbortedReport)
     assert "not installed" in render_text(aborted)
     assert "cli_not_found" in render_markdown(aborted)
-    front = render_markdown(aborted, context_summary="before the release").split("\n---\n")[0]
-    assert "domains: []\nverdict: null" in front and 'context_summary: "before the release"' in front
+    front = render_markdown(aborted, context_summary="before the release").split(
+        "\n---\n"
+    )[0]
+    assert (
+        "domains: []\nverdict: null" in front
+        and 'context_summary: "before the release"' in front
+    )
     assert "cli_not_found" in render_html(aborted)
 
 
@@ -152,7 +196,9 @@ def test_the_picture_has_a_lane_per_seat_and_a_node_per_finding() -> None:
 
 def test_a_report_without_findings_has_no_picture() -> None:
     council = Council(TWO, finds()).drive()
-    assert "<svg" not in render_html(council.report, [seat.report for seat in council.run._reports.values()])
+    assert "<svg" not in render_html(
+        council.report, [seat.report for seat in council.run._reports.values()]
+    )
 
 
 def test_elements_escape_children_and_attributes() -> None:
@@ -167,7 +213,9 @@ def test_hidden_characters_are_spelled_out() -> None:
 
 def test_what_became_of_earlier_findings_is_told_apart() -> None:
     first = Council(TWO, finds("SQL injection")).drive()
-    gone = Council(TWO, finds(), records=first.run.records, previous_review_id="r0").drive()
+    gone = Council(
+        TWO, finds(), records=first.run.records, previous_review_id="r0"
+    ).drive()
     assert "since the last run: 1 no longer reported" in render_text(gone.report)
 
 
@@ -179,7 +227,14 @@ def test_disputed_findings_show_both_positions_in_the_file() -> None:
 
 
 def test_unknown_cost_is_said_to_be_unknown() -> None:
-    report = Council(TWO, lambda call: items(item()) if call.key.step is Step.ANALYSIS else items()).drive().report
+    report = (
+        Council(
+            TWO,
+            lambda call: items(item()) if call.key.step is Step.ANALYSIS else items(),
+        )
+        .drive()
+        .report
+    )
     assert "unknown / unknown | unknown" in render_markdown(report)
     assert msgspec.json.decode(msgspec.json.encode(report.usage))["cost_usd"] is None
 
@@ -203,16 +258,33 @@ def test_what_failed_its_check_or_is_disputed_has_survived_nothing(
 @pytest.mark.parametrize(
     ("warning", "sentence"),
     [
-        ("analyser_absent:static:shellcheck", "analysers not installed: shellcheck; see `bridgehead runtimes`"),
+        (
+            "analyser_absent:static:shellcheck",
+            "analysers not installed: shellcheck; see `bridgehead runtimes`",
+        ),
         ("analyser_failed:static:ruff", "its findings are missing: ruff"),
-        ("static_truncated:static:12", "more than the report lists; the least severe are left out: 12"),
-        ("untrusted_domains_ignored", "bridgehead config trust .bridgehead/domains.toml"),
+        (
+            "static_truncated:static:12",
+            "more than the report lists; the least severe are left out: 12",
+        ),
+        (
+            "untrusted_domains_ignored",
+            "bridgehead config trust .bridgehead/domains.toml",
+        ),
     ],
 )
-def test_what_was_not_seen_is_told_in_plain_sentences(warning: str, sentence: str) -> None:
+def test_what_was_not_seen_is_told_in_plain_sentences(
+    warning: str, sentence: str
+) -> None:
     assert sentence in next(notes([warning]))
 
 
 def test_an_unanswered_challenge_is_not_survived() -> None:
-    assert challenged(2, 1, disputed=False, evidence="passed") == "2 challenges, 1 of them unanswered"
-    assert challenged(2, 1, disputed=True, evidence="passed") == "disputed after 2 challenges, 1 of them unanswered"
+    assert (
+        challenged(2, 1, disputed=False, evidence="passed")
+        == "2 challenges, 1 of them unanswered"
+    )
+    assert (
+        challenged(2, 1, disputed=True, evidence="passed")
+        == "disputed after 2 challenges, 1 of them unanswered"
+    )

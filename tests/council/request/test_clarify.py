@@ -18,7 +18,11 @@ def context(text: str, **fields: object) -> Context:
 
 def test_a_clear_request_needs_no_question() -> None:
     clear = context("review src/auth.py for OAuth problems")
-    assert (clear.artifact, clear.intent, clear.detected.domains) == ("code", "review", ("security",))
+    assert (clear.artifact, clear.intent, clear.detected.domains) == (
+        "code",
+        "review",
+        ("security",),
+    )
     assert clear.missing == ()
 
 
@@ -64,7 +68,11 @@ def test_questions_come_in_order_and_stop_when_nothing_is_open() -> None:
     settled = clarifier.result()
     assert (settled.artifact, settled.task_type) == ("src/auth.py", TaskType.AUDIT)
     assert settled.domains == ("security", "made-up-thing")
-    assert (settled.questions_asked, settled.assumptions, settled.confidence) == (3, (), Confidence.HIGH)
+    assert (settled.questions_asked, settled.assumptions, settled.confidence) == (
+        3,
+        (),
+        Confidence.HIGH,
+    )
 
 
 def test_what_is_not_answered_is_assumed_and_listed() -> None:
@@ -87,9 +95,14 @@ def test_nobody_to_ask_means_assumptions_only() -> None:
 
 
 def test_a_known_artifact_without_a_scope_is_asked_for_its_part() -> None:
-    question = Clarifier(context("review the login service for OAuth problems"), REGISTRY).question()
+    question = Clarifier(
+        context("review the login service for OAuth problems"), REGISTRY
+    ).question()
     assert question is not None
-    assert (question.slot, question.text) == ("artifact", "Which part of it should be looked at?")
+    assert (question.slot, question.text) == (
+        "artifact",
+        "Which part of it should be looked at?",
+    )
 
 
 def test_domains_of_the_request_are_kept_and_others_added() -> None:
@@ -99,13 +112,23 @@ def test_domains_of_the_request_are_kept_and_others_added() -> None:
 
 @pytest.mark.parametrize(
     ("request_text", "intensity"),
-    [("quick look", Intensity.QUICK), ("be thorough", Intensity.THOROUGH), ("steadfast", Intensity.STANDARD)],
+    [
+        ("quick look", Intensity.QUICK),
+        ("be thorough", Intensity.THOROUGH),
+        ("steadfast", Intensity.STANDARD),
+    ],
 )
-def test_words_set_the_intensity_only_as_whole_words(request_text: str, intensity: Intensity) -> None:
-    routed = route_request(request_text, domains=1, explicit_route=None, explicit_intensity=None)
+def test_words_set_the_intensity_only_as_whole_words(
+    request_text: str, intensity: Intensity
+) -> None:
+    routed = route_request(
+        request_text, domains=1, explicit_route=None, explicit_intensity=None
+    )
     assert routed.intensity is intensity
 
 
 def test_a_phrase_may_be_broken_over_two_lines() -> None:
-    routed = route_request("ask multiple\n models", domains=1, explicit_route=None, explicit_intensity=None)
+    routed = route_request(
+        "ask multiple\n models", domains=1, explicit_route=None, explicit_intensity=None
+    )
     assert routed.row == "council"

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.council.request.domains import Code, load_registry, says, with_own_domains
+from bridgehead.council.request.domains import (
+    Code,
+    load_registry,
+    says,
+    with_own_domains,
+)
 from bridgehead.errors import ConfigError
 
 REGISTRY = load_registry()
@@ -15,10 +20,30 @@ REGISTRY = load_registry()
     [
         ("Security", "Security Auditor", "registry", ()),
         ("content", "Content Strategist", "registry", ()),
-        ("kafka stream processing", "Async Systems Specialist for kafka stream processing", "adapted:async-queue", ()),
-        ("gdpr retention", "Compliance Officer for gdpr retention", "adapted:compliance", ()),
-        ("smart contract gas cost", "Smart Contract Gas Cost Specialist", "virtual", ("api", "finance")),
-        ("quantum error correction", "Quantum Error Correction Specialist", "virtual", ("error-handling",)),
+        (
+            "kafka stream processing",
+            "Async Systems Specialist for kafka stream processing",
+            "adapted:async-queue",
+            (),
+        ),
+        (
+            "gdpr retention",
+            "Compliance Officer for gdpr retention",
+            "adapted:compliance",
+            (),
+        ),
+        (
+            "smart contract gas cost",
+            "Smart Contract Gas Cost Specialist",
+            "virtual",
+            ("api", "finance"),
+        ),
+        (
+            "quantum error correction",
+            "Quantum Error Correction Specialist",
+            "virtual",
+            ("error-handling",),
+        ),
         ("falconry", "Falconry Specialist", "virtual", ("api", "testing")),
     ],
 )
@@ -26,7 +51,11 @@ def test_lookup_gives_the_expert_the_protocol_describes(
     request_name: str, role: str, origin: str, sources: tuple[str, ...]
 ) -> None:
     expert = REGISTRY.expert(request_name, task="look at it")
-    assert (expert.role, expert.origin, expert.synthesized_from) == (role, origin, sources)
+    assert (expert.role, expert.origin, expert.synthesized_from) == (
+        role,
+        origin,
+        sources,
+    )
 
 
 def test_an_adapted_expert_looks_first_at_what_was_asked_for() -> None:
@@ -40,7 +69,9 @@ def test_without_a_reason_or_a_task_the_name_alone_is_what_was_asked_for() -> No
 
 
 def test_the_same_name_always_gives_the_same_expert() -> None:
-    assert REGISTRY.expert("smart contract gas cost") == REGISTRY.expert("Smart_Contract  gas-cost")
+    assert REGISTRY.expert("smart contract gas cost") == REGISTRY.expert(
+        "Smart_Contract  gas-cost"
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +88,9 @@ def test_the_same_name_always_gives_the_same_expert() -> None:
         ("use CI/CD here", "CI/CD", True),
     ],
 )
-def test_signals_are_whole_words_and_phrases(text: str, signal: str, found: bool) -> None:
+def test_signals_are_whole_words_and_phrases(
+    text: str, signal: str, found: bool
+) -> None:
     assert says(text, signal) is found
 
 
@@ -81,7 +114,9 @@ def test_domains_named_by_the_user_are_exempt_from_the_cap() -> None:
 
 
 def test_an_alias_named_by_the_user_is_the_domain_itself() -> None:
-    assert REGISTRY.detect("", exactly=["crypto", "Cryptography"]).domains == ("cryptographic",)
+    assert REGISTRY.detect("", exactly=["crypto", "Cryptography"]).domains == (
+        "cryptographic",
+    )
 
 
 def test_english_words_count_for_typescript_only_beside_it() -> None:
@@ -113,7 +148,10 @@ def test_the_code_says_which_experts_it_needs_and_each_has_a_reason() -> None:
     detected = REGISTRY.detect("", code=Code(EXPRESS))
     assert detected.domains[:3] == ("security", "backend", "database")
     assert detected.reasons["security"].startswith("sits in every review of code")
-    assert detected.reasons["backend"] == "express, app.get(, req.body in server.js and 2 more"
+    assert (
+        detected.reasons["backend"]
+        == "express, app.get(, req.body in server.js and 2 more"
+    )
     assert not detected.by_default
 
 
@@ -121,7 +159,11 @@ def test_the_code_says_which_experts_it_needs_and_each_has_a_reason() -> None:
     ("path", "text", "domain"),
     [
         ("a/views.py", "from flask import Flask\n", "backend"),
-        ("a/Api.java", "import org.springframework.web.bind.annotation.GetMapping;\n", "backend"),
+        (
+            "a/Api.java",
+            "import org.springframework.web.bind.annotation.GetMapping;\n",
+            "backend",
+        ),
         ("main.go", 'import (\n\t"database/sql"\n)\n', "database"),
         ("src/main.rs", "use tokio::sync::Mutex;\n", "concurrency"),
         ("app.rb", "require 'sidekiq'\n", "async-queue"),
@@ -132,44 +174,72 @@ def test_the_code_says_which_experts_it_needs_and_each_has_a_reason() -> None:
         ("lib.c", "#include <pthread.h>\n", "concurrency"),
     ],
 )
-def test_imports_manifests_and_kinds_of_files_speak_in_every_language(path: str, text: str, domain: str) -> None:
+def test_imports_manifests_and_kinds_of_files_speak_in_every_language(
+    path: str, text: str, domain: str
+) -> None:
     assert domain in REGISTRY.detect("", code=Code({path: text, **LIBRARY})).domains
 
 
 def test_words_in_the_names_of_files_choose_nobody() -> None:
-    named = {"content/copy_text_writing.py": "x = 1\n", "brand/kafka/queue.py": "y = 2\n"}
+    named = {
+        "content/copy_text_writing.py": "x = 1\n",
+        "brand/kafka/queue.py": "y = 2\n",
+    }
     assert REGISTRY.detect("", code=Code(named)).domains == ("security", "code-quality")
 
 
 def test_a_single_file_of_many_calls_nobody() -> None:
     tree = {f"src/m{number}.py": "def f(a):\n    return a\n" for number in range(60)}
-    assert "cryptographic" not in REGISTRY.detect("", code=Code({**tree, "a.py": "import hmac\n"})).domains
-    assert "cryptographic" in REGISTRY.detect("", code=Code({"a.py": "import hmac\n"})).domains
+    assert (
+        "cryptographic"
+        not in REGISTRY.detect("", code=Code({**tree, "a.py": "import hmac\n"})).domains
+    )
+    assert (
+        "cryptographic"
+        in REGISTRY.detect("", code=Code({"a.py": "import hmac\n"})).domains
+    )
 
 
 def test_of_a_change_its_lines_speak_and_the_imports_of_its_files() -> None:
     whole = {"a.py": "import os\ncursor.execute('SELECT a FROM b WHERE c')\nprint(1)\n"}
     assert "database" in REGISTRY.detect("", code=Code(whole)).domains
-    assert "database" not in REGISTRY.detect("", code=Code(whole, changed={"a.py": "print(1)"})).domains
+    assert (
+        "database"
+        not in REGISTRY.detect(
+            "", code=Code(whole, changed={"a.py": "print(1)"})
+        ).domains
+    )
 
 
 def test_security_sits_in_every_review_of_code_unless_it_is_switched_off() -> None:
     library = Code(LIBRARY)
     assert REGISTRY.detect("", code=library).domains == ("security", "code-quality")
     assert "security" not in REGISTRY.detect("", code=library, never=["appsec"]).domains
-    assert "security" in REGISTRY.detect("is the OAuth login safe?", code=library, never=["appsec"]).domains
+    assert (
+        "security"
+        in REGISTRY.detect(
+            "is the OAuth login safe?", code=library, never=["appsec"]
+        ).domains
+    )
     assert "security" not in REGISTRY.detect("", code=library, judged=False).domains
-    assert REGISTRY.detect("", code=library, exactly=["testing"]).domains == ("testing",)
+    assert REGISTRY.detect("", code=library, exactly=["testing"]).domains == (
+        "testing",
+    )
 
 
 def test_tests_in_scope_bring_the_expert_for_tests_last() -> None:
     detected = REGISTRY.detect("", code=Code(EXPRESS, tests=2))
-    assert (detected.domains[-1], detected.reasons["testing"]) == ("testing", "2 test files")
+    assert (detected.domains[-1], detected.reasons["testing"]) == (
+        "testing",
+        "2 test files",
+    )
 
 
 def test_what_is_added_stands_beside_what_the_code_calls_for() -> None:
     chosen = REGISTRY.detect("", code=Code(EXPRESS)).domains
-    assert REGISTRY.detect("", code=Code(EXPRESS), added=["ux", "security"]).domains == (
+    assert REGISTRY.detect(
+        "", code=Code(EXPRESS), added=["ux", "security"]
+    ).domains == (
         *(one for one in chosen if one != "security"),
         "ux-design",
         "security",
@@ -184,26 +254,44 @@ def test_words_of_the_request_choose_before_the_code_does() -> None:
 
 
 def test_a_projects_own_domain_is_found_by_its_signals_and_may_sit_always() -> None:
-    table = {"id": "Double Entry", "role": "Ledger Engineer", "code": [r"post_entry\("], "focus": ["balances"]}
+    table = {
+        "id": "Double Entry",
+        "role": "Ledger Engineer",
+        "code": [r"post_entry\("],
+        "focus": ["balances"],
+    }
     registry = with_own_domains(REGISTRY, [table], "domains.toml")
     code = Code({"a.py": "post_entry(1)\n"})
     assert "double-entry" in registry.detect("", code=code).domains
     assert registry.expert("double entry").role == "Ledger Engineer"
     always = with_own_domains(REGISTRY, [{**table, "always": True}], "domains.toml")
-    assert always.detect("", code=Code(LIBRARY)).domains == ("double-entry", "security", "code-quality")
+    assert always.detect("", code=Code(LIBRARY)).domains == (
+        "double-entry",
+        "security",
+        "code-quality",
+    )
 
 
 def test_a_domain_of_that_id_takes_the_place_of_the_known_one() -> None:
-    registry = with_own_domains(REGISTRY, [{"id": "testing", "role": "Our Tester"}], "domains.toml")
+    registry = with_own_domains(
+        REGISTRY, [{"id": "testing", "role": "Our Tester"}], "domains.toml"
+    )
     assert registry.expert("testing").role == "Our Tester"
     assert len(registry.domains) == len(REGISTRY.domains)
 
 
 @pytest.mark.parametrize(
     "table",
-    [{"id": "a"}, {"id": "", "role": "x"}, {"id": "integration", "role": "x"}, {"id": "a", "role": "x", "code": ["("]}],
+    [
+        {"id": "a"},
+        {"id": "", "role": "x"},
+        {"id": "integration", "role": "x"},
+        {"id": "a", "role": "x", "code": ["("]},
+    ],
 )
-def test_a_domain_that_cannot_be_understood_is_refused_with_the_name_of_its_file(table: dict[str, object]) -> None:
+def test_a_domain_that_cannot_be_understood_is_refused_with_the_name_of_its_file(
+    table: dict[str, object],
+) -> None:
     with pytest.raises(ConfigError, match=r"domains\.toml"):
         with_own_domains(REGISTRY, [table], "domains.toml")
 

@@ -26,11 +26,15 @@ NOW = dt.datetime(2026, 11, 15, tzinfo=dt.UTC)
 
 
 def settings(**document: object) -> Settings:
-    return load_settings(json.dumps({"updated": "2026-11-14T12:00:00Z", **document}), NOW)
+    return load_settings(
+        json.dumps({"updated": "2026-11-14T12:00:00Z", **document}), NOW
+    )
 
 
 def test_static_sits_where_it_can_help_and_others_when_named() -> None:
-    named = settings(bridges={"openai": {"base_url": "http://127.0.0.1:1/v1"}, "rig:box": {}})
+    named = settings(
+        bridges={"openai": {"base_url": "http://127.0.0.1:1/v1"}, "rig:box": {}}
+    )
     assert seats_by_default(named, TaskType.REVIEW) == (
         "claude",
         "gemini",
@@ -47,7 +51,11 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
     hostile = settings(
         bridges={
             "codex": {"path": "/tmp/evil", "extra_args": ["--yolo"], "model": "m"},
-            "openai": {"base_url": "http://evil", "api_key_env": "AWS_SECRET", "model": "q"},
+            "openai": {
+                "base_url": "http://evil",
+                "api_key_env": "AWS_SECRET",
+                "model": "q",
+            },
         }
     )
     safe = without_untrusted(hostile)
@@ -63,18 +71,33 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
     }
 
 
-@pytest.mark.parametrize("key", sorted({*_RUNTIME_KEYS, *(key for keys in _OWN_KEYS.values() for key in keys)}))
-def test_every_key_of_an_untrusted_file_is_ignored_unless_it_can_do_no_harm(key: str) -> None:
+@pytest.mark.parametrize(
+    "key",
+    sorted({*_RUNTIME_KEYS, *(key for keys in _OWN_KEYS.values() for key in keys)}),
+)
+def test_every_key_of_an_untrusted_file_is_ignored_unless_it_can_do_no_harm(
+    key: str,
+) -> None:
     name = next((name for name, keys in _OWN_KEYS.items() if key in keys), "opencode")
-    value = ["a/b"] if key in ("models", "tools", "extra_args") else True if key == "enabled" else "a/b"
-    told = settings(bridges={f"{name}box" if name.endswith(":") else name: {key: value}})
+    value = (
+        ["a/b"]
+        if key in ("models", "tools", "extra_args")
+        else True
+        if key == "enabled"
+        else "a/b"
+    )
+    told = settings(
+        bridges={f"{name}box" if name.endswith(":") else name: {key: value}}
+    )
     safe = without_untrusted(told)
 
     harmless = {"enabled", "on_missing", "debate_merged", "tools"}
-    assert bool([one for one in safe.warnings if one.startswith("untrusted_setting_ignored:")]) == (key not in harmless)
-    assert key in harmless or all(entry == RuntimeSettings() for entry in safe.runtimes.values()), (
-        "an untrusted value was kept"
-    )
+    assert bool(
+        [one for one in safe.warnings if one.startswith("untrusted_setting_ignored:")]
+    ) == (key not in harmless)
+    assert key in harmless or all(
+        entry == RuntimeSettings() for entry in safe.runtimes.values()
+    ), "an untrusted value was kept"
 
 
 def test_an_untrusted_file_seats_no_rig_and_raises_no_level() -> None:
@@ -82,12 +105,24 @@ def test_an_untrusted_file_seats_no_rig_and_raises_no_level() -> None:
     safe = without_untrusted(told)
     assert "rig:box" not in seats_by_default(safe, TaskType.REVIEW)
     assert safe.reasoning_level == "medium"
-    assert safe.warnings == ("untrusted_setting_ignored:rig:box", "untrusted_setting_ignored:reasoning_level")
+    assert safe.warnings == (
+        "untrusted_setting_ignored:rig:box",
+        "untrusted_setting_ignored:reasoning_level",
+    )
 
 
 @pytest.mark.parametrize("runtime", ["claude", "codex", "gemini", "opencode"])
 @pytest.mark.parametrize(
-    "name", ["--attach=http://127.0.0.1:9/", "-m/x", "a/b c", "a/b\n", "a/b=c", "a/\x00", "a/" + "b" * 300]
+    "name",
+    [
+        "--attach=http://127.0.0.1:9/",
+        "-m/x",
+        "a/b c",
+        "a/b\n",
+        "a/b=c",
+        "a/\x00",
+        "a/" + "b" * 300,
+    ],
 )
 def test_what_is_no_name_of_a_model_is_never_asked_for(runtime: str, name: str) -> None:
     read = settings(bridges={runtime: {"model": name}})
@@ -101,7 +136,10 @@ def test_what_is_no_name_of_a_model_is_never_asked_for(runtime: str, name: str) 
     [
         ("claude", "sonnet[1m]"),
         ("claude", "us.anthropic.claude-sonnet-4-20250514-v1:0"),
-        ("claude", "arn:aws:bedrock:us-east-2:123456789012:application-inference-profile/abc"),
+        (
+            "claude",
+            "arn:aws:bedrock:us-east-2:123456789012:application-inference-profile/abc",
+        ),
         ("claude", "claude-sonnet-4@20250514"),
         ("codex", "gpt-5.5"),
         ("codex", "qwen2.5-coder:7b"),
@@ -129,29 +167,61 @@ def test_names_that_providers_use_are_taken(runtime: str, name: str) -> None:
         ({"bridges": {"codex": {"model": 5}}}, "model_not_a_string:codex"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_warned_about_and_replaced(document: dict[str, object], warning: str) -> None:
+def test_a_value_that_cannot_be_used_is_warned_about_and_replaced(
+    document: dict[str, object], warning: str
+) -> None:
     read = settings(**document)
     assert warning in read.warnings
-    assert (read.max_concurrency, read.withdrawal_guard, read.coordinator) == (8, True, None)
+    assert (read.max_concurrency, read.withdrawal_guard, read.coordinator) == (
+        8,
+        True,
+        None,
+    )
 
 
 def test_a_model_named_twice_and_not_offered_is_refused_once() -> None:
-    text = json.dumps({"bridges": {"opencode": {"models": ["a/x", "a/x", "b/y"]}}, "updated": "2026-11-15"})
+    text = json.dumps(
+        {
+            "bridges": {"opencode": {"models": ["a/x", "a/x", "b/y"]}},
+            "updated": "2026-11-15",
+        }
+    )
     read = load_settings(text, NOW, {"opencode": ["b/y"]})
     assert read.runtimes["opencode"].models == ("b/y",)
     assert read.warnings == ("duplicate_model:a/x",)
-    assert [refused.model for refused in read.runtimes["opencode"].model_warnings] == ["a/x"]
+    assert [refused.model for refused in read.runtimes["opencode"].model_warnings] == [
+        "a/x"
+    ]
 
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=10,
 )
-keys = st.sampled_from(["bridges", "ttl_hours", "updated", "reasoning_level", "_x", "codex", "opencode", "models"])
+keys = st.sampled_from(
+    [
+        "bridges",
+        "ttl_hours",
+        "updated",
+        "reasoning_level",
+        "_x",
+        "codex",
+        "opencode",
+        "models",
+    ]
+)
 
 
-@given(st.one_of(st.text(max_size=80), st.dictionaries(keys, json_values, max_size=5).map(json.dumps)))
+@given(
+    st.one_of(
+        st.text(max_size=80),
+        st.dictionaries(keys, json_values, max_size=5).map(json.dumps),
+    )
+)
 def test_property_no_file_makes_loading_fail(text: str) -> None:
     read = load_settings(text, NOW)
     assert {"claude", "gemini", "codex", "opencode"} <= set(read.runtimes)

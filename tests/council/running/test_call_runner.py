@@ -19,13 +19,20 @@ from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
 from bridgehead.council.running.call_runner import CallRunner
 from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.cli import CliConnection, succeeded
-from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+)
 from bridgehead.council.runtimes.machine import Probe
 from bridgehead.council.runtimes.opencode import OpencodeCli
 from bridgehead.host import process
 from bridgehead.host.command import Command, CommandResult, Ended
 
-KEY = CallKey(seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security")
+KEY = CallKey(
+    seat="x", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain="security"
+)
 
 
 class PlainCli(CliConnection):
@@ -46,13 +53,21 @@ def agent(tmp_path: Path) -> Callable[..., CallOutcome]:
     """Run a stand-in, written in Python, through the carrier."""
 
     def run(
-        body: str, *, prompt: str = "hello", timeout_seconds: int = 60, kind: type[CliConnection] = PlainCli
+        body: str,
+        *,
+        prompt: str = "hello",
+        timeout_seconds: int = 60,
+        kind: type[CliConnection] = PlainCli,
     ) -> CallOutcome:
         path = tmp_path / "agent"
-        path.write_text(f"#!{sys.executable}\nimport os, sys, time, json, signal, subprocess\n{body}\n")
+        path.write_text(
+            f"#!{sys.executable}\nimport os, sys, time, json, signal, subprocess\n{body}\n"
+        )
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
         environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        connection = kind(SeatSetup("x", environment=environment), str(path), Probe("1.2.3"))
+        connection = kind(
+            SeatSetup("x", environment=environment), str(path), Probe("1.2.3")
+        )
         ask = RuntimeRequest(prompt, tmp_path, timeout_seconds)
         return carried(connection, ask)
 
@@ -76,13 +91,17 @@ def lives(pid: int) -> bool:
         return False
 
 
-def test_a_prompt_of_300_kilobytes_arrives_whole_and_stdin_is_closed(agent: Callable[..., CallOutcome]) -> None:
+def test_a_prompt_of_300_kilobytes_arrives_whole_and_stdin_is_closed(
+    agent: Callable[..., CallOutcome],
+) -> None:
     outcome = agent("print(len(sys.stdin.read()))", prompt="x" * 300_000)
 
     assert outcome == RuntimeAnswer("300000\n")
 
 
-def test_a_reply_of_10_megabytes_is_cut_off_as_malformed_and_does_not_hang(agent: Callable[..., CallOutcome]) -> None:
+def test_a_reply_of_10_megabytes_is_cut_off_as_malformed_and_does_not_hang(
+    agent: Callable[..., CallOutcome],
+) -> None:
     outcome = agent("sys.stdout.write('x' * 10_000_000)")
 
     assert isinstance(outcome, RuntimeRefusal)
@@ -113,13 +132,20 @@ def test_a_cancelled_call_takes_its_program_with_it(tmp_path: Path) -> None:
     path.write_text(f"#!{sys.executable}\n{body}\n")
     path.chmod(0o700)
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    connection = PlainCli(SeatSetup("x", environment=environment), str(path), Probe("1"))
+    connection = PlainCli(
+        SeatSetup("x", environment=environment), str(path), Probe("1")
+    )
     ask = RuntimeRequest("hello", tmp_path, 600)
     pids: list[int] = []
 
     async def cancel_when_started() -> None:
         async with CallRunner() as carrier, anyio.create_task_group() as tasks:
-            tasks.start_soon(carrier.carry, connection, Call(KEY, "hello", 600, Answer.ITEMS, ask.profile), ask)
+            tasks.start_soon(
+                carrier.carry,
+                connection,
+                Call(KEY, "hello", 600, Answer.ITEMS, ask.profile),
+                ask,
+            )
             pids.append(int(await anyio.to_thread.run_sync(mark.read_text)))
             tasks.cancel_scope.cancel()
 
@@ -133,7 +159,10 @@ def test_a_cancelled_call_takes_its_program_with_it(tmp_path: Path) -> None:
     [
         ("pass", ErrorClass.EMPTY),
         ("print('   ')", ErrorClass.EMPTY),
-        ("print('fine', flush=True); os.kill(os.getpid(), signal.SIGKILL)", ErrorClass.OTHER),
+        (
+            "print('fine', flush=True); os.kill(os.getpid(), signal.SIGKILL)",
+            ErrorClass.OTHER,
+        ),
     ],
 )
 def test_exit_code_0_and_printed_text_are_no_success_by_themselves(
@@ -153,15 +182,21 @@ def test_bytes_that_are_no_text_are_replaced(agent: Callable[..., CallOutcome]) 
 
 
 def test_a_program_that_vanished_is_not_found(tmp_path: Path) -> None:
-    connection = PlainCli(SeatSetup("x", environment={}), str(tmp_path / "gone"), Probe("1"))
+    connection = PlainCli(
+        SeatSetup("x", environment={}), str(tmp_path / "gone"), Probe("1")
+    )
     outcome = carried(connection, RuntimeRequest("hello", tmp_path, 5))
 
     assert isinstance(outcome, RuntimeRefusal)
     assert outcome.reason == "cli_not_found"
 
 
-def test_an_endless_loop_of_unknown_steps_is_stopped_long_before_the_limit(agent: Callable[..., CallOutcome]) -> None:
-    step = json.dumps({"type": "step_finish", "sessionID": "s", "part": {"reason": "unknown"}})
+def test_an_endless_loop_of_unknown_steps_is_stopped_long_before_the_limit(
+    agent: Callable[..., CallOutcome],
+) -> None:
+    step = json.dumps(
+        {"type": "step_finish", "sessionID": "s", "part": {"reason": "unknown"}}
+    )
     body = f"while True:\n    print({step!r}, flush=True)\n    time.sleep(0.01)"
 
     outcome = agent(body, timeout_seconds=600, kind=OpencodeCli)
@@ -177,15 +212,23 @@ def test_a_call_is_given_up_after_silence_and_not_for_taking_long(
     limits: list[tuple[float | None, float | None]] = []
 
     def note(
-        command: Command, *, timeout_seconds: float | None, idle_seconds: float | None, **_: object
+        command: Command,
+        *,
+        timeout_seconds: float | None,
+        idle_seconds: float | None,
+        **_: object,
     ) -> CommandResult:
         limits.append((timeout_seconds, idle_seconds))
-        return CommandResult(tuple(command.argv), Ended.EXITED, 0, datetime.now(UTC), stdout=b"done")
+        return CommandResult(
+            tuple(command.argv), Ended.EXITED, 0, datetime.now(UTC), stdout=b"done"
+        )
 
     monkeypatch.setattr(process, "run", note)
     connection = PlainCli(SeatSetup("x", environment={}), "/bin/agent", Probe("1.2.3"))
 
-    outcome = carried(connection, RuntimeRequest("hello", tmp_path, 40, most_seconds=most_seconds))
+    outcome = carried(
+        connection, RuntimeRequest("hello", tmp_path, 40, most_seconds=most_seconds)
+    )
 
     assert isinstance(outcome, RuntimeAnswer)
     [(altogether, silent)] = limits

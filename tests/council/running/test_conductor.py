@@ -17,20 +17,52 @@ import pytest
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import ErrorClass, Intensity, Status
-from bridgehead.council.calls import Answer, Call, CallFailed, GivenUp, Reply, Result, Retried, SeatEvent, UserQuestion
+from bridgehead.council.calls import (
+    Answer,
+    Call,
+    CallFailed,
+    GivenUp,
+    Reply,
+    Result,
+    Retried,
+    SeatEvent,
+    UserQuestion,
+)
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.interfaces import MemoryJournal, RunInputs
 from bridgehead.council.replies import reply
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
-from bridgehead.council.reporting.seat_report import SeatFacts, halted_report, skipped_report
+from bridgehead.council.reporting.seat_report import (
+    SeatFacts,
+    halted_report,
+    skipped_report,
+)
 from bridgehead.council.request.domains import load_registry
 from bridgehead.council.request.plan import CouncilOptions, CouncilPlan
 from bridgehead.council.running import conductor
 from bridgehead.council.running.artifacts import OutputFolder, RunLog
 from bridgehead.council.running.call_runner import CallRunner
-from bridgehead.council.running.conductor import Ending, Means, Reported, Waiting, conduct
-from bridgehead.council.runtimes.base import Connection, HostSeat, InProcess, Missing, NativeDispatch, SeatSetup
-from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.running.conductor import (
+    Ending,
+    Means,
+    Reported,
+    Waiting,
+    conduct,
+)
+from bridgehead.council.runtimes.base import (
+    Connection,
+    HostSeat,
+    InProcess,
+    Missing,
+    NativeDispatch,
+    SeatSetup,
+)
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+)
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.scripted import Script, ScriptedConnection
 from bridgehead.council.seating.preflight import Ready
@@ -69,11 +101,17 @@ def answer_for(call: Call) -> str:
 
 
 def council(*bridges: str, task: BridgeInput = TASK, **plan: Any) -> CouncilRun:
-    return CouncilRun(CouncilPlan(task, bridges, dt.date(2026, 11, 15), **plan), RunInputs(load_registry(), b"s" * 32))
+    return CouncilRun(
+        CouncilPlan(task, bridges, dt.date(2026, 11, 15), **plan),
+        RunInputs(load_registry(), b"s" * 32),
+    )
 
 
 def run(
-    council_run: CouncilRun, seats: ScriptedSeats, means: Means | None = None, wishes: Sequence[Any] = ()
+    council_run: CouncilRun,
+    seats: ScriptedSeats,
+    means: Means | None = None,
+    wishes: Sequence[Any] = (),
 ) -> Ending:
     return anyio.run(conduct, council_run, seats, means or Means(), wishes)
 
@@ -114,22 +152,33 @@ class Watcher:
         return [str(line["event"]) for name, line in self.lines if name == bridge]
 
 
-def test_every_live_seat_is_heard_of_while_its_model_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_live_seat_is_heard_of_while_its_model_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert conductor.PROGRESS_SECONDS <= 15, "council §18"
     monkeypatch.setattr(conductor, "PROGRESS_SECONDS", 0.01)
     watcher = Watcher()
     slow: dict[str, Connection] = {
-        bridge: ScriptedConnection(answer_for, latency_seconds=0.05) for bridge in ("claude", "codex")
+        bridge: ScriptedConnection(answer_for, latency_seconds=0.05)
+        for bridge in ("claude", "codex")
     }
 
-    report_of(run(council(*slow), ScriptedSeats(slow), Means(RunLog(observers=[watcher]))))
+    report_of(
+        run(council(*slow), ScriptedSeats(slow), Means(RunLog(observers=[watcher])))
+    )
 
     for bridge in slow:
-        first, *_ = [line for name, line in watcher.lines if (name, line["event"]) == (bridge, "progress")]
+        first, *_ = [
+            line
+            for name, line in watcher.lines
+            if (name, line["event"]) == (bridge, "progress")
+        ]
         assert first["round"] == 1 and first["elapsed_s"] >= 0
 
 
-def test_a_disk_that_is_full_is_said_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_is_said_by_its_own_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -137,18 +186,26 @@ def test_a_disk_that_is_full_is_said_by_its_own_name(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(watcher, "happened", full)
 
     with pytest.raises(OSError, match="No space left"):
-        run(council("claude"), ScriptedSeats(scripts("claude")), Means(RunLog(observers=[watcher])))
+        run(
+            council("claude"),
+            ScriptedSeats(scripts("claude")),
+            Means(RunLog(observers=[watcher])),
+        )
 
 
 def test_a_council_of_two_ends_in_one_report() -> None:
     watcher = Watcher()
     ending = run(
-        council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), Means(RunLog(observers=[watcher]))
+        council("claude", "codex"),
+        ScriptedSeats(scripts("claude", "codex")),
+        Means(RunLog(observers=[watcher])),
     )
 
     report = report_of(ending)
     assert report.bridges_available == ("claude", "codex")
-    assert [finding.confirmed_by for finding in report.multi_source_confirmed] == [("claude", "codex")]
+    assert [finding.confirmed_by for finding in report.multi_source_confirmed] == [
+        ("claude", "codex")
+    ]
     assert watcher.events("claude")[0] == "bridge_start"
     assert watcher.events("claude")[-1] == "bridge_complete"
     assert set(watcher.acceptances) == {"claude", "codex"}
@@ -156,8 +213,12 @@ def test_a_council_of_two_ends_in_one_report() -> None:
 
 def test_prompts_are_kept_without_the_secrets_in_them() -> None:
     journal, key = MemoryJournal(), "AKIA" + "IOSFODNN7EXAMPLQ"
-    asked = msgspec.structs.replace(TASK, context_summary=f"the key is {key}, the password hunter-two")
-    means = Means(journal=journal, mask=lambda text: text.replace("hunter-two", "[masked]"))
+    asked = msgspec.structs.replace(
+        TASK, context_summary=f"the key is {key}, the password hunter-two"
+    )
+    means = Means(
+        journal=journal, mask=lambda text: text.replace("hunter-two", "[masked]")
+    )
 
     run(council("claude", task=asked), ScriptedSeats(scripts("claude")), means)
 
@@ -165,20 +226,42 @@ def test_prompts_are_kept_without_the_secrets_in_them() -> None:
     assert "[masked]" in kept and "hunter-two" not in kept and key not in kept
 
 
-def test_every_prefix_of_a_journal_leads_to_the_same_report_and_no_finished_call_is_made_again() -> None:
+def test_every_prefix_of_a_journal_leads_to_the_same_report_and_no_finished_call_is_made_again() -> (
+    None
+):
     clock = ManualClock()
     whole = MemoryJournal()
-    first = report_of(run(council("claude"), ScriptedSeats(scripts("claude")), Means(journal=whole, clock=clock)))
-    finished = {happened.key for happened in whole.recorded if isinstance(happened, Reply | CallFailed)}
+    first = report_of(
+        run(
+            council("claude"),
+            ScriptedSeats(scripts("claude")),
+            Means(journal=whole, clock=clock),
+        )
+    )
+    finished = {
+        happened.key
+        for happened in whole.recorded
+        if isinstance(happened, Reply | CallFailed)
+    }
     assert len(finished) >= 4
 
     for length in range(1, len(whole.recorded) + 1):
         known = whole.recorded[:length]
         journal = MemoryJournal(known)
-        again = report_of(run(council("claude"), ScriptedSeats(scripts("claude")), Means(journal=journal, clock=clock)))
+        again = report_of(
+            run(
+                council("claude"),
+                ScriptedSeats(scripts("claude")),
+                Means(journal=journal, clock=clock),
+            )
+        )
 
         assert again == first
-        done = {happened.key for happened in known if isinstance(happened, Reply | CallFailed)}
+        done = {
+            happened.key
+            for happened in known
+            if isinstance(happened, Reply | CallFailed)
+        }
         assert not done & {call.key for call in journal.calls}
         assert done | {call.key for call in journal.calls} == finished
 
@@ -186,7 +269,8 @@ def test_every_prefix_of_a_journal_leads_to_the_same_report_and_no_finished_call
 def test_a_seat_that_does_not_answer_in_time_does_not_hold_the_others_up() -> None:
     slow = ScriptedConnection(answer_for, latency_seconds=3600)
     seats = ScriptedSeats(
-        {"claude": slow, **scripts("codex")}, seats={"claude": scripted_seat("claude", deadline_seconds=0)}
+        {"claude": slow, **scripts("codex")},
+        seats={"claude": scripted_seat("claude", deadline_seconds=0)},
     )
 
     report = report_of(run(council("claude", "codex"), seats))
@@ -204,7 +288,9 @@ def test_a_call_over_its_limit_is_a_timeout_of_that_call() -> None:
     watcher = Watcher()
     report = report_of(
         run(
-            council("claude"), ScriptedSeats({"claude": ScriptedConnection(script)}), Means(RunLog(observers=[watcher]))
+            council("claude"),
+            ScriptedSeats({"claude": ScriptedConnection(script)}),
+            Means(RunLog(observers=[watcher])),
         )
     )
 
@@ -239,14 +325,25 @@ class CountingRuntime(InProcess):
 
 def test_a_seat_makes_no_more_calls_at_once_than_it_may() -> None:
     counting = CountingRuntime()
-    task = BridgeInput(session_id="a", scope="x", task_description="y", domains=tuple(f"d{n}" for n in range(9)))
+    task = BridgeInput(
+        session_id="a",
+        scope="x",
+        task_description="y",
+        domains=tuple(f"d{n}" for n in range(9)),
+    )
 
-    run(council("claude", task=task), ScriptedSeats({"claude": counting}), Means(max_concurrency=3))
+    run(
+        council("claude", task=task),
+        ScriptedSeats({"claude": counting}),
+        Means(max_concurrency=3),
+    )
 
     assert counting.most == 3
 
 
-def test_a_guest_that_breaks_ends_its_call_and_not_the_council(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_guest_that_breaks_ends_its_call_and_not_the_council(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def breaks(call: Call) -> str:
         raise LookupError("a bug of a plug-in")
 
@@ -274,7 +371,9 @@ class Agent:
 
 def test_a_native_agent_is_given_every_prompt_with_its_role() -> None:
     agent = Agent(lambda role: json.dumps({"outputs": [], "challenge_notes": []}))
-    report = report_of(run(council("claude"), ScriptedSeats({"claude": NativeDispatch(agent)})))
+    report = report_of(
+        run(council("claude"), ScriptedSeats({"claude": NativeDispatch(agent)}))
+    )
 
     assert report.bridges_available == ("claude",)
     assert sorted(agent.roles) == ["challenger", "integration", "security", "testing"]
@@ -282,7 +381,10 @@ def test_a_native_agent_is_given_every_prompt_with_its_role() -> None:
 
 @pytest.mark.parametrize("said", ["", "   \n"])
 def test_a_native_agent_that_says_nothing_has_failed(said: str) -> None:
-    ending = run(council("claude"), ScriptedSeats({"claude": NativeDispatch(Agent(lambda role: said))}))
+    ending = run(
+        council("claude"),
+        ScriptedSeats({"claude": NativeDispatch(Agent(lambda role: said))}),
+    )
 
     assert isinstance(ending, Reported)
     assert isinstance(ending.report, AbortedReport)
@@ -296,30 +398,44 @@ def test_a_refused_login_is_tried_over_the_next_connection() -> None:
     refused = RuntimeRefusal(ErrorClass.AUTH, "Not logged in")
     other = ScriptedConnection(answer_for)
     seat = scripted_seat("claude", connection="api", reads_files=False)
-    seats = ScriptedSeats(scripts("claude", claude=refused), again={"claude": Ready(seat, other, ())})
+    seats = ScriptedSeats(
+        scripts("claude", claude=refused), again={"claude": Ready(seat, other, ())}
+    )
     watcher = Watcher()
 
-    report = report_of(run(council("claude"), seats, Means(RunLog(observers=[watcher]))))
+    report = report_of(
+        run(council("claude"), seats, Means(RunLog(observers=[watcher])))
+    )
 
     assert [participant.connection for participant in report.participants] == ["api"]
     assert len(other.calls) >= 4
     assert watcher.refusals == [("claude", ErrorClass.AUTH)]
 
 
-def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def carry(self: CallRunner, connection: Connection, call: Call, ask: RuntimeRequest) -> CallOutcome:
+def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def carry(
+        self: CallRunner, connection: Connection, call: Call, ask: RuntimeRequest
+    ) -> CallOutcome:
         if call.key.domain == "security":
             await others_ask.wait()
             return RuntimeRefusal(ErrorClass.AUTH, "Not logged in")
         others_ask.set()
-        with anyio.CancelScope(shield=True):  # as a program that is killed: it ends a moment later
+        with anyio.CancelScope(
+            shield=True
+        ):  # as a program that is killed: it ends a moment later
             for _ in range(100):
                 await anyio.sleep(0)
         return RuntimeRefusal(ErrorClass.OTHER, "ended with code 130")
 
     others_ask = anyio.Event()
     monkeypatch.setattr(CallRunner, "carry", carry)
-    halted = OwnReport(halted_report(TASK, facts("claude"), "not_authenticated", "run claude and log in"))
+    halted = OwnReport(
+        halted_report(
+            TASK, facts("claude"), "not_authenticated", "run claude and log in"
+        )
+    )
     watcher = Watcher()
     run(
         council("claude"),
@@ -331,15 +447,21 @@ def test_a_call_that_is_called_off_with_its_seat_is_no_refusal(monkeypatch: pyte
 
 
 def test_a_refused_login_without_another_connection_halts_the_bridge() -> None:
-    halted = halted_report(TASK, facts("claude"), "not_authenticated", "run claude and log in")
+    halted = halted_report(
+        TASK, facts("claude"), "not_authenticated", "run claude and log in"
+    )
     seats = ScriptedSeats(
-        scripts("claude", "codex", claude=RuntimeRefusal(ErrorClass.AUTH, "Not logged in")),
+        scripts(
+            "claude", "codex", claude=RuntimeRefusal(ErrorClass.AUTH, "Not logged in")
+        ),
         again={"claude": OwnReport(halted)},
     )
 
     report = report_of(run(council("claude", "codex"), seats))
 
-    assert report.auto_skipped_halted_bridges == ({"bridge": "claude", "halt_reason": "not_authenticated"},)
+    assert report.auto_skipped_halted_bridges == (
+        {"bridge": "claude", "halt_reason": "not_authenticated"},
+    )
     assert report.partial_coverage
 
 
@@ -365,7 +487,9 @@ def facts(bridge: str) -> SeatFacts:
 
 def test_a_halted_bridge_is_put_to_the_user_and_seated_again_on_retry() -> None:
     asked: list[UserQuestion] = []
-    halted = OwnReport(halted_report(TASK, facts("codex"), "not_authenticated", "run codex login"))
+    halted = OwnReport(
+        halted_report(TASK, facts("codex"), "not_authenticated", "run codex login")
+    )
     seats = ScriptedSeats(scripts("claude", "codex"), others={"codex": halted})
 
     def ask(question: UserQuestion, cancel: Cancel) -> str:
@@ -374,7 +498,11 @@ def test_a_halted_bridge_is_put_to_the_user_and_seated_again_on_retry() -> None:
         return "retry"
 
     report = report_of(
-        run(council("claude", "codex", options=CouncilOptions(interactive=True)), seats, Means(ask_user=ask))
+        run(
+            council("claude", "codex", options=CouncilOptions(interactive=True)),
+            seats,
+            Means(ask_user=ask),
+        )
     )
 
     assert [question.message for question in asked] == ["run codex login"]
@@ -382,10 +510,14 @@ def test_a_halted_bridge_is_put_to_the_user_and_seated_again_on_retry() -> None:
 
 
 def test_without_anybody_to_ask_a_halted_bridge_is_skipped() -> None:
-    halted = OwnReport(halted_report(TASK, facts("codex"), "not_authenticated", "run codex login"))
+    halted = OwnReport(
+        halted_report(TASK, facts("codex"), "not_authenticated", "run codex login")
+    )
     seats = ScriptedSeats(scripts("claude"), others={"codex": halted})
 
-    report = report_of(run(council("claude", "codex", options=CouncilOptions(interactive=True)), seats))
+    report = report_of(
+        run(council("claude", "codex", options=CouncilOptions(interactive=True)), seats)
+    )
 
     assert report.skip_reasons == {"codex": "halted:not_authenticated"}
 
@@ -416,7 +548,9 @@ def test_an_interrupt_stops_the_calls_and_reports_what_is_there(by: str) -> None
 
 
 @pytest.mark.parametrize("by", ["SIGINT", "SIGTERM", "another thread"])
-def test_a_stop_is_heard_while_a_huge_reply_is_read(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_is_heard_while_a_huge_reply_is_read(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counted by the spans that are looked at: without it all 5000 are."""
     stop, looked_at = Cancel(), 0
     balanced_end = reply.balanced_end
@@ -425,12 +559,18 @@ def test_a_stop_is_heard_while_a_huge_reply_is_read(by: str, monkeypatch: pytest
         nonlocal looked_at
         looked_at += 1
         if looked_at == 3:
-            stop.cancel() if by == "another thread" else signal.raise_signal(signal.Signals[by])
+            stop.cancel() if by == "another thread" else signal.raise_signal(
+                signal.Signals[by]
+            )
         return balanced_end(text, start)
 
     monkeypatch.setattr(reply, "balanced_end", watched)
     hostile = ScriptedConnection(lambda call: "[]" * 100_000 + " word")
-    ending = run(council("claude"), ScriptedSeats({"claude": hostile}), Means(handle_signals=True, stop=stop))
+    ending = run(
+        council("claude"),
+        ScriptedSeats({"claude": hostile}),
+        Means(handle_signals=True, stop=stop),
+    )
 
     assert looked_at == 3
     assert isinstance(ending, Reported) and isinstance(ending.report, AbortedReport)
@@ -448,7 +588,11 @@ def test_a_second_signal_ends_work_that_has_not_heeded_the_first(
     monkeypatch.setattr(reply, "balanced_end", busy)
     hostile = ScriptedConnection(lambda call: "[]" * 100 + " word")
     with pytest.raises(KeyboardInterrupt):
-        run(council("claude"), ScriptedSeats({"claude": hostile}), Means(handle_signals=True))
+        run(
+            council("claude"),
+            ScriptedSeats({"claude": hostile}),
+            Means(handle_signals=True),
+        )
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert caplog.messages == []
 
@@ -468,27 +612,49 @@ class HostAnswers:
 
     def answers(self, outstanding: Sequence[Call]) -> Sequence[Result]:
         found = [call for call in outstanding if str(call.key) in self.answered]
-        return [Reply(key=call.key, text=self.answered[str(call.key)], at="2026-11-15T10:15:03.000Z") for call in found]
+        return [
+            Reply(
+                key=call.key,
+                text=self.answered[str(call.key)],
+                at="2026-11-15T10:15:03.000Z",
+            )
+            for call in found
+        ]
 
 
 def host_seats() -> ScriptedSeats:
-    seat = scripted_seat("claude", connection="native-dispatch", exchange_mode="coordinator-mediated")
-    return ScriptedSeats({"claude": HostSeat(), **scripts("codex")}, seats={"claude": seat})
+    seat = scripted_seat(
+        "claude", connection="native-dispatch", exchange_mode="coordinator-mediated"
+    )
+    return ScriptedSeats(
+        {"claude": HostSeat(), **scripts("codex")}, seats={"claude": seat}
+    )
 
 
-def test_the_host_seat_pauses_the_run_after_everybody_else_has_spoken_and_goes_on_with_its_answers() -> None:
+def test_the_host_seat_pauses_the_run_after_everybody_else_has_spoken_and_goes_on_with_its_answers() -> (
+    None
+):
     journal, desk = MemoryJournal(), HostAnswers()
-    ending = run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
+    ending = run(
+        council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk)
+    )
 
     assert isinstance(ending, Waiting)
     assert ending.seats == ("claude",)
-    assert {call.key.agent for call in ending.calls} == {"security", "testing", "challenger", "integration"}
+    assert {call.key.agent for call in ending.calls} == {
+        "security",
+        "testing",
+        "challenger",
+        "integration",
+    }
     assert {call.key.seat for call in journal.calls} == {"codex"}
 
     for _ in range(6):
         desk.answered |= {str(call.key): answer_for(call) for call in desk.posted}
         journal = MemoryJournal(journal.recorded)
-        ending = run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
+        ending = run(
+            council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk)
+        )
         assert all(call.key.seat == "codex" for call in journal.calls)
         if isinstance(ending, Reported):
             break
@@ -509,19 +675,37 @@ def test_giving_the_host_up_ends_the_wait() -> None:
     assert report.skip_reasons == {"claude": "no_answer"}
 
 
-def test_giving_everybody_up_still_makes_the_call_that_was_cut_off_and_folds_in_what_was_answered() -> None:
+def test_giving_everybody_up_still_makes_the_call_that_was_cut_off_and_folds_in_what_was_answered() -> (
+    None
+):
     journal, desk = MemoryJournal(), HostAnswers()
     run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
     cut_off = [one for one in journal.recorded if not isinstance(one, Reply)]
-    desk.answered = {str(call.key): answer_for(call) for call in desk.posted if call.key.agent == "security"}
+    desk.answered = {
+        str(call.key): answer_for(call)
+        for call in desk.posted
+        if call.key.agent == "security"
+    }
 
     again = MemoryJournal(cut_off)
-    wishes = [GivenUp(seat=bridge, at="2026-11-15T11:00:00.000Z") for bridge in ("claude", "codex")]
-    report = report_of(run(council("claude", "codex"), host_seats(), Means(journal=again, desk=desk), wishes))
+    wishes = [
+        GivenUp(seat=bridge, at="2026-11-15T11:00:00.000Z")
+        for bridge in ("claude", "codex")
+    ]
+    report = report_of(
+        run(
+            council("claude", "codex"),
+            host_seats(),
+            Means(journal=again, desk=desk),
+            wishes,
+        )
+    )
 
     assert {call.key.seat for call in again.calls} == {"codex"}
     assert report.bridges_available == ("claude", "codex")
-    assert [one.seat for one in again.recorded if isinstance(one, GivenUp)] == ["claude"]
+    assert [one.seat for one in again.recorded if isinstance(one, GivenUp)] == [
+        "claude"
+    ]
 
 
 def test_without_a_desk_the_host_seat_fails_with_a_reason() -> None:
@@ -535,8 +719,12 @@ def test_without_a_desk_the_host_seat_fails_with_a_reason() -> None:
 
 def test_a_rig_is_asked_and_not_waited_for_and_its_answer_is_folded_in_later() -> None:
     journal = MemoryJournal()
-    seats = ScriptedSeats(scripts("claude"), others={"rig:win-5080": Posted("request-1")})
-    first = report_of(run(council("claude", "rig:win-5080"), seats, Means(journal=journal)))
+    seats = ScriptedSeats(
+        scripts("claude"), others={"rig:win-5080": Posted("request-1")}
+    )
+    first = report_of(
+        run(council("claude", "rig:win-5080"), seats, Means(journal=journal))
+    )
     assert [pending["request"] for pending in first.bridges_pending] == ["request-1"]
 
     answer = skipped_report(TASK, facts("rig:win-5080"), "remote: no runtime there")
@@ -565,7 +753,14 @@ def test_a_bridge_without_a_usable_reply_can_be_seated_again() -> None:
 
     wishes = [Retried(seat="codex", at="2026-11-15T11:00:00.000Z")]
     means = Means(journal=MemoryJournal(journal.recorded))
-    report = report_of(run(council("claude", "codex"), ScriptedSeats(scripts("claude", "codex")), means, wishes))
+    report = report_of(
+        run(
+            council("claude", "codex"),
+            ScriptedSeats(scripts("claude", "codex")),
+            means,
+            wishes,
+        )
+    )
 
     assert report.bridges_available == ("claude", "codex")
 
@@ -573,7 +768,9 @@ def test_a_bridge_without_a_usable_reply_can_be_seated_again() -> None:
 # -- files
 
 
-def test_logs_are_written_in_order_with_preflight_after_the_first_line(tmp_path: Path) -> None:
+def test_logs_are_written_in_order_with_preflight_after_the_first_line(
+    tmp_path: Path,
+) -> None:
     seat = Ready(
         scripted_seat("claude"),
         ScriptedConnection(answer_for),
@@ -581,7 +778,11 @@ def test_logs_are_written_in_order_with_preflight_after_the_first_line(tmp_path:
     )
     missing = OwnReport(
         skipped_report(TASK, facts("codex"), "cli_not_found"),
-        (SeatEvent("codex", "preflight", {"step": "availability_check", "result": "absent"}),),
+        (
+            SeatEvent(
+                "codex", "preflight", {"step": "availability_check", "result": "absent"}
+            ),
+        ),
     )
     outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
     seats = ScriptedSeats({}, others={"claude": seat, "codex": missing})
@@ -589,10 +790,18 @@ def test_logs_are_written_in_order_with_preflight_after_the_first_line(tmp_path:
     run(council("claude", "codex"), seats, Means(RunLog(outputs)))
 
     written = read_log(tmp_path, "claude")
-    assert [line["event"] for line in written[:3]] == ["bridge_start", "preflight", "dispatch"]
+    assert [line["event"] for line in written[:3]] == [
+        "bridge_start",
+        "preflight",
+        "dispatch",
+    ]
     assert written[-1]["event"] == "bridge_complete"
     assert [line["seq"] for line in written] == list(range(1, len(written) + 1))
-    assert [line["event"] for line in read_log(tmp_path, "codex")] == ["bridge_start", "preflight", "bridge_complete"]
+    assert [line["event"] for line in read_log(tmp_path, "codex")] == [
+        "bridge_start",
+        "preflight",
+        "bridge_complete",
+    ]
     assert not list((tmp_path / ".outputs/bridges").glob("council*"))
     summary = next((tmp_path / ".outputs/bridges").glob("codex-*.md")).read_text()
     assert "# codex: SKIPPED, cli\\_not\\_found" in summary
@@ -603,28 +812,52 @@ def read_log(project: Path, bridge: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
-def test_secrets_in_what_a_program_says_reach_neither_report_nor_log(tmp_path: Path) -> None:
-    refused = RuntimeRefusal(ErrorClass.OTHER, "bad key sk-very-secret-value", detail="stderr: sk-very-secret-value")
+def test_secrets_in_what_a_program_says_reach_neither_report_nor_log(
+    tmp_path: Path,
+) -> None:
+    refused = RuntimeRefusal(
+        ErrorClass.OTHER,
+        "bad key sk-very-secret-value",
+        detail="stderr: sk-very-secret-value",
+    )
     outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
-    means = Means(RunLog(outputs), mask=lambda text: text.replace("sk-very-secret-value", "[masked]"))
+    means = Means(
+        RunLog(outputs),
+        mask=lambda text: text.replace("sk-very-secret-value", "[masked]"),
+    )
 
-    ending = run(council("claude"), ScriptedSeats(scripts("claude", claude=refused)), means)
+    ending = run(
+        council("claude"), ScriptedSeats(scripts("claude", claude=refused)), means
+    )
 
     assert isinstance(ending, Reported)
     assert "[masked]" in str(ending.report)
-    everything = "".join(path.read_text() for path in (tmp_path / ".outputs").rglob("*") if path.is_file())
+    everything = "".join(
+        path.read_text()
+        for path in (tmp_path / ".outputs").rglob("*")
+        if path.is_file()
+    )
     assert "[masked]" in everything
     assert "sk-very-secret-value" not in everything
 
 
 def test_what_an_agent_asked_for_and_did_not_get_is_in_the_log(tmp_path: Path) -> None:
-    answered = RuntimeAnswer("nothing to report", refused=("rm -rf sk-very-secret-value",))
+    answered = RuntimeAnswer(
+        "nothing to report", refused=("rm -rf sk-very-secret-value",)
+    )
     outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
-    means = Means(RunLog(outputs), mask=lambda text: text.replace("sk-very-secret-value", "[masked]"))
+    means = Means(
+        RunLog(outputs),
+        mask=lambda text: text.replace("sk-very-secret-value", "[masked]"),
+    )
 
     run(council("claude"), ScriptedSeats(scripts("claude", claude=answered)), means)
 
-    everything = "".join(path.read_text() for path in (tmp_path / ".outputs").rglob("*") if path.is_file())
+    everything = "".join(
+        path.read_text()
+        for path in (tmp_path / ".outputs").rglob("*")
+        if path.is_file()
+    )
     assert "request_refused:rm -rf [masked]" in everything
 
 
@@ -632,10 +865,16 @@ def test_all_statuses_have_their_report_written(tmp_path: Path) -> None:
     statuses = {"codex": Status.SKIPPED, "gemini": Status.HALTED}
     others = {
         "codex": OwnReport(skipped_report(TASK, facts("codex"), "cli_not_found")),
-        "gemini": OwnReport(halted_report(TASK, facts("gemini"), "not_authenticated", "log in")),
+        "gemini": OwnReport(
+            halted_report(TASK, facts("gemini"), "not_authenticated", "log in")
+        ),
     }
     outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
-    run(council("claude", *others), ScriptedSeats(scripts("claude"), others=others), Means(RunLog(outputs)))
+    run(
+        council("claude", *others),
+        ScriptedSeats(scripts("claude"), others=others),
+        Means(RunLog(outputs)),
+    )
 
     for bridge, status in statuses.items():
         assert read_log(tmp_path, bridge)[-1]["status"] == status

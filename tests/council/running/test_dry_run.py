@@ -59,16 +59,23 @@ def test_the_price_is_what_the_calls_of_the_seats_cost_before() -> None:
     codex = next(seat for seat in listed.seats if seat.name == "codex")
     second_look = listed.stage_b_calls if listed.coordinator == "codex" else 0
 
-    assert listed.cost_usd == pytest.approx((0.05 * 4, 0.05 * (codex.most_calls + second_look)))
+    assert listed.cost_usd == pytest.approx(
+        (0.05 * 4, 0.05 * (codex.most_calls + second_look))
+    )
     text = calls_text(listed)
-    assert f"about $0.20 to ${listed.cost_usd[1]:.2f} at what calls of earlier councils cost" in text
+    assert (
+        f"about $0.20 to ${listed.cost_usd[1]:.2f} at what calls of earlier councils cost"
+        in text
+    )
     assert text.endswith("no price is known yet for claude; --max-cost sets a limit\n")
     assert "about $" not in calls_text(planned())
 
 
 @pytest.mark.parametrize("intensity", ["quick", "standard", "thorough"])
 def test_a_real_run_never_makes_more_calls_than_were_announced(intensity: str) -> None:
-    council = Council(TWO, finds("SQL injection"), task_fields={"intensity": intensity}).drive()
+    council = Council(
+        TWO, finds("SQL injection"), task_fields={"intensity": intensity}
+    ).drive()
     plan = council.run.plan
     seats = [seat("claude"), seat("codex", connection="mcp")]
     listed = plan_calls(plan, surroundings(), seats, {}, at=AT)
@@ -77,7 +84,9 @@ def test_a_real_run_never_makes_more_calls_than_were_announced(intensity: str) -
 
 @pytest.mark.parametrize("intensity", ["quick", "standard", "thorough"])
 @pytest.mark.parametrize("messaging", [False, True])
-def test_a_debate_never_makes_more_calls_than_were_announced(intensity: str, messaging: bool) -> None:
+def test_a_debate_never_makes_more_calls_than_were_announced(
+    intensity: str, messaging: bool
+) -> None:
     seats = {name: ready(name, messaging=messaging) for name in ("claude", "codex")}
     council = Council(
         seats,
@@ -93,15 +102,25 @@ def test_a_debate_never_makes_more_calls_than_were_announced(intensity: str, mes
     first = [str(call.key) for one in listed.seats for call in one.first_calls]
     assert first == [str(call.key) for call in council.calls][: len(first)]
     asked = [call for call in council.calls if call.key.attempt == 1]
-    assert len(first) < len(asked) <= listed.most_calls, "a repair per call is not counted"
+    assert len(first) < len(asked) <= listed.most_calls, (
+        "a repair per call is not counted"
+    )
 
 
 def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
     def priced(calls: list[float | None]) -> float | None:
         tally = Tally()
         for number, cost in enumerate(calls):
-            key = CallKey(seat="claude", round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=f"d{number}")
-            tally.answered(Reply(key=key, text="x", at=AT, usage=CallUsage(cost_usd=cost)))
+            key = CallKey(
+                seat="claude",
+                round=1,
+                step=Step.ANALYSIS,
+                role=Role.EXPERT,
+                domain=f"d{number}",
+            )
+            tally.answered(
+                Reply(key=key, text="x", at=AT, usage=CallUsage(cost_usd=cost))
+            )
         return tally.usage().cost_usd
 
     assert priced([0.25, 0.5]) == 0.75
@@ -111,7 +130,11 @@ def test_a_price_that_is_not_known_makes_the_sum_unknown() -> None:
 
 def test_the_quick_route_announces_one_seat_and_no_stage_b() -> None:
     listed = planned(route=PARALLEL_WORKFLOW)
-    assert ([one.name for one in listed.seats], listed.coordinator, listed.stage_b_calls) == (["claude"], None, 0)
+    assert (
+        [one.name for one in listed.seats],
+        listed.coordinator,
+        listed.stage_b_calls,
+    ) == (["claude"], None, 0)
 
 
 @pytest.mark.parametrize("answer", Answer)
@@ -124,12 +147,19 @@ def test_every_kind_of_answer_has_a_strict_schema(answer: Answer) -> None:
 
 def test_an_answer_as_prompted_fits_its_schema() -> None:
     entry = {**item(), "requirement_id": None, "met": None}
-    answer = {**items(entry), "agent": "a", "domain": "security", "summary": "s", "confidence": "high"}
+    answer = {
+        **items(entry),
+        "agent": "a",
+        "domain": "security",
+        "summary": "s",
+        "confidence": "high",
+    }
     jsonschema.validate(json.loads(json.dumps(answer)), schema_of(Answer.ITEMS))
 
 
 @pytest.mark.parametrize(
-    ("mode", "judged"), [(Mode.REVIEW, True), (Mode.BRAINSTORM, False), (Mode.DESIGN, False), (None, True)]
+    ("mode", "judged"),
+    [(Mode.REVIEW, True), (Mode.BRAINSTORM, False), (Mode.DESIGN, False), (None, True)],
 )
 def test_open_ended_modes_are_not_judged(mode: Mode | None, judged: bool) -> None:
     assert is_judged(TaskType.REVIEW, mode) is judged
@@ -137,7 +167,11 @@ def test_open_ended_modes_are_not_judged(mode: Mode | None, judged: bool) -> Non
 
 def test_a_gate_on_a_mode_without_a_verdict_is_a_mistake_of_the_user() -> None:
     code = council_exit_code(
-        GateOutcome.REPORT, verdict=None, task_type=TaskType.REVIEW, mode=Mode.DESIGN, gate=Gate.FAIL
+        GateOutcome.REPORT,
+        verdict=None,
+        task_type=TaskType.REVIEW,
+        mode=Mode.DESIGN,
+        gate=Gate.FAIL,
     )
     assert code is ExitCode.USER
     assert not Gate.CONCERNS.refuses(None)
@@ -147,10 +181,14 @@ def test_a_gate_on_a_mode_without_a_verdict_is_a_mistake_of_the_user() -> None:
 DESIGN = {"task_type": "planning", "mode": "design"}
 
 
-def designs(call: Call, outcome: str = "confirmed", chosen: tuple[str, ...] = ("MMC001",)) -> object:
+def designs(
+    call: Call, outcome: str = "confirmed", chosen: tuple[str, ...] = ("MMC001",)
+) -> object:
     key = call.key
     if key.step is Step.ANALYSIS and key.role is Role.EXPERT:
-        return items(item("Split the service", type="proposal", proposal={"tradeoffs": ["cost"]}))
+        return items(
+            item("Split the service", type="proposal", proposal={"tradeoffs": ["cost"]})
+        )
     if key.step is Step.STAGE_B and key.role is Role.CHALLENGER:
         return {
             "challenge_notes": [note("MMC001", outcome, challenge="who pays?")],
@@ -162,27 +200,38 @@ def designs(call: Call, outcome: str = "confirmed", chosen: tuple[str, ...] = ("
 def test_a_chosen_proposal_is_accepted_and_a_design_has_no_verdict() -> None:
     report = Council(TWO, designs, task_fields=DESIGN).drive().report
     (proposal,) = report.proposals
-    assert (proposal["id"], proposal["status"], proposal["tradeoffs"]) == ("P001", "accepted", ["cost"])
+    assert (proposal["id"], proposal["status"], proposal["tradeoffs"]) == (
+        "P001",
+        "accepted",
+        ["cost"],
+    )
     assert proposal["lineage"]["derived_from"] == ["claude:C001", "codex:X001"]
     assert report.verdict is None and report.recommendation is not None
 
 
 def test_a_proposal_with_an_open_challenge_is_never_accepted() -> None:
-    council = Council(TWO, lambda call: designs(call, "disputed"), task_fields=DESIGN).drive()
+    council = Council(
+        TWO, lambda call: designs(call, "disputed"), task_fields=DESIGN
+    ).drive()
     (proposal,) = council.report.proposals
     assert proposal["status"] == "parked"
     assert proposal["open_questions"] == ["who pays?"]
 
 
 def test_choosing_none_parks_everything() -> None:
-    council = Council(TWO, lambda call: designs(call, chosen=()), task_fields=DESIGN).drive()
+    council = Council(
+        TWO, lambda call: designs(call, chosen=()), task_fields=DESIGN
+    ).drive()
     assert [one["status"] for one in council.report.proposals] == ["parked"]
 
 
 def test_research_lists_contradictions() -> None:
     def says(call: Call) -> object:
         if call.key.step is Step.STAGE_B and call.key.role is Role.CHALLENGER:
-            return {"challenge_notes": [note("MMC001")], "contradictions": [{"finding_ids": ["MMC001"], "about": "x"}]}
+            return {
+                "challenge_notes": [note("MMC001")],
+                "contradictions": [{"finding_ids": ["MMC001"], "about": "x"}],
+            }
         return finds("A claim", type="observation")(call)
 
     report = Council(TWO, says, task_fields={"task_type": "research"}).drive().report
@@ -192,8 +241,15 @@ def test_research_lists_contradictions() -> None:
 
 def test_half_characters_in_a_recommendation_do_not_stop_the_report() -> None:
     halves = ("MMC001", "\ud800")
-    report = Council(TWO, lambda call: designs(call, chosen=halves), task_fields=DESIGN).drive().report
-    assert report.recommendation == {"chosen": ["MMC001", "\ufffd"], "reason": "simplest"}
+    report = (
+        Council(TWO, lambda call: designs(call, chosen=halves), task_fields=DESIGN)
+        .drive()
+        .report
+    )
+    assert report.recommendation == {
+        "chosen": ["MMC001", "\ufffd"],
+        "reason": "simplest",
+    }
     assert msgspec.json.encode(report)
 
 

@@ -22,7 +22,13 @@ from bridgehead.council.request.settings import (
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.acp import NO_URLS, AcpAgent, is_tool_of, read_acp
 from bridgehead.council.runtimes.base import Missing, SeatSetup
-from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest, ToolServer
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+    ToolServer,
+)
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.seating.preflight import NotSeated, Wishes, check_seat
 from bridgehead.host.clock import SystemClock
@@ -101,10 +107,18 @@ asyncio.run(acp.run_agent(Told()))
 def seat(tmp_path: Path, name: str = "acp:told", **options: str) -> SeatSetup:
     script = tmp_path / "agent.py"
     script.write_text(AGENT)
-    chosen = {"acp": f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}", **options}
+    chosen = {
+        "acp": f"{shlex.quote(sys.executable)} {shlex.quote(str(script))}",
+        **options,
+    }
     (tmp_path / "home").mkdir(exist_ok=True)
     environment = {"HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
-    return SeatSetup(name, RuntimeSettings(options=chosen), environment, readable=(str(script), sys.prefix))
+    return SeatSetup(
+        name,
+        RuntimeSettings(options=chosen),
+        environment,
+        readable=(str(script), sys.prefix),
+    )
 
 
 def ask(tmp_path: Path, prompt: str, *tools: ToolServer) -> CallOutcome:
@@ -116,7 +130,10 @@ def ask(tmp_path: Path, prompt: str, *tools: ToolServer) -> CallOutcome:
     work = tmp_path / "work"
     work.mkdir()
     (work / "seen.txt").write_text("in the copy")
-    outcome = carry(located, RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch", tools=tools))
+    outcome = carry(
+        located,
+        RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch", tools=tools),
+    )
     assert [path.name for path in work.iterdir()] == ["seen.txt"]
     return outcome
 
@@ -131,11 +148,17 @@ def ask(tmp_path: Path, prompt: str, *tools: ToolServer) -> CallOutcome:
         ("touch", "denied: "),
     ],
 )
-def test_an_agent_is_answered_and_gets_nothing_it_asks_for(tmp_path: Path, prompt: str, answer: str) -> None:
+def test_an_agent_is_answered_and_gets_nothing_it_asks_for(
+    tmp_path: Path, prompt: str, answer: str
+) -> None:
     outcome = ask(tmp_path, prompt)
     assert isinstance(outcome, RuntimeAnswer), outcome
     assert outcome.text.startswith(answer)
-    asked_for = {"ask": ("rm -rf",), "write": ("write_text_file",), "terminal": ("create_terminal",)}
+    asked_for = {
+        "ask": ("rm -rf",),
+        "write": ("write_text_file",),
+        "terminal": ("create_terminal",),
+    }
     assert outcome.refused == asked_for.get(prompt, ())
 
 
@@ -157,7 +180,9 @@ def test_the_servers_of_a_call_are_started_by_the_agent(tmp_path: Path) -> None:
         ("ask", "permission: reject_once"),
     ],
 )
-def test_an_agent_may_use_the_tools_of_its_servers_and_nothing_else(tmp_path: Path, prompt: str, answer: str) -> None:
+def test_an_agent_may_use_the_tools_of_its_servers_and_nothing_else(
+    tmp_path: Path, prompt: str, answer: str
+) -> None:
     outcome = ask(tmp_path, prompt, CLOCK)
     assert isinstance(outcome, RuntimeAnswer), outcome
     assert outcome.text == answer
@@ -169,13 +194,45 @@ def test_an_agent_may_use_the_tools_of_its_servers_and_nothing_else(tmp_path: Pa
     [
         ({"title": "mcp__clock__now", "kind": "other"}, True),
         ({"title": "clock__now"}, True),
-        ({"title": "The time", "kind": "other", "_meta": {"claudeCode": {"toolName": "mcp__clock__now"}}}, True),
-        ({"title": "x", "kind": "execute", "_meta": {"is_mcp_tool_call": True}, "rawInput": {"server": "clock"}}, True),
-        ({"title": "x", "_meta": {"is_mcp_tool_call": True}, "rawInput": {"server": "door"}}, False),
-        ({"title": "x", "_meta": {"is_mcp_tool_call": "true"}, "rawInput": {"server": "clock"}}, False),
+        (
+            {
+                "title": "The time",
+                "kind": "other",
+                "_meta": {"claudeCode": {"toolName": "mcp__clock__now"}},
+            },
+            True,
+        ),
+        (
+            {
+                "title": "x",
+                "kind": "execute",
+                "_meta": {"is_mcp_tool_call": True},
+                "rawInput": {"server": "clock"},
+            },
+            True,
+        ),
+        (
+            {
+                "title": "x",
+                "_meta": {"is_mcp_tool_call": True},
+                "rawInput": {"server": "door"},
+            },
+            False,
+        ),
+        (
+            {
+                "title": "x",
+                "_meta": {"is_mcp_tool_call": "true"},
+                "rawInput": {"server": "clock"},
+            },
+            False,
+        ),
         ({"title": "mcp__clock__now", "kind": "execute"}, False),
         ({"title": "mcp__clock__now", "kind": "edit"}, False),
-        ({"title": "mcp__clock__now", "_meta": {"claudeCode": {"toolName": "Bash"}}}, False),
+        (
+            {"title": "mcp__clock__now", "_meta": {"claudeCode": {"toolName": "Bash"}}},
+            False,
+        ),
         ({"title": "mcp__clock__now; rm -rf ~"}, False),
         ({"title": "mcp__clock__now\n"}, False),
         ({"title": "x/mcp__clock__now"}, False),
@@ -184,23 +241,34 @@ def test_an_agent_may_use_the_tools_of_its_servers_and_nothing_else(tmp_path: Pa
         ({}, False),
     ],
 )
-def test_what_is_asked_for_is_a_tool_only_where_the_agent_says_so(call: dict[str, Any], given: bool) -> None:
+def test_what_is_asked_for_is_a_tool_only_where_the_agent_says_so(
+    call: dict[str, Any], given: bool
+) -> None:
     assert is_tool_of(call, ["clock"]) is given
     assert not is_tool_of(call, [])
 
 
-def test_a_server_by_url_is_not_given_to_an_agent_that_takes_none(tmp_path: Path) -> None:
-    outcome = ask(tmp_path, "servers", ToolServer("clock", url="http://127.0.0.1:1/mcp"))
+def test_a_server_by_url_is_not_given_to_an_agent_that_takes_none(
+    tmp_path: Path,
+) -> None:
+    outcome = ask(
+        tmp_path, "servers", ToolServer("clock", url="http://127.0.0.1:1/mcp")
+    )
     assert isinstance(outcome, RuntimeRefusal) and outcome.message == NO_URLS
 
 
 @pytest.mark.parametrize("refusals", [1, 3])
-def test_an_agent_that_ends_its_turn_at_a_refusal_is_told_to_go_on(tmp_path: Path, refusals: int) -> None:
+def test_an_agent_that_ends_its_turn_at_a_refusal_is_told_to_go_on(
+    tmp_path: Path, refusals: int
+) -> None:
     outcome = ask(tmp_path, f"again {refusals}")
     assert isinstance(outcome, RuntimeAnswer), outcome
     assert outcome.text == "done"
     assert outcome.refused == ("rm -rf",) * refusals
-    assert (outcome.usage.tokens_in, outcome.usage.tokens_out) == (5 * (refusals + 1), 2 * (refusals + 1))
+    assert (outcome.usage.tokens_in, outcome.usage.tokens_out) == (
+        5 * (refusals + 1),
+        2 * (refusals + 1),
+    )
 
 
 def test_an_agent_that_asks_again_and_again_gives_no_answer(tmp_path: Path) -> None:
@@ -229,57 +297,120 @@ def test_no_value_stands_where_a_program_reads_options(tmp_path: Path) -> None:
     located = AcpAgent.locate(setup, Machine(setup.environment, memory={}))
     assert isinstance(located, AcpAgent)
     for value in ("--attach=http://x", "-x", "a b", "a\nb", "--"):
-        asked = RuntimeRequest("hello", tmp_path, 60, model=value, session=value, reasoning=value, title=value)
+        asked = RuntimeRequest(
+            "hello",
+            tmp_path,
+            60,
+            model=value,
+            session=value,
+            reasoning=value,
+            title=value,
+        )
         words = located.ask(asked)
         assert isinstance(words, Command)
-        ours, agent = list(words.argv)[: words.argv.index("--")], list(words.argv)[words.argv.index("--") + 1 :]
-        assert ours[-1] == f"--model={value}" and [word for word in ours[1:-1] if value in word] == []
+        ours, agent = (
+            list(words.argv)[: words.argv.index("--")],
+            list(words.argv)[words.argv.index("--") + 1 :],
+        )
+        assert (
+            ours[-1] == f"--model={value}"
+            and [word for word in ours[1:-1] if value in word] == []
+        )
         assert agent == [located.path, str(tmp_path / "agent.py")]
 
 
-@pytest.mark.parametrize(("prompt", "expected"), [("fail", ErrorClass.AUTH), ("nothing", ErrorClass.EMPTY)])
-def test_what_is_no_answer_is_a_refusal(tmp_path: Path, prompt: str, expected: ErrorClass) -> None:
+@pytest.mark.parametrize(
+    ("prompt", "expected"), [("fail", ErrorClass.AUTH), ("nothing", ErrorClass.EMPTY)]
+)
+def test_what_is_no_answer_is_a_refusal(
+    tmp_path: Path, prompt: str, expected: ErrorClass
+) -> None:
     outcome = ask(tmp_path, prompt)
-    assert isinstance(outcome, RuntimeRefusal) and outcome.error_class is expected, outcome
+    assert isinstance(outcome, RuntimeRefusal) and outcome.error_class is expected, (
+        outcome
+    )
 
 
 def test_a_conversation_that_breaks_off_is_no_answer() -> None:
     begun = {"event": "initialize", "data": {"protocolVersion": 1}}
     outcome = read_acp([begun])
-    assert isinstance(outcome, RuntimeRefusal) and outcome.error_class is ErrorClass.MALFORMED
-    stopped = read_acp([begun, {"event": "prompt result", "data": {"stopReason": "cancelled"}}])
+    assert (
+        isinstance(outcome, RuntimeRefusal)
+        and outcome.error_class is ErrorClass.MALFORMED
+    )
+    stopped = read_acp(
+        [begun, {"event": "prompt result", "data": {"stopReason": "cancelled"}}]
+    )
     assert isinstance(stopped, RuntimeRefusal) and "cancelled" in stopped.message
 
 
 @pytest.mark.parametrize(
     ("told", "data", "message"),
     [
-        ("Internal error: Incorrect API key provided.", None, "Incorrect API key provided."),
-        ("Internal error", {"details": "401 Incorrect API key provided."}, "401 Incorrect API key provided."),
-        ("Internal error", {"message": "unexpected status 401 Unauthorized"}, "unexpected status 401 Unauthorized"),
+        (
+            "Internal error: Incorrect API key provided.",
+            None,
+            "Incorrect API key provided.",
+        ),
+        (
+            "Internal error",
+            {"details": "401 Incorrect API key provided."},
+            "401 Incorrect API key provided.",
+        ),
+        (
+            "Internal error",
+            {"message": "unexpected status 401 Unauthorized"},
+            "unexpected status 401 Unauthorized",
+        ),
     ],
 )
-def test_the_cause_counts_and_not_the_protocol_s_word_for_any_error(told: str, data: Any, message: str) -> None:
-    outcome = read_acp([{"event": "prompt error", "data": {"e": told, "code": -32603, "data": data}}])
+def test_the_cause_counts_and_not_the_protocol_s_word_for_any_error(
+    told: str, data: Any, message: str
+) -> None:
+    outcome = read_acp(
+        [{"event": "prompt error", "data": {"e": told, "code": -32603, "data": data}}]
+    )
     assert isinstance(outcome, RuntimeRefusal)
     assert (outcome.error_class, outcome.message) == (ErrorClass.AUTH, message)
-    bare = read_acp([{"event": "prompt error", "data": {"e": "Internal error", "code": -32603}}])
-    assert isinstance(bare, RuntimeRefusal) and bare.error_class is ErrorClass.SERVER_ERROR
+    bare = read_acp(
+        [{"event": "prompt error", "data": {"e": "Internal error", "code": -32603}}]
+    )
+    assert (
+        isinstance(bare, RuntimeRefusal) and bare.error_class is ErrorClass.SERVER_ERROR
+    )
 
 
 def test_an_agent_that_nobody_knows_needs_a_command(tmp_path: Path) -> None:
     machine = Machine({"HOME": str(tmp_path), "PATH": "/usr/bin"}, memory={})
-    unknown = AcpAgent.locate(SeatSetup("acp:goose", environment=machine.environment), machine)
+    unknown = AcpAgent.locate(
+        SeatSetup("acp:goose", environment=machine.environment), machine
+    )
     assert isinstance(unknown, Missing) and '"acp": "COMMAND"' in unknown.detail
-    absent = AcpAgent.locate(SeatSetup("acp:qwen", environment=machine.environment), machine)
+    absent = AcpAgent.locate(
+        SeatSetup("acp:qwen", environment=machine.environment), machine
+    )
     assert isinstance(absent, Missing) and "@qwen-code/qwen-code" in absent.detail
 
 
-def test_an_implementation_is_not_given_to_an_agent_that_may_only_look(tmp_path: Path) -> None:
+def test_an_implementation_is_not_given_to_an_agent_that_may_only_look(
+    tmp_path: Path,
+) -> None:
     setup = seat(tmp_path)
     wanted = TaskType.IMPLEMENTATION
-    task = BridgeInput(session_id="abc123", scope=".", task_description="x", domains=("security",), task_type=wanted)
-    found = check_seat(find_runtime("acp:told"), setup, task, Machine(setup.environment, memory={}), Wishes())
+    task = BridgeInput(
+        session_id="abc123",
+        scope=".",
+        task_description="x",
+        domains=("security",),
+        task_type=wanted,
+    )
+    found = check_seat(
+        find_runtime("acp:told"),
+        setup,
+        task,
+        Machine(setup.environment, memory={}),
+        Wishes(),
+    )
     assert isinstance(found, NotSeated) and "cannot change files" in found.reason
 
 
@@ -292,13 +423,23 @@ def test_a_file_that_nobody_trusts_starts_no_agent() -> None:
 
 
 def test_an_agent_can_be_described_in_bridgehead_toml() -> None:
-    known = with_agents(load_settings(None, SystemClock().now()), {"goose": "goose acp", "Not-a-name": "x"})
+    known = with_agents(
+        load_settings(None, SystemClock().now()),
+        {"goose": "goose acp", "Not-a-name": "x"},
+    )
     assert known.runtimes["acp:goose"].options == {"acp": "goose acp"}
-    assert "unknown_bridge:acp:Not-a-name" in known.warnings and "acp:Not-a-name" not in known.runtimes
+    assert (
+        "unknown_bridge:acp:Not-a-name" in known.warnings
+        and "acp:Not-a-name" not in known.runtimes
+    )
     assert "acp:goose" in seats_by_default(known, TaskType.REVIEW)
-    nearer = load_settings('{"bridges": {"acp:goose": {"enabled": false}}}', SystemClock().now())
+    nearer = load_settings(
+        '{"bridges": {"acp:goose": {"enabled": false}}}', SystemClock().now()
+    )
     assert not with_agents(nearer, {"goose": "goose acp"}).runtimes["acp:goose"].enabled
-    chosen = load_settings('{"bridges": {"acp:goose": {"model": "m"}}}', SystemClock().now())
+    chosen = load_settings(
+        '{"bridges": {"acp:goose": {"model": "m"}}}', SystemClock().now()
+    )
     entry = with_agents(chosen, {"goose": "goose acp"}).runtimes["acp:goose"]
     assert (entry.models, entry.options) == (("m",), {"acp": "goose acp"})
 
@@ -308,15 +449,20 @@ def test_an_agent_can_be_described_in_bridgehead_toml() -> None:
 @pytest.mark.timeout(900)
 def test_a_real_agent_sits_and_cannot_write(tmp_path: Path) -> None:
     with ModelServer() as server:
-        home = peer_clis.furnish(tmp_path, lambda _: server.base_url("toolwrite"), ("gemini",))
+        home = peer_clis.furnish(
+            tmp_path, lambda _: server.base_url("toolwrite"), ("gemini",)
+        )
         located = AcpAgent.locate(
-            SeatSetup("acp:gemini", environment=home.environment), Machine(home.environment, memory={})
+            SeatSetup("acp:gemini", environment=home.environment),
+            Machine(home.environment, memory={}),
         )
         assert isinstance(located, AcpAgent), located
         work = tmp_path / "work"
         work.mkdir()
         prompt = f"do it PATH={work / 'pwned.txt'}"
-        outcome = carry(located, RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch"))
+        outcome = carry(
+            located, RuntimeRequest(prompt, work, 240, scratch=tmp_path / "scratch")
+        )
         assert isinstance(outcome, RuntimeAnswer), outcome
         assert len(server.log.questions()) == 2
         assert list(work.iterdir()) == []

@@ -31,7 +31,9 @@ def test_a_program_of_the_tree_is_found_neither_by_name_nor_by_path(
     assert Machine({"PATH": system}).which(f"{system}/claude") == f"{system}/claude"
 
 
-def test_a_key_follows_no_redirect_and_a_call_to_this_machine_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_follows_no_redirect_and_a_call_to_this_machine_no_proxy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     calls: list[dict[str, Any]] = []
 
     def get(url: str, **given: Any) -> httpx.Response:
@@ -39,7 +41,11 @@ def test_a_key_follows_no_redirect_and_a_call_to_this_machine_no_proxy(monkeypat
         return httpx.Response(200, text="{}")
 
     monkeypatch.setattr(httpx, "get", get)
-    for url in ("http://127.0.0.1:1/models", "http://localhost:1/x", "https://api.example.com/models"):
+    for url in (
+        "http://127.0.0.1:1/models",
+        "http://localhost:1/x",
+        "https://api.example.com/models",
+    ):
         assert http_get(url, {"authorization": "Bearer k"}, 1.0).status == 200
     assert [call["follow_redirects"] for call in calls] == [False] * 3
     assert [call["trust_env"] for call in calls] == [False, False, True]
@@ -59,7 +65,9 @@ def server() -> OpencodeServer:
 
 
 def asked(**fields: Any) -> HttpRequest:
-    return cast(HttpRequest, server().ask(RuntimeRequest("look", Path("/copy"), 60, **fields)))
+    return cast(
+        HttpRequest, server().ask(RuntimeRequest("look", Path("/copy"), 60, **fields))
+    )
 
 
 def test_an_opencode_server_is_told_what_an_inspection_may_not_do() -> None:
@@ -69,7 +77,9 @@ def test_an_opencode_server_is_told_what_an_inspection_may_not_do() -> None:
 
 
 def test_a_session_id_stays_a_session_id() -> None:
-    assert asked(session="../config?x=1#").url.endswith("/session/..%2Fconfig%3Fx%3D1%23/message")
+    assert asked(session="../config?x=1#").url.endswith(
+        "/session/..%2Fconfig%3Fx%3D1%23/message"
+    )
 
 
 def test_no_hosted_model_is_a_default() -> None:

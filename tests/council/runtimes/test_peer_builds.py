@@ -28,7 +28,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_peer_without_a_build_for_this_processor_is_skipped_for_that(
     installed: Path, tmp_path: Path, cli: str
 ) -> None:
-    with pytest.raises(pytest.skip.Exception, match=r" 1\.2\.3 has no build for this processor \(\w+-\w+\)"):
+    with pytest.raises(
+        pytest.skip.Exception,
+        match=r" 1\.2\.3 has no build for this processor \(\w+-\w+\)",
+    ):
         peer_clis.link_programs(tmp_path / "bin", (cli,))
 
 
@@ -36,7 +39,9 @@ def test_a_peer_that_needs_no_build_is_there(installed: Path) -> None:
     assert peer_clis.executable("gemini") == installed / "gemini"
 
 
-def test_a_peer_that_was_not_installed_is_skipped_for_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_was_not_installed_is_skipped_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(peer_clis, "FOLDER", tmp_path / ".bin")
     with pytest.raises(pytest.skip.Exception, match="codex is not installed"):
         peer_clis.link_programs(tmp_path / "bin", ("codex",))

@@ -12,12 +12,21 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Confidence, OutputState, Severity, Status
 from bridgehead.council.reporting.seat_report import SeatFacts
-from bridgehead.council.runtimes.rig import RigAnswer, RigRejected, read_answer, request_body
+from bridgehead.council.runtimes.rig import (
+    RigAnswer,
+    RigRejected,
+    read_answer,
+    request_body,
+)
 from tools.schema_files import violations
 
-TASK = BridgeInput(session_id="k3v9qa", scope="src/", task_description="look", domains=("security",))
+TASK = BridgeInput(
+    session_id="k3v9qa", scope="src/", task_description="look", domains=("security",)
+)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-FACTS = SeatFacts(name="rig:win-5080", timeout_seconds=180, started_at="a", finished_at="b")
+FACTS = SeatFacts(
+    name="rig:win-5080", timeout_seconds=180, started_at="a", finished_at="b"
+)
 REPORT: dict[str, Any] = {
     "bridge": "codex",
     "model_family": "openai/codex",
@@ -38,7 +47,13 @@ REPORT: dict[str, Any] = {
             "status": "confirmed",
             "domain": "security",
         },
-        {"id": "X010", "type": "finding", "severity": "low", "title": "Two", "status": "disputed"},
+        {
+            "id": "X010",
+            "type": "finding",
+            "severity": "low",
+            "title": "Two",
+            "status": "disputed",
+        },
         {"id": "X011", "title": "   "},
         "nonsense",
     ],
@@ -46,9 +61,13 @@ REPORT: dict[str, Any] = {
 }
 
 
-def answer(changes: dict[str, Any] | None = None, *, verified: bool = True) -> RigAnswer:
+def answer(
+    changes: dict[str, Any] | None = None, *, verified: bool = True
+) -> RigAnswer:
     document = json.dumps(REPORT | (changes or {}))
-    return RigAnswer(f"Here is our report.\n\n```json\n{document}\n```\nGreetings.\n", verified)
+    return RigAnswer(
+        f"Here is our report.\n\n```json\n{document}\n```\nGreetings.\n", verified
+    )
 
 
 def read(given: RigAnswer, commit: str | None = COMMIT) -> BridgeReport:
@@ -57,7 +76,9 @@ def read(given: RigAnswer, commit: str | None = COMMIT) -> BridgeReport:
     return found
 
 
-def test_the_request_holds_a_bridge_input_that_can_be_parsed_again_and_the_commit() -> None:
+def test_the_request_holds_a_bridge_input_that_can_be_parsed_again_and_the_commit() -> (
+    None
+):
     body = request_body(TASK, COMMIT)
     document = json.loads(body.partition("```json\n")[2].partition("\n```")[0])
 
@@ -72,9 +93,15 @@ def test_a_remote_report_is_put_into_our_words() -> None:
         ("R001", Severity.CRITICAL, OutputState.CONFIRMED),
         ("R002", Severity.LOW, OutputState.DISPUTED),
     ]
-    assert [(o.id, o.status) for o in report.withdrawn_outputs] == [("R003", OutputState.WITHDRAWN)]
+    assert [(o.id, o.status) for o in report.withdrawn_outputs] == [
+        ("R003", OutputState.WITHDRAWN)
+    ]
     assert [entry.output.id for entry in report.disputed_outputs] == ["R002"]
-    assert (report.bridge, report.connection_used, report.model_family) == ("rig:win-5080", "rig", "openai/codex")
+    assert (report.bridge, report.connection_used, report.model_family) == (
+        "rig:win-5080",
+        "rig",
+        "openai/codex",
+    )
     assert violations(report) == []
 
 
@@ -101,13 +128,19 @@ def test_what_is_not_verified_is_marked_and_its_claims_are_not_believed() -> Non
         ({"outputs": "none"}, "unreadable_report"),
     ],
 )
-def test_an_answer_to_something_else_is_rejected(changes: dict[str, Any], reason: str) -> None:
+def test_an_answer_to_something_else_is_rejected(
+    changes: dict[str, Any], reason: str
+) -> None:
     assert read_answer(answer(changes), TASK, COMMIT, FACTS) == RigRejected(reason)
 
 
-@pytest.mark.parametrize("body", ["", "no report here", "```json\n{\n```", "[]", '{"outputs": []}'])
+@pytest.mark.parametrize(
+    "body", ["", "no report here", "```json\n{\n```", "[]", '{"outputs": []}']
+)
 def test_an_answer_without_a_report_is_rejected(body: str) -> None:
-    assert read_answer(RigAnswer(body, True), TASK, COMMIT, FACTS) == RigRejected("unreadable_report")
+    assert read_answer(RigAnswer(body, True), TASK, COMMIT, FACTS) == RigRejected(
+        "unreadable_report"
+    )
 
 
 def test_outside_a_repository_the_commit_does_not_matter() -> None:
@@ -117,7 +150,10 @@ def test_outside_a_repository_the_commit_does_not_matter() -> None:
 def test_a_remote_that_did_not_complete_is_skipped_with_its_reason() -> None:
     report = read(answer({"status": "HALTED", "halt_reason": "not_authenticated"}))
 
-    assert (report.status, report.skip_reason) == (Status.SKIPPED, "remote: not_authenticated")
+    assert (report.status, report.skip_reason) == (
+        Status.SKIPPED,
+        "remote: not_authenticated",
+    )
 
 
 @pytest.mark.parametrize("rounds", [-1, True, "two", None, 10**30])
@@ -129,15 +165,28 @@ def test_numbers_a_remote_makes_up_do_no_harm(rounds: Any) -> None:
 
 
 def test_words_a_remote_makes_up_are_normalised_cut_and_writable() -> None:
-    entry = {"title": "One", "domain": " Data_Integrity\n", "agent": "a\ud800" + "x" * 500}
+    entry = {
+        "title": "One",
+        "domain": " Data_Integrity\n",
+        "agent": "a\ud800" + "x" * 500,
+    }
     covered = ["Security", "security", 7, "\ud800"]
     report = read(
-        answer({"outputs": [entry], "domains_covered": covered, "model_family": "\udfff", "runtime": "r\n\ud800"})
+        answer(
+            {
+                "outputs": [entry],
+                "domains_covered": covered,
+                "model_family": "\udfff",
+                "runtime": "r\n\ud800",
+            }
+        )
     )
 
     assert report.outputs[0].domain == "data-integrity"
     assert len(report.outputs[0].agent) == 200
     assert report.domains_covered[0] == "security" and len(report.domains_covered) == 2
     assert msgspec.json.encode(report)
-    skipped = read(answer({"status": "SKIPPED", "skip_reason": "\ud800 no\n" + "x" * 900}))
+    skipped = read(
+        answer({"status": "SKIPPED", "skip_reason": "\ud800 no\n" + "x" * 900})
+    )
     assert len(skipped.skip_reason or "") < 600 and msgspec.json.encode(skipped)

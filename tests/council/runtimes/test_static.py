@@ -22,8 +22,21 @@ from bridgehead.council.runtimes.base import SeatSetup
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static import ANALYSERS
 from bridgehead.council.runtimes.static.answer_cache import FILE, AnswerCache, key_of
-from bridgehead.council.runtimes.static.base import RULES, Analyser, Message, UnreadableAnswer
-from bridgehead.council.runtimes.static.programs import AstGrep, Hadolint, Lizard, Oxlint, Secrets, Shellcheck, Zizmor
+from bridgehead.council.runtimes.static.base import (
+    RULES,
+    Analyser,
+    Message,
+    UnreadableAnswer,
+)
+from bridgehead.council.runtimes.static.programs import (
+    AstGrep,
+    Hadolint,
+    Lizard,
+    Oxlint,
+    Secrets,
+    Shellcheck,
+    Zizmor,
+)
 from bridgehead.council.runtimes.static.ruff import Ruff
 from bridgehead.council.runtimes.static.seat import (
     Examined,
@@ -67,35 +80,56 @@ def look(
     cache: Path | None = None,
 ) -> Examined:
     scope = Scope(("src",), texts, withheld_texts=withheld or {})
-    return examine(scope, tools or installed(), ENVIRONMENT, timeout_seconds=300, cache=cache)
+    return examine(
+        scope, tools or installed(), ENVIRONMENT, timeout_seconds=300, cache=cache
+    )
 
 
 @pytest.fixture(scope="module")
 def examined() -> Examined:
-    return look({"src/orders.py": SOURCE, "notes.md": "# Notes\n"}, {"src/config.py": KEY})
+    return look(
+        {"src/orders.py": SOURCE, "notes.md": "# Notes\n"}, {"src/config.py": KEY}
+    )
 
 
 def test_real_analysers_find_real_mistakes(examined: Examined) -> None:
-    found = {(output.agent, output.severity, (output.evidence or "").split()[0]) for output in examined.outputs}
+    found = {
+        (output.agent, output.severity, (output.evidence or "").split()[0])
+        for output in examined.outputs
+    }
 
     assert ("ast-grep", Severity.HIGH, "src/orders.py:6") in found
     assert ("ruff", Severity.HIGH, "src/orders.py:10") in found
     assert ("ruff", Severity.HIGH, "src/orders.py:11") in found
     assert ("ruff", Severity.MEDIUM, "src/orders.py:5") in found
     assert ("secrets", Severity.HIGH, "src/config.py:1") in found
-    assert {"ruff", "ast-grep", "oxlint", "lizard", "hadolint", "zizmor", "secrets"} <= set(examined.analysers)
+    assert {
+        "ruff",
+        "ast-grep",
+        "oxlint",
+        "lizard",
+        "hadolint",
+        "zizmor",
+        "secrets",
+    } <= set(examined.analysers)
     assert examined.failure is None
 
 
 def test_every_finding_has_evidence_that_holds(examined: Examined) -> None:
-    tree = Tree.of({"src/orders.py": SOURCE, "notes.md": "# Notes\n", "src/config.py": KEY})
-    checked = [check_evidence(output.evidence, tree).outcome for output in examined.outputs]
+    tree = Tree.of(
+        {"src/orders.py": SOURCE, "notes.md": "# Notes\n", "src/config.py": KEY}
+    )
+    checked = [
+        check_evidence(output.evidence, tree).outcome for output in examined.outputs
+    ]
 
     assert checked
     assert set(map(str, checked)) == {"passed"}
 
 
-def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(machine: Callable[..., Any]) -> None:
+def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(
+    machine: Callable[..., Any],
+) -> None:
     here = machine({"ruff": lambda command: (0, "")})
     found, _secrets = available_analysers(SeatSetup("static"), here)
     (command,) = found.commands(["a.py"], Path("/tree"), {})
@@ -104,7 +138,9 @@ def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(machine: Calla
     assert command.argv[0] == here.which("ruff")
 
 
-def test_findings_are_ordered_numbered_and_never_exposed_to_a_debate(examined: Examined) -> None:
+def test_findings_are_ordered_numbered_and_never_exposed_to_a_debate(
+    examined: Examined,
+) -> None:
     ranks = [output.severity.rank for output in examined.outputs if output.severity]
 
     assert ranks == sorted(ranks, reverse=True)
@@ -117,12 +153,18 @@ def test_a_secret_is_named_by_its_place_and_not_repeated(examined: Examined) -> 
 
 
 def test_a_clean_tree_has_no_findings() -> None:
-    examined = look({"src/fine.py": '"""Fine."""\n\n\ndef add(one: int, other: int) -> int:\n    return one + other\n'})
+    examined = look(
+        {
+            "src/fine.py": '"""Fine."""\n\n\ndef add(one: int, other: int) -> int:\n    return one + other\n'
+        }
+    )
 
     assert (examined.outputs, examined.failure) == ((), None)
 
 
-def test_a_tree_cannot_pose_as_a_module_of_the_analysers_or_configure_them(tmp_path: Path) -> None:
+def test_a_tree_cannot_pose_as_a_module_of_the_analysers_or_configure_them(
+    tmp_path: Path,
+) -> None:
     trap = f"open({str(tmp_path / 'ran')!r}, 'w').write('x')\n"
     examined = look(
         {
@@ -141,14 +183,28 @@ def test_a_tree_cannot_pose_as_a_module_of_the_analysers_or_configure_them(tmp_p
     )
 
     assert not (tmp_path / "ran").exists()
-    assert {output.agent for output in examined.outputs} >= {"ruff", "ast-grep", "oxlint"}
+    assert {output.agent for output in examined.outputs} >= {
+        "ruff",
+        "ast-grep",
+        "oxlint",
+    }
 
 
 def test_a_function_with_many_paths_is_remarked_upon() -> None:
-    branches = "".join(f"    if x == {number} {{ return {number} }}\n" for number in range(45))
-    (output,) = look({"src/maze.go": f"package p\nfunc maze(x int) int {{\n{branches}    return 0\n}}\n"}).outputs
+    branches = "".join(
+        f"    if x == {number} {{ return {number} }}\n" for number in range(45)
+    )
+    (output,) = look(
+        {
+            "src/maze.go": f"package p\nfunc maze(x int) int {{\n{branches}    return 0\n}}\n"
+        }
+    ).outputs
 
-    assert (output.agent, output.severity, output.domain) == ("lizard", Severity.INFO, "code-quality")
+    assert (output.agent, output.severity, output.domain) == (
+        "lizard",
+        Severity.INFO,
+        "code-quality",
+    )
     assert "46 independent paths" in output.title
 
 
@@ -174,7 +230,9 @@ class Broken(Analyser):
         return []
 
 
-def test_an_analyser_that_fails_is_a_warning_and_all_of_them_are_a_reason_to_skip() -> None:
+def test_an_analyser_that_fails_is_a_warning_and_all_of_them_are_a_reason_to_skip() -> (
+    None
+):
     partly = look({"src/orders.py": SOURCE}, tools=(Ruff(), Broken()))
     wholly = look({"src/orders.py": SOURCE}, tools=(Broken(),))
 
@@ -184,13 +242,19 @@ def test_an_analyser_that_fails_is_a_warning_and_all_of_them_are_a_reason_to_ski
 
 
 @pytest.mark.parametrize("analyser", ANALYSERS, ids=lambda analyser: analyser.name)
-@pytest.mark.parametrize("printed", ["nonsense", '{"diagnostics": 7}', '[{"code": 1}]', "1,2\n3", "[[]]"])
-def test_an_answer_of_another_shape_is_refused(analyser: Analyser, printed: str) -> None:
+@pytest.mark.parametrize(
+    "printed", ["nonsense", '{"diagnostics": 7}', '[{"code": 1}]', "1,2\n3", "[[]]"]
+)
+def test_an_answer_of_another_shape_is_refused(
+    analyser: Analyser, printed: str
+) -> None:
     with pytest.raises(UnreadableAnswer):
         analyser.read(printed)
 
 
-def test_the_settings_choose_among_what_can_run_here(machine: Callable[..., Any]) -> None:
+def test_the_settings_choose_among_what_can_run_here(
+    machine: Callable[..., Any],
+) -> None:
     here = machine(modules=("ruff", "lizard"))
 
     def names(**options: Any) -> list[str]:
@@ -205,22 +269,44 @@ def test_looking_for_secrets_alone_is_no_review(machine: Callable[..., Any]) -> 
     assert available_analysers(SeatSetup("static"), machine()) == ()
 
 
-def test_an_analyser_that_is_not_installed_is_named_where_it_would_have_looked(machine: Callable[..., Any]) -> None:
+def test_an_analyser_that_is_not_installed_is_named_where_it_would_have_looked(
+    machine: Callable[..., Any],
+) -> None:
     absent = absent_analysers(SeatSetup("static"), machine(modules=("ruff",)))
     scope = Scope(("src",), {"a.py": "x = 1\n", "deploy.sh": "ls\n"})
-    examined = examine(scope, (Ruff(),), ENVIRONMENT, timeout_seconds=300, absent=absent)
+    examined = examine(
+        scope, (Ruff(),), ENVIRONMENT, timeout_seconds=300, absent=absent
+    )
 
-    assert examined.warnings == ("analyser_absent:ast-grep", "analyser_absent:shellcheck")
+    assert examined.warnings == (
+        "analyser_absent:ast-grep",
+        "analyser_absent:shellcheck",
+    )
 
 
 # -- reading and joining
 
 
 def test_severities_come_from_a_fixed_table() -> None:
-    entry = {"code": "F401", "message": "unused", "filename": "a.py", "location": {"row": 1}, "fix": None}
+    entry = {
+        "code": "F401",
+        "message": "unused",
+        "filename": "a.py",
+        "location": {"row": 1},
+        "fix": None,
+    }
     rated = {
         code: Ruff().read(json.dumps([entry | {"code": code}]))[0].severity
-        for code in ("F821", "F811", "B006", "PLE0101", "ASYNC210", "E722", "S506", "S608")
+        for code in (
+            "F821",
+            "F811",
+            "B006",
+            "PLE0101",
+            "ASYNC210",
+            "E722",
+            "S506",
+            "S608",
+        )
     }
 
     assert rated == {
@@ -235,30 +321,57 @@ def test_severities_come_from_a_fixed_table() -> None:
     }
 
 
-def message(line: int, severity: Severity, rule: str = "R1", path: str = "a.py", cwe: int | None = None) -> Message:
-    return Message(path, line, rule, f"text of {rule}", severity, "code-quality", cwe=cwe)
+def message(
+    line: int,
+    severity: Severity,
+    rule: str = "R1",
+    path: str = "a.py",
+    cwe: int | None = None,
+) -> Message:
+    return Message(
+        path, line, rule, f"text of {rule}", severity, "code-quality", cwe=cwe
+    )
 
 
-def weighed(*messages: Message, tool: str = "ruff") -> list[tuple[str, Severity, list[int]]]:
+def weighed(
+    *messages: Message, tool: str = "ruff"
+) -> list[tuple[str, Severity, list[int]]]:
     texts = dict.fromkeys((one.path for one in messages), "x\n")
     found = weigh([(tool, one) for one in messages], texts, most_places=2)
-    return [(titled(one), one.first.severity, [place.line for place in one.messages]) for one in found]
+    return [
+        (titled(one), one.first.severity, [place.line for place in one.messages])
+        for one in found
+    ]
 
 
 def test_one_rule_in_one_file_is_one_finding_with_a_count() -> None:
-    large = [message(line, Severity.HIGH, path=path) for path, line in (("a.py", 8), ("b.py", 1), ("a.py", 2))]
+    large = [
+        message(line, Severity.HIGH, path=path)
+        for path, line in (("a.py", 8), ("b.py", 1), ("a.py", 2))
+    ]
 
-    assert weighed(*large) == [("text of R1 (2 places)", Severity.HIGH, [2, 8]), ("text of R1", Severity.HIGH, [1])]
+    assert weighed(*large) == [
+        ("text of R1 (2 places)", Severity.HIGH, [2, 8]),
+        ("text of R1", Severity.HIGH, [1]),
+    ]
 
 
 def test_small_remarks_of_one_kind_are_one_finding_of_the_tree() -> None:
     small = [message(3, Severity.LOW, path=path) for path in ("a.py", "b.py", "c.py")]
 
-    assert weighed(*small) == [("text of R1 (3 places of 3 files)", Severity.LOW, [3, 3])]
+    assert weighed(*small) == [
+        ("text of R1 (3 places of 3 files)", Severity.LOW, [3, 3])
+    ]
 
 
 def test_what_is_not_run_counts_for_less_and_is_told_once() -> None:
-    where = ("tests/test_a.py", "tests/test_b.py", "examples/a.py", "src/a.py", "vendor/x.py")
+    where = (
+        "tests/test_a.py",
+        "tests/test_b.py",
+        "examples/a.py",
+        "src/a.py",
+        "vendor/x.py",
+    )
     found = weighed(*(message(1, Severity.HIGH, path=path) for path in where))
 
     assert found == [
@@ -271,11 +384,17 @@ def test_what_is_not_run_counts_for_less_and_is_told_once() -> None:
 
 
 def test_a_key_in_a_test_is_no_secret() -> None:
-    assert weighed(message(1, Severity.HIGH, path="tests/server.key"), tool="secrets") == []
+    assert (
+        weighed(message(1, Severity.HIGH, path="tests/server.key"), tool="secrets")
+        == []
+    )
 
 
 def test_two_rules_about_one_weakness_of_a_line_are_one_finding() -> None:
-    found = weighed(message(1, Severity.LOW, "S324", cwe=327), message(1, Severity.HIGH, "py-password-hash", cwe=916))
+    found = weighed(
+        message(1, Severity.LOW, "S324", cwe=327),
+        message(1, Severity.HIGH, "py-password-hash", cwe=916),
+    )
 
     assert [title for title, _, _ in found] == ["text of py-password-hash"]
 
@@ -292,11 +411,17 @@ def test_two_rules_about_one_weakness_of_a_line_are_one_finding() -> None:
         ("docs/conf.py", "", "documentation"),
         ("README.md", "", "documentation"),
         ("static/jquery-3.6.js", "", "vendored code"),
-        ("api/types.go", "// Code generated by protoc. DO NOT EDIT.\n", "generated code"),
+        (
+            "api/types.go",
+            "// Code generated by protoc. DO NOT EDIT.\n",
+            "generated code",
+        ),
         ("static/app.js", "x" * 900 + "\n", "generated code"),
     ],
 )
-def test_the_kind_of_a_place_is_told_by_name_and_first_lines(path: str, text: str, kind: str | None) -> None:
+def test_the_kind_of_a_place_is_told_by_name_and_first_lines(
+    path: str, text: str, kind: str | None
+) -> None:
     assert place_of(path, text) == kind
 
 
@@ -317,21 +442,34 @@ def test_the_kind_of_a_place_is_told_by_name_and_first_lines(path: str, text: st
         ("eval(x)\n# nosec\n", False),
     ],
 )
-def test_a_line_marked_as_reviewed_counts_for_less_except_in_a_change(text: str, marked: bool) -> None:
-    line = next(number for number, one in enumerate(text.split("\n"), 1) if one.startswith("e"))
+def test_a_line_marked_as_reviewed_counts_for_less_except_in_a_change(
+    text: str, marked: bool
+) -> None:
+    line = next(
+        number for number, one in enumerate(text.split("\n"), 1) if one.startswith("e")
+    )
     said = [("ast-grep", message(line, Severity.HIGH))]
     [found] = weigh(said, {"a.py": text}, most_places=2, trusts_marks=True)
-    assert (found.first.severity, found.place) == ((Severity.LOW, MARKED) if marked else (Severity.HIGH, None))
+    assert (found.first.severity, found.place) == (
+        (Severity.LOW, MARKED) if marked else (Severity.HIGH, None)
+    )
     [in_a_change] = weigh(said, {"a.py": text}, most_places=2)
     assert in_a_change.first.severity is Severity.HIGH
-    [of_others] = weigh([("ruff", said[0][1])], {"a.py": text}, most_places=2, trusts_marks=True)
+    [of_others] = weigh(
+        [("ruff", said[0][1])], {"a.py": text}, most_places=2, trusts_marks=True
+    )
     assert of_others.first.severity is Severity.HIGH
 
 
 def test_a_mark_that_a_change_brings_does_not_silence_a_finding_in_it() -> None:
     scope = Scope(("a.py",), {"a.py": "def f(x):\n    return eval(x)  # noqa: S307\n"})
     whole, change = (
-        examine(one, [tool for tool in installed() if isinstance(tool, AstGrep)], ENVIRONMENT, timeout_seconds=300)
+        examine(
+            one,
+            [tool for tool in installed() if isinstance(tool, AstGrep)],
+            ENVIRONMENT,
+            timeout_seconds=300,
+        )
         for one in (scope, replace(scope, diff="+    return eval(x)  # noqa: S307\n"))
     )
     assert [one.severity for one in whole.outputs] == [Severity.LOW]
@@ -339,10 +477,19 @@ def test_a_mark_that_a_change_brings_does_not_silence_a_finding_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "expected"), [("x = 1", "a.py:1 `x = 1`"), ("x = `1`", "a.py:1 `` x = `1` ``"), ("   ", "a.py:1")]
+    ("line", "expected"),
+    [
+        ("x = 1", "a.py:1 `x = 1`"),
+        ("x = `1`", "a.py:1 `` x = `1` ``"),
+        ("   ", "a.py:1"),
+    ],
 )
-def test_the_line_is_quoted_in_backticks_it_cannot_close(line: str, expected: str) -> None:
-    assert quoted(message(1, Severity.HIGH), {"a.py": f"{line}\n"}, quote=True) == expected
+def test_the_line_is_quoted_in_backticks_it_cannot_close(
+    line: str, expected: str
+) -> None:
+    assert (
+        quoted(message(1, Severity.HIGH), {"a.py": f"{line}\n"}, quote=True) == expected
+    )
 
 
 def test_a_line_that_is_not_there_is_not_quoted() -> None:
@@ -377,23 +524,31 @@ class Counting(Ruff):
 
     asked: list[list[str]]
 
-    def answer(self, texts: Any, folder: Any, environment: Any, run: Any) -> list[Message]:
+    def answer(
+        self, texts: Any, folder: Any, environment: Any, run: Any
+    ) -> list[Message]:
         self.asked.append(sorted(texts))
         return super().answer(texts, folder, environment, run)
 
 
-def test_only_what_changed_is_analysed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_changed_is_analysed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     analyser = Counting()
     analyser.asked = []
     first = look({"a.py": SOURCE, "b.py": "x = 1\n"}, tools=(analyser,), cache=tmp_path)
     again = look({"a.py": SOURCE, "b.py": "x = 1\n"}, tools=(analyser,), cache=tmp_path)
-    changed = look({"a.py": SOURCE, "b.py": "x = y\n"}, tools=(analyser,), cache=tmp_path)
+    changed = look(
+        {"a.py": SOURCE, "b.py": "x = y\n"}, tools=(analyser,), cache=tmp_path
+    )
     monkeypatch.setattr(analyser, "digest", lambda: "other rules")
     look({"a.py": SOURCE}, tools=(analyser,), cache=tmp_path)
 
     assert first == again
     assert analyser.asked == [["a.py", "b.py"], ["b.py"], ["a.py"]]
-    assert [output.evidence for output in changed.outputs if "b.py" in str(output.evidence)] == ["b.py:1 `x = y`"]
+    assert [
+        output.evidence for output in changed.outputs if "b.py" in str(output.evidence)
+    ] == ["b.py:1 `x = y`"]
 
 
 def test_what_an_analyser_failed_to_say_is_asked_again(tmp_path: Path) -> None:
@@ -402,18 +557,27 @@ def test_what_an_analyser_failed_to_say_is_asked_again(tmp_path: Path) -> None:
     assert look({"a.py": SOURCE}, tools=(Broken(),), cache=tmp_path).failure is not None
 
 
-def test_a_damaged_cache_is_made_anew_and_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path) -> None:
+def test_a_damaged_cache_is_made_anew_and_a_place_that_cannot_be_written_does_no_harm(
+    tmp_path: Path,
+) -> None:
     (tmp_path / FILE).write_bytes(b"no database" * 100)
     (tmp_path / "file").write_text("")
 
-    damaged = [look({"a.py": SOURCE}, tools=(Ruff(),), cache=tmp_path).outputs for _ in range(3)]
-    unwritable = look({"a.py": SOURCE}, tools=(Ruff(),), cache=tmp_path / "file" / "below").outputs
+    damaged = [
+        look({"a.py": SOURCE}, tools=(Ruff(),), cache=tmp_path).outputs
+        for _ in range(3)
+    ]
+    unwritable = look(
+        {"a.py": SOURCE}, tools=(Ruff(),), cache=tmp_path / "file" / "below"
+    ).outputs
 
     assert damaged == [unwritable] * 3
     assert unwritable
 
 
-def test_the_cache_keeps_no_more_than_it_may_and_the_latest_longest(tmp_path: Path) -> None:
+def test_the_cache_keeps_no_more_than_it_may_and_the_latest_longest(
+    tmp_path: Path,
+) -> None:
     kept = AnswerCache(tmp_path, most_rows=2)
     keys = {name: key_of("rules", name, "text") for name in ("a", "b", "c")}
     for name, key in keys.items():
@@ -461,13 +625,17 @@ def said_of_examples() -> dict[str, set[str]]:
         for kind, examples in written["examples"].items():
             for number, example in enumerate(examples):
                 opening = "<?php\n" if path.parent.name == "php" else ""
-                texts[f"{path.stem}.{kind}{number}.{SUFFIXES[path.parent.name]}"] = f"{opening}{example}\n"
+                texts[f"{path.stem}.{kind}{number}.{SUFFIXES[path.parent.name]}"] = (
+                    f"{opening}{example}\n"
+                )
     (analyser,) = (one for one in installed() if isinstance(one, AstGrep))
     said: dict[str, set[str]] = {name: set() for name in texts}
     with TemporaryDirectory() as folder:
         for name, text in texts.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        for one in analyser.answer(texts, Path(folder), ENVIRONMENT, lambda command: run(command, 300)):
+        for one in analyser.answer(
+            texts, Path(folder), ENVIRONMENT, lambda command: run(command, 300)
+        ):
             said[Path(one.path).name].add(one.rule)
     return said
 
@@ -480,8 +648,16 @@ def run(command: Command, seconds: float) -> CommandResult:
 def test_a_rule_finds_its_failing_examples_and_not_its_passing_ones(
     path: Path, said_of_examples: dict[str, set[str]]
 ) -> None:
-    examples = {name: said for name, said in said_of_examples.items() if name.startswith(f"{path.stem}.")}
-    wrong = [name for name, said in examples.items() if (path.stem in said) != (".bad" in name)]
+    examples = {
+        name: said
+        for name, said in said_of_examples.items()
+        if name.startswith(f"{path.stem}.")
+    }
+    wrong = [
+        name
+        for name, said in examples.items()
+        if (path.stem in said) != (".bad" in name)
+    ]
 
     assert wrong == []
     assert {name.split(".")[1][:3] for name in examples} == {"bad", "goo"}
@@ -496,11 +672,20 @@ def test_a_rule_says_what_is_wrong_and_what_to_do(path: Path) -> None:
     assert rule["message"][0].isupper()
     assert not rule["message"].endswith(".")
     assert len(rule["note"]) > 20
-    assert rule["metadata"]["domain"] in {"security", "cryptographic", "error-handling", "concurrency", "code-quality"}
+    assert rule["metadata"]["domain"] in {
+        "security",
+        "cryptographic",
+        "error-handling",
+        "concurrency",
+        "code-quality",
+    }
 
 
 def test_there_are_rules_for_nine_families_of_languages() -> None:
-    counts = {folder: sum(path.parent.name == folder for path in rules()) for folder in SUFFIXES}
+    counts = {
+        folder: sum(path.parent.name == folder for path in rules())
+        for folder in SUFFIXES
+    }
 
     assert min(counts.values()) >= 9
     assert sum(counts.values()) >= 60
@@ -510,16 +695,34 @@ def test_there_are_rules_for_nine_families_of_languages() -> None:
 
 
 def test_shellcheck_is_read_where_it_is_installed() -> None:
-    entry = {"file": "./a.sh", "line": 3, "code": 2164, "level": "warning", "message": "Use 'cd ... || exit'"}
-    (found,) = Shellcheck("/bin/shellcheck").read(json.dumps([entry, entry | {"code": 2034}]))
+    entry = {
+        "file": "./a.sh",
+        "line": 3,
+        "code": 2164,
+        "level": "warning",
+        "message": "Use 'cd ... || exit'",
+    }
+    (found,) = Shellcheck("/bin/shellcheck").read(
+        json.dumps([entry, entry | {"code": 2034}])
+    )
 
-    assert (found.rule, found.line, found.severity, found.cwe) == ("SC2164", 3, Severity.LOW, 252)
+    assert (found.rule, found.line, found.severity, found.cwe) == (
+        "SC2164",
+        3,
+        Severity.LOW,
+        252,
+    )
 
 
 def test_dockerfiles_and_workflows_are_looked_at() -> None:
     steps = "    steps:\n      - run: echo ${{ github.event.issue.title }}\n"
     workflow = f"on: [issues]\njobs:\n  a:\n    runs-on: x\n{steps}"
-    examined = look({"Dockerfile": "FROM debian:12\nUSER root\n", ".github/workflows/a.yml": workflow})
+    examined = look(
+        {
+            "Dockerfile": "FROM debian:12\nUSER root\n",
+            ".github/workflows/a.yml": workflow,
+        }
+    )
     found = {(output.agent, output.severity) for output in examined.outputs}
 
     assert {("hadolint", Severity.MEDIUM), ("zizmor", Severity.HIGH)} <= found
@@ -536,13 +739,18 @@ def test_dockerfiles_and_workflows_are_looked_at() -> None:
     ],
 )
 def test_an_example_is_no_secret(line: str, is_secret: bool) -> None:
-    found = Secrets().answer({"src/a.py": f"{line}\n"}, Path("/"), {}, lambda command: run(command, 1))
+    found = Secrets().answer(
+        {"src/a.py": f"{line}\n"}, Path("/"), {}, lambda command: run(command, 1)
+    )
 
     assert bool(found) == is_secret
 
 
 def test_the_word_for_password_in_another_language_is_no_password() -> None:
-    text = dict.fromkeys(("conf/locale/es.ini", "conf/app.ini"), 'password = "Contrase\u00f1a-Nueva!42"\n')
+    text = dict.fromkeys(
+        ("conf/locale/es.ini", "conf/app.ini"),
+        'password = "Contrase\u00f1a-Nueva!42"\n',
+    )
     found = Secrets().answer(text, Path("/"), {}, lambda command: run(command, 1))
 
     assert [one.path for one in found] == ["conf/app.ini"]

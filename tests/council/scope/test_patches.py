@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.council.scope.scope import ScopeFilter, renamed, sections, without_paths
-from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, Reason, withheld_by_content
+from bridgehead.council.scope.withheld import (
+    LARGEST_FILE_BYTES,
+    Reason,
+    withheld_by_content,
+)
 
 RENAME = """\
 diff --git a/old.py b/new.py
@@ -16,7 +20,9 @@ rename to new.py
 -a
 +b
 """
-BINARY = "diff --git a/logo.png b/logo.png\nBinary files a/logo.png and b/logo.png differ\n"
+BINARY = (
+    "diff --git a/logo.png b/logo.png\nBinary files a/logo.png and b/logo.png differ\n"
+)
 ADDED = "diff --git a/n.py b/n.py\nnew file mode 100644\n--- /dev/null\n+++ b/n.py\n@@ -0,0 +1 @@\n+x\n"
 DELETED = "diff --git a/d.py b/d.py\ndeleted file mode 100644\n--- a/d.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
 QUOTED = r"""diff --git "a/gr\303\266\303\237e.py" "b/gr\303\266\303\237e.py"
@@ -40,7 +46,9 @@ PLAIN = "--- one.c\t2026-01-01\n+++ one.c\t2026-01-02\n@@ -1 +1 @@\n-a\n+b\n"
         (PLAIN, "one.c", "one.c"),
     ],
 )
-def test_a_section_knows_the_names_of_its_file(patch: str, old: str | None, new: str | None) -> None:
+def test_a_section_knows_the_names_of_its_file(
+    patch: str, old: str | None, new: str | None
+) -> None:
     (section,) = sections(patch)
 
     assert (section.old, section.new) == (old, new)
@@ -49,11 +57,16 @@ def test_a_section_knows_the_names_of_its_file(patch: str, old: str | None, new:
 def test_what_stands_before_the_first_section_is_dropped() -> None:
     mail = "From: someone\nSubject: [PATCH]\n\n---\n a.py | 2 +-\n\n"
 
-    assert [section.new for section in sections(mail + ADDED + DELETED)] == ["n.py", None]
+    assert [section.new for section in sections(mail + ADDED + DELETED)] == [
+        "n.py",
+        None,
+    ]
 
 
 def test_withheld_files_and_binaries_leave_the_rest_untouched() -> None:
-    assert without_paths(ADDED + BINARY + RENAME + DELETED, {"old.py"}) == ADDED + DELETED
+    assert (
+        without_paths(ADDED + BINARY + RENAME + DELETED, {"old.py"}) == ADDED + DELETED
+    )
 
 
 def test_renames_are_told_by_the_patch() -> None:
@@ -91,4 +104,6 @@ def test_a_scope_takes_so_much_and_no_more() -> None:
     for path in ("a.txt", "b.txt", "c.txt"):
         taken.take(path, b"xxx" if path != "c.txt" else b"xx")
     assert list(taken.texts) == ["a.txt", "c.txt"]
-    assert [(entry.path, entry.reason) for entry in taken.left_out] == [("b.txt", Reason.TOO_MUCH)]
+    assert [(entry.path, entry.reason) for entry in taken.left_out] == [
+        ("b.txt", Reason.TOO_MUCH)
+    ]

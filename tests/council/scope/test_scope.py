@@ -13,7 +13,13 @@ import pytest
 
 from bridgehead.council.scope.git import GitFailed, NoSuchRevision, repository_at
 from bridgehead.council.scope.resolve import Change, NoRepository, resolve_scope
-from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, UnknownScope, text_digest
+from bridgehead.council.scope.scope import (
+    EmptyScope,
+    Scope,
+    ScopeRequest,
+    UnknownScope,
+    text_digest,
+)
 from bridgehead.council.scope.withheld import LeftOut, Reason
 from bridgehead.errors import UserError
 
@@ -27,7 +33,11 @@ GitRun = Callable[..., str]
 @pytest.fixture
 def resolve(project: Path, quiet_environment: dict[str, str]) -> Callable[..., Scope]:
     def run(
-        *paths: str, cwd: Path | None = None, allow_words: bool = False, no_secrets: tuple[str, ...] = (), **kinds: Any
+        *paths: str,
+        cwd: Path | None = None,
+        allow_words: bool = False,
+        no_secrets: tuple[str, ...] = (),
+        **kinds: Any,
     ) -> Scope:
         return resolve_scope(
             ScopeRequest(paths, **kinds),
@@ -45,7 +55,9 @@ def reasons(scope: Scope) -> dict[str, Reason]:
     return {entry.path: entry.reason for entry in scope.left_out}
 
 
-def test_without_a_request_the_whole_project_is_looked_at(resolve: Callable[..., Scope]) -> None:
+def test_without_a_request_the_whole_project_is_looked_at(
+    resolve: Callable[..., Scope],
+) -> None:
     scope = resolve()
 
     assert set(scope.texts) == {"src/app.py", "src/db.py", ".gitignore"}
@@ -66,7 +78,9 @@ def test_untracked_files_belong_to_the_scope_and_make_it_dirty(
     assert scope.dirty
 
 
-def test_paths_are_taken_from_where_the_command_runs(resolve: Callable[..., Scope], project: Path) -> None:
+def test_paths_are_taken_from_where_the_command_runs(
+    resolve: Callable[..., Scope], project: Path
+) -> None:
     assert set(resolve("app.py", cwd=project / "src").texts) == {"src/app.py"}
 
 
@@ -88,7 +102,12 @@ def test_paths_are_taken_from_where_the_command_runs(resolve: Callable[..., Scop
     ],
 )
 def test_what_may_not_be_shown_is_left_out_and_reported(
-    resolve: Callable[..., Scope], project: Path, write: Write, path: str, content: str | bytes, reason: Reason
+    resolve: Callable[..., Scope],
+    project: Path,
+    write: Write,
+    path: str,
+    content: str | bytes,
+    reason: Reason,
 ) -> None:
     write(project, {path: content})
 
@@ -112,7 +131,9 @@ def test_notes_say_what_was_left_out_and_why() -> None:
     )
 
 
-def test_an_example_of_an_environment_file_is_shown(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
+def test_an_example_of_an_environment_file_is_shown(
+    resolve: Callable[..., Scope], project: Path, write: Write
+) -> None:
     write(project, {".env.example": "TOKEN=\n"})
 
     assert ".env.example" in resolve().texts
@@ -129,7 +150,9 @@ def test_a_secret_bearing_text_is_kept_for_analysers_in_this_process(
     assert all("AKIA" not in entry.detail for entry in scope.left_out)
 
 
-def test_our_own_files_are_no_part_of_a_scope(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
+def test_our_own_files_are_no_part_of_a_scope(
+    resolve: Callable[..., Scope], project: Path, write: Write
+) -> None:
     before = resolve()
     write(
         project,
@@ -148,7 +171,9 @@ def test_our_own_files_are_no_part_of_a_scope(resolve: Callable[..., Scope], pro
     assert after.fingerprint == before.fingerprint
 
 
-def test_links_are_not_followed(resolve: Callable[..., Scope], project: Path, tmp_path: Path) -> None:
+def test_links_are_not_followed(
+    resolve: Callable[..., Scope], project: Path, tmp_path: Path
+) -> None:
     (tmp_path / "outside.txt").write_text("private")
     (project / "link.txt").symlink_to(tmp_path / "outside.txt")
 
@@ -158,7 +183,9 @@ def test_links_are_not_followed(resolve: Callable[..., Scope], project: Path, tm
     assert "private" not in "".join(scope.texts.values())
 
 
-def test_the_fingerprint_follows_the_contents(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
+def test_the_fingerprint_follows_the_contents(
+    resolve: Callable[..., Scope], project: Path, write: Write
+) -> None:
     before = resolve().fingerprint
     write(project, {"src/db.py": "x = 2\n"})
 
@@ -166,27 +193,36 @@ def test_the_fingerprint_follows_the_contents(resolve: Callable[..., Scope], pro
 
 
 @pytest.mark.parametrize("entry", ["src/none.py", "../outside", "a\0b", "--all"])
-def test_an_entry_that_names_nothing_here_is_refused(resolve: Callable[..., Scope], tmp_path: Path, entry: str) -> None:
+def test_an_entry_that_names_nothing_here_is_refused(
+    resolve: Callable[..., Scope], tmp_path: Path, entry: str
+) -> None:
     (tmp_path / "outside").mkdir()
     with pytest.raises(UnknownScope):
         resolve(entry)
 
 
-def test_words_are_allowed_where_the_task_is_not_about_files(resolve: Callable[..., Scope]) -> None:
+def test_words_are_allowed_where_the_task_is_not_about_files(
+    resolve: Callable[..., Scope],
+) -> None:
     scope = resolve("how to cache the catalogue", allow_words=True)
 
     assert scope.described == ("how to cache the catalogue",)
     assert scope.files == 0
 
 
-def test_an_empty_scope_says_what_was_left_out(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
+def test_an_empty_scope_says_what_was_left_out(
+    resolve: Callable[..., Scope], project: Path, write: Write
+) -> None:
     write(project, {"keys/.env": "A=1\n"})
     with pytest.raises(EmptyScope, match=r"left out \(secret\): keys/.env"):
         resolve("keys")
 
 
 def test_a_file_that_cannot_be_read_is_called_that(
-    resolve: Callable[..., Scope], project: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+    resolve: Callable[..., Scope],
+    project: Path,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fails(*_arguments: object, **_options: object) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
@@ -205,7 +241,9 @@ def test_a_repository_that_holds_only_our_own_files_has_left_nothing_out(
     subprocess.run(["git", "init", "-q"], cwd=empty, env=quiet_environment, check=True)
 
     with pytest.raises(EmptyScope, match=r"in the whole project$"):
-        resolve_scope(ScopeRequest(), project=empty, cwd=empty, environment=quiet_environment)
+        resolve_scope(
+            ScopeRequest(), project=empty, cwd=empty, environment=quiet_environment
+        )
 
 
 def test_words_that_are_no_text_are_refused(resolve: Callable[..., Scope]) -> None:
@@ -226,7 +264,10 @@ def test_a_diff_starts_where_the_branch_was_left_and_holds_untracked_files(
     write(project, {"src/db.py": "x = 'main moved on'\n"})
     git("commit", "--quiet", "-am", "main moves")
     git("checkout", "--quiet", "feature")
-    write(project, {"src/app.py": "import os\n\nprint(os.sep)\n", "src/new.py": "one\ntwo"})
+    write(
+        project,
+        {"src/app.py": "import os\n\nprint(os.sep)\n", "src/new.py": "one\ntwo"},
+    )
 
     scope = resolve(diff_base="main")
 
@@ -277,7 +318,9 @@ diff --git a/src/db.py b/src/db.py
 """
 
 
-def test_a_patch_is_applied_to_a_copy_and_not_to_the_tree(resolve: Callable[..., Scope], project: Path) -> None:
+def test_a_patch_is_applied_to_a_copy_and_not_to_the_tree(
+    resolve: Callable[..., Scope], project: Path
+) -> None:
     scope = resolve(patch=PATCH)
 
     assert scope.texts == {"src/db.py": "x = 'patched'\n"}
@@ -285,7 +328,9 @@ def test_a_patch_is_applied_to_a_copy_and_not_to_the_tree(resolve: Callable[...,
     assert (project / "src/db.py").read_text() == "x = 1\n"
 
 
-def test_a_patch_that_was_applied_already_is_fine(resolve: Callable[..., Scope], project: Path, write: Write) -> None:
+def test_a_patch_that_was_applied_already_is_fine(
+    resolve: Callable[..., Scope], project: Path, write: Write
+) -> None:
     write(project, {"src/db.py": "x = 'patched'\n"})
 
     assert resolve(patch=PATCH).warnings == ()
@@ -303,8 +348,12 @@ def test_a_patch_that_does_not_apply_is_looked_at_with_a_warning(
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd"])
-def test_a_patch_cannot_reach_outside_the_project(resolve: Callable[..., Scope], path: str) -> None:
-    hostile = PATCH.replace("a/src/db.py", f"a/{path}").replace("b/src/db.py", f"b/{path}")
+def test_a_patch_cannot_reach_outside_the_project(
+    resolve: Callable[..., Scope], path: str
+) -> None:
+    hostile = PATCH.replace("a/src/db.py", f"a/{path}").replace(
+        "b/src/db.py", f"b/{path}"
+    )
 
     scope = resolve(patch=hostile)
 
@@ -312,7 +361,10 @@ def test_a_patch_cannot_reach_outside_the_project(resolve: Callable[..., Scope],
 
 
 # A documented example that looks like a password.
-EXAMPLE = '"""Connect.\n\n    connect(password="hunter' + '2-Correct!Horse")\n"""\n\ndef connect(password): ...\n'
+EXAMPLE = (
+    '"""Connect.\n\n    connect(password="hunter'
+    '2-Correct!Horse")\n"""\n\ndef connect(password): ...\n'
+)
 
 
 def test_a_file_with_an_example_password_is_shown_with_the_value_masked(
@@ -322,14 +374,22 @@ def test_a_file_with_an_example_password_is_shown_with_the_value_masked(
 
     scope, change = resolve(), resolve(diff_base="HEAD")
 
-    for shown in (scope.texts["src/api.py"], change.texts["src/api.py"], change.diff or ""):
+    for shown in (
+        scope.texts["src/api.py"],
+        change.texts["src/api.py"],
+        change.diff or "",
+    ):
         assert 'connect(password="********")' in shown
         assert "hunter" not in shown
         assert "def connect(password): ..." in shown
     assert reasons(scope) == {"src/api.py": Reason.MASKED}
-    assert scope.notes == ("shown with values masked: src/api.py; council.no_secrets names files to show as they are",)
+    assert scope.notes == (
+        "shown with values masked: src/api.py; council.no_secrets names files to show as they are",
+    )
     assert scope.withheld_texts == {"src/api.py": EXAMPLE}
-    assert text_digest(scope.texts["src/api.py"]) == text_digest(EXAMPLE)  # a gate compares with the file itself
+    assert text_digest(scope.texts["src/api.py"]) == text_digest(
+        EXAMPLE
+    )  # a gate compares with the file itself
 
 
 def test_a_file_that_also_bears_a_key_is_still_kept_back_whole(
@@ -353,7 +413,10 @@ def test_what_the_owner_says_is_no_secret_is_shown_as_it_is(
     scope = resolve(no_secrets=("src/*.py",))
     change = resolve(diff_base="HEAD", no_secrets=("src/k*.py",))
 
-    assert (scope.texts["src/api.py"], scope.texts["src/keys.py"]) == (EXAMPLE, FAKE_KEY)
+    assert (scope.texts["src/api.py"], scope.texts["src/keys.py"]) == (
+        EXAMPLE,
+        FAKE_KEY,
+    )
     assert scope.left_out == ()
     assert "AKIA" in (change.diff or "")
     assert "hunter" not in (change.diff or "")
@@ -375,8 +438,13 @@ def test_secrets_in_a_diff_take_their_file_with_them(
     assert reasons(scope) == {"src/config.py": Reason.SECRET}
 
 
-@pytest.mark.parametrize("kinds", [{"diff_base": "nowhere"}, {"commit_range": "a..b"}, {"diff_base": "--help"}])
-def test_a_revision_that_is_none_is_refused(resolve: Callable[..., Scope], kinds: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [{"diff_base": "nowhere"}, {"commit_range": "a..b"}, {"diff_base": "--help"}],
+)
+def test_a_revision_that_is_none_is_refused(
+    resolve: Callable[..., Scope], kinds: dict[str, str]
+) -> None:
     with pytest.raises(NoSuchRevision):
         resolve(**kinds)
 
@@ -395,26 +463,39 @@ def test_text_that_is_no_patch_is_refused(resolve: Callable[..., Scope]) -> None
         resolve(patch="hello\n")
 
 
-def test_an_unchanged_tree_has_no_diff_to_look_at(resolve: Callable[..., Scope]) -> None:
+def test_an_unchanged_tree_has_no_diff_to_look_at(
+    resolve: Callable[..., Scope],
+) -> None:
     with pytest.raises(EmptyScope, match="changes since HEAD"):
         resolve(diff_base="HEAD")
 
 
-def test_a_project_without_git_is_walked(tmp_path: Path, quiet_environment: dict[str, str], write: Write) -> None:
+def test_a_project_without_git_is_walked(
+    tmp_path: Path, quiet_environment: dict[str, str], write: Write
+) -> None:
     plain = tmp_path / "plain"
     write(plain, {"a.py": "a = 1\n", "node_modules/x.js": "x", ".outputs/y": "y"})
 
-    scope = resolve_scope(ScopeRequest(), project=plain, cwd=plain, environment=quiet_environment)
+    scope = resolve_scope(
+        ScopeRequest(), project=plain, cwd=plain, environment=quiet_environment
+    )
 
     assert set(scope.texts) == {"a.py"}
     assert scope.commit is None
 
 
-def test_a_change_needs_git(tmp_path: Path, quiet_environment: dict[str, str], write: Write) -> None:
+def test_a_change_needs_git(
+    tmp_path: Path, quiet_environment: dict[str, str], write: Write
+) -> None:
     plain = tmp_path / "plain"
     write(plain, {"a.py": "a = 1\n"})
     with pytest.raises(NoRepository, match="--staged"):
-        resolve_scope(ScopeRequest(staged=True), project=plain, cwd=plain, environment=quiet_environment)
+        resolve_scope(
+            ScopeRequest(staged=True),
+            project=plain,
+            cwd=plain,
+            environment=quiet_environment,
+        )
 
 
 def test_nothing_a_repository_configures_is_run(
@@ -446,7 +527,9 @@ def test_nothing_a_repository_configures_is_run(
         "filter.long.process",
     ):
         git("config", name, str(program))
-    lines = "*.py diff=evil filter=evil\n*.txt filter=a=b.Evil\n.gitignore filter=long\n"
+    lines = (
+        "*.py diff=evil filter=evil\n*.txt filter=a=b.Evil\n.gitignore filter=long\n"
+    )
     write(project, {".gitattributes": lines, "src/app.py": "print('changed')\n"})
     for name in ("src/db.py", ".gitignore", "library/s.txt"):
         os.utime(project / name, (1, 1))  # git has to look whether it is changed
@@ -461,7 +544,11 @@ def test_nothing_a_repository_configures_is_run(
 
 
 def test_a_missing_object_is_not_fetched_by_a_program_the_repository_names(
-    resolve: Callable[..., Scope], project: Path, git: GitRun, tmp_path: Path, write: Write
+    resolve: Callable[..., Scope],
+    project: Path,
+    git: GitRun,
+    tmp_path: Path,
+    write: Write,
 ) -> None:
     mark = tmp_path / "ran"
     write(tmp_path, {"program": f"#!/bin/sh\ntouch {mark}\nexit 1\n"})
@@ -481,5 +568,8 @@ def test_a_missing_object_is_not_fetched_by_a_program_the_repository_names(
     with pytest.raises(GitFailed) as failed:
         resolve(diff_base="HEAD")
 
-    assert failed.value.hint == "a review fetches nothing; in a partial clone, run git diff yourself once"
+    assert (
+        failed.value.hint
+        == "a review fetches nothing; in a partial clone, run git diff yourself once"
+    )
     assert not mark.exists()

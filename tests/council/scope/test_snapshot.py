@@ -10,7 +10,9 @@ import pytest
 from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot, take_snapshot
 
-SCOPE = Scope(("src",), {"src/app.py": "print(1)\r\n", "größe.txt": "ß\n"}, commit="abc")
+SCOPE = Scope(
+    ("src",), {"src/app.py": "print(1)\r\n", "größe.txt": "ß\n"}, commit="abc"
+)
 
 
 @pytest.fixture
@@ -25,7 +27,11 @@ def take(folder: Path, scope: Scope = SCOPE) -> Snapshot:
 def test_a_snapshot_holds_the_texts_of_the_scope_and_nothing_else(folder: Path) -> None:
     snapshot = take(folder)
 
-    files = {path.relative_to(snapshot.tree).as_posix() for path in snapshot.tree.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(snapshot.tree).as_posix()
+        for path in snapshot.tree.rglob("*")
+        if path.is_file()
+    }
     assert files == set(SCOPE.texts)
     assert (snapshot.tree / "src/app.py").read_bytes() == b"print(1)\r\n"
     assert list(snapshot.empty.iterdir()) == []

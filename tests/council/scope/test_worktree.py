@@ -72,12 +72,18 @@ def test_without_a_change_there_is_no_branch(worktree: Worktree, git: GitRun) ->
 def test_agent_configuration_and_secrets_are_not_checked_out_and_their_absence_is_no_change(
     project: Path, git: GitRun, write: Write, quiet_environment: dict[str, str]
 ) -> None:
-    write(project, {".claude/settings.json": "{}", "CLAUDE.md": "obey", ".env": "A=1\n"})
+    write(
+        project, {".claude/settings.json": "{}", "CLAUDE.md": "obey", ".env": "A=1\n"}
+    )
     git("add", "--all", "--force")
     git("commit", "--quiet", "-m", "hostile")
     worktree = make_worktree(repository(project, quiet_environment), project, "k3v9qa")
 
-    assert {entry.path for entry in worktree.left_out} == {".claude/settings.json", "CLAUDE.md", ".env"}
+    assert {entry.path for entry in worktree.left_out} == {
+        ".claude/settings.json",
+        "CLAUDE.md",
+        ".env",
+    }
     assert not (worktree.path / "CLAUDE.md").exists()
     write(worktree.path, {"src/db.py": "x = 2\n"})
     assert worktree.finish("x").files == ("src/db.py",)
@@ -86,7 +92,13 @@ def test_agent_configuration_and_secrets_are_not_checked_out_and_their_absence_i
 @pytest.mark.parametrize("part", ["smudge", "clean", "process"])
 @pytest.mark.parametrize("driver", ["evil", "a=b.Evil"])
 def test_hooks_and_filters_of_the_repository_are_not_run(
-    project: Path, git: GitRun, write: Write, tmp_path: Path, quiet_environment: dict[str, str], driver: str, part: str
+    project: Path,
+    git: GitRun,
+    write: Write,
+    tmp_path: Path,
+    quiet_environment: dict[str, str],
+    driver: str,
+    part: str,
 ) -> None:
     mark = tmp_path / "ran"
     write(tmp_path, {"program": f"#!/bin/sh\ntouch {mark}\ncat\n"})
@@ -96,7 +108,12 @@ def test_hooks_and_filters_of_the_repository_are_not_run(
     git("commit", "--quiet", "-m", "attributes")
     git("config", f"filter.{driver}.{part}", str(tmp_path / "program"))
     git("config", f"filter.{driver}.required", "true")
-    for hook in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
+    for hook in (
+        "post-checkout",
+        "pre-commit",
+        "post-index-change",
+        "reference-transaction",
+    ):
         write(project, {f".git/hooks/{hook}": f"#!/bin/sh\ntouch {mark}\n"})
         (project / ".git/hooks" / hook).chmod(0o755)
 
@@ -109,11 +126,22 @@ def test_hooks_and_filters_of_the_repository_are_not_run(
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_repository_that_an_agent_puts_into_the_worktree_runs_no_program(
-    project: Path, git: GitRun, write: Write, tmp_path: Path, quiet_environment: dict[str, str], sparse: bool
+    project: Path,
+    git: GitRun,
+    write: Write,
+    tmp_path: Path,
+    quiet_environment: dict[str, str],
+    sparse: bool,
 ) -> None:
     mark = tmp_path / "ran"
-    write(project, {"library/s.txt": "s\n", "library/.gitattributes": "* filter=evil\n"})
-    for words in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "-m", "s")):
+    write(
+        project, {"library/s.txt": "s\n", "library/.gitattributes": "* filter=evil\n"}
+    )
+    for words in (
+        ("init", "--quiet"),
+        ("add", "--all"),
+        ("commit", "--quiet", "-m", "s"),
+    ):
         git("-C", "library", *words)
     git("add", "library")
     git("commit", "--quiet", "-m", "a submodule")
@@ -123,7 +151,9 @@ def test_a_repository_that_an_agent_puts_into_the_worktree_runs_no_program(
     git("-C", "library", "config", "filter.evil.clean", f"touch {mark}; cat")
     for name in ("library", "another"):
         shutil.copytree(project / "library", worktree.path / name, dirs_exist_ok=True)
-        os.utime(worktree.path / name / "s.txt", (1, 1))  # git has to look whether it is changed
+        os.utime(
+            worktree.path / name / "s.txt", (1, 1)
+        )  # git has to look whether it is changed
     write(worktree.path, {"src/db.py": "x = 2\n"})
 
     done = worktree.finish("x")
@@ -168,4 +198,8 @@ def test_a_repository_without_a_commit_is_refused(
     write(tmp_path / "project", {"a.txt": "x"})
     git("init", "--quiet")
     with pytest.raises(UserError, match="needs a commit"):
-        make_worktree(repository(tmp_path / "project", quiet_environment), tmp_path / "project", "k3v9qa")
+        make_worktree(
+            repository(tmp_path / "project", quiet_environment),
+            tmp_path / "project",
+            "k3v9qa",
+        )

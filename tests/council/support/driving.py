@@ -38,7 +38,13 @@ def task(**fields: Any) -> BridgeInput:
 
 
 def seat(name: str = "claude", **fields: Any) -> Seat:
-    prefix = {"claude": "C", "codex": "X", "gemini": "G", "opencode": "O", "openai": "A"}[name]
+    prefix = {
+        "claude": "C",
+        "codex": "X",
+        "gemini": "G",
+        "opencode": "O",
+        "openai": "A",
+    }[name]
     usual: dict[str, Any] = {
         "name": name,
         "model_family": f"family/{name}",
@@ -50,17 +56,27 @@ def seat(name: str = "claude", **fields: Any) -> Seat:
     return Seat(**{**usual, **fields})
 
 
-def surroundings(files: Mapping[str, str | None] | None = None, **fields: Any) -> RunInputs:
+def surroundings(
+    files: Mapping[str, str | None] | None = None, **fields: Any
+) -> RunInputs:
     tree = None if files is None else Tree.of(files)
     return RunInputs(registry=load_registry(), secret=SECRET, tree=tree, **fields)
 
 
 def item(title: str = "Order id reaches the SQL text", **fields: Any) -> dict[str, Any]:
-    usual = {"id": "", "type": "finding", "severity": "MEDIUM", "title": title, "description": f"{title}, described."}
+    usual = {
+        "id": "",
+        "type": "finding",
+        "severity": "MEDIUM",
+        "title": title,
+        "description": f"{title}, described.",
+    }
     return {**usual, "evidence": None, "action": None, **fields}
 
 
-def items(*entries: dict[str, Any], signals: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def items(
+    *entries: dict[str, Any], signals: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
     return {"outputs": list(entries), "cross_domain_signals": list(signals)}
 
 
@@ -86,9 +102,16 @@ class Driver:
     def answer(self, call: Call) -> Result:
         said = self.script(call)
         if said is None:
-            return CallFailed(key=call.key, reason="cli_error: boom", error_class=ErrorClass.OTHER, at=AT)
+            return CallFailed(
+                key=call.key,
+                reason="cli_error: boom",
+                error_class=ErrorClass.OTHER,
+                at=AT,
+            )
         text = said if isinstance(said, str) else json.dumps(said)
-        return Reply(key=call.key, text=text, at=AT, session=f"session-{call.key.agent}")
+        return Reply(
+            key=call.key, text=text, at=AT, session=f"session-{call.key.agent}"
+        )
 
     def _note(self, turn: Any) -> list[Call]:
         self.events += turn.events
@@ -102,10 +125,15 @@ class Driver:
         return [one.fields for one in self.events if one.event == event]
 
 
-def drive(script: Script, *, files: Mapping[str, str | None] | None = None, **fields: Any) -> Driver:
+def drive(
+    script: Script, *, files: Mapping[str, str | None] | None = None, **fields: Any
+) -> Driver:
     """A whole run of one seat; returns the driver, whose `run.report` is set."""
     seat_fields = fields.pop("seat_fields", {})
     around = fields.pop("around", {})
-    driver = Driver(SeatRun(seat(**seat_fields), task(**fields), surroundings(files, **around)), script)
+    driver = Driver(
+        SeatRun(seat(**seat_fields), task(**fields), surroundings(files, **around)),
+        script,
+    )
     driver.drive()
     return driver

@@ -45,7 +45,9 @@ class HostAnswers:
         return
 
     def answers(self, outstanding: Sequence[Call]) -> Sequence[Result]:
-        return [reply_to(call) for call in outstanding if str(call.key) in self._answered]
+        return [
+            reply_to(call) for call in outstanding if str(call.key) in self._answered
+        ]
 
 
 class Resumed:
@@ -60,9 +62,13 @@ class Resumed:
         self._journal = MemoryJournal(earlier)
         self._run = self._council()
         self._ending = self._second_process(close)
-        self._earlier = {str(one.key) for one in earlier if isinstance(one, Reply | CallFailed)}
+        self._earlier = {
+            str(one.key) for one in earlier if isinstance(one, Reply | CallFailed)
+        }
         later = self._journal.recorded[len(earlier) :]
-        self._later = {str(one.key) for one in later if isinstance(one, Reply | CallFailed)}
+        self._later = {
+            str(one.key) for one in later if isinstance(one, Reply | CallFailed)
+        }
 
     @property
     def reused(self) -> list[str]:
@@ -75,18 +81,28 @@ class Resumed:
 
     @property
     def folded(self) -> list[str]:
-        return self._those(self._later - {str(call.key) for call in self._journal.calls})
+        return self._those(
+            self._later - {str(call.key) for call in self._journal.calls}
+        )
 
     @property
     def still_waiting(self) -> list[str]:
         posted = self._ending.calls if isinstance(self._ending, Waiting) else ()
-        rigs = {self._rig_key(name) for name in self._run.waiting_for if name.startswith(RIG)}
+        rigs = {
+            self._rig_key(name)
+            for name in self._run.waiting_for
+            if name.startswith(RIG)
+        }
         return self._those({str(call.key) for call in posted} | rigs)
 
     @property
     def given_up(self) -> list[str]:
         gone = {one.seat for one in self._journal.recorded if isinstance(one, GivenUp)}
-        waited = [key for key in self._keys if self._states[key] == "waiting" and key not in self._later]
+        waited = [
+            key
+            for key in self._keys
+            if self._states[key] == "waiting" and key not in self._later
+        ]
         return [key for key in waited if key.split("/")[0] in gone]
 
     def _those(self, keys: set[str]) -> list[str]:
@@ -96,10 +112,16 @@ class Resumed:
         return next(key for key in self._keys if key.startswith(f"{name}/"))
 
     def _council(self) -> CouncilRun:
-        agents = {key.rpartition("/")[2] for key in self._keys if not key.startswith(RIG)}
+        agents = {
+            key.rpartition("/")[2] for key in self._keys if not key.startswith(RIG)
+        }
         # An integration role needs a second domain to integrate.
-        domains = tuple(dict.fromkeys([*sorted(agents - {role.value for role in Role}), "testing"]))
-        plan = CouncilPlan(task(domains=list(domains)), self._names, dt.date(2026, 11, 15))
+        domains = tuple(
+            dict.fromkeys([*sorted(agents - {role.value for role in Role}), "testing"])
+        )
+        plan = CouncilPlan(
+            task(domains=list(domains)), self._names, dt.date(2026, 11, 15)
+        )
         return CouncilRun(plan, surroundings())
 
     def _first_process(self) -> list[Input]:
@@ -107,24 +129,37 @@ class Resumed:
         run = self._council()
         run.start(AT)
         recorded: list[Input] = [self._seated(name) for name in self._names]
-        asked = {str(call.key): call for one in recorded for call in run.feed(one).calls}
+        asked = {
+            str(call.key): call for one in recorded for call in run.feed(one).calls
+        }
         assert {key for key in self._keys if not key.startswith(RIG)} <= set(asked)
         for key in self._keys:
             if self._states[key] == "finished":
                 recorded.append(reply_to(asked[key]))
             elif self._states[key] == "failed":
-                recorded.append(CallFailed(key=asked[key].key, reason="cli_error", error_class=ErrorClass.OTHER, at=AT))
+                recorded.append(
+                    CallFailed(
+                        key=asked[key].key,
+                        reason="cli_error",
+                        error_class=ErrorClass.OTHER,
+                        at=AT,
+                    )
+                )
         return recorded
 
     def _seated(self, name: str) -> Input:
         if name.startswith(RIG):
             return SeatPending(seat=name, request="request-1", at=AT)
         how = {"connection": "native-dispatch", "exchange_mode": "coordinator-mediated"}
-        return SeatReady(seat=scripted_seat(name, **(how if name == HOST else {})), at=AT)
+        return SeatReady(
+            seat=scripted_seat(name, **(how if name == HOST else {})), at=AT
+        )
 
     def _second_process(self, close: bool) -> Ending:
         connections = {
-            name: HostSeat() if name == HOST else ScriptedConnection(lambda call: reply_to(call).text)
+            name: HostSeat()
+            if name == HOST
+            else ScriptedConnection(lambda call: reply_to(call).text)
             for name in self._names
         }
         wishes = [GivenUp(seat=name, at=AT) for name in self._names if close]

@@ -13,7 +13,9 @@ from bridgehead.testing.exchange import ModelRequest, Say
 from bridgehead.testing.scripts import Scripted
 
 
-def finding(severity: str, title: str, description: str, evidence: str, action: str) -> dict[str, Any]:
+def finding(
+    severity: str, title: str, description: str, evidence: str, action: str
+) -> dict[str, Any]:
     return {
         "type": "finding",
         "severity": severity,
@@ -28,15 +30,35 @@ INJECTION = 'orders/store.py:10 `"SELECT id, customer, total FROM orders WHERE i
 PICKLE = "orders/store.py:15 `return pickle.loads(blob)`"
 BIND = 'bind the value: connection.execute("... WHERE id = ?", (order_id,))'
 INJECTED = "The order id is concatenated into the SQL text, so a crafted order id changes the SQL statement."
-UNPICKLED = "Untrusted bytes are unpickled, and unpickling runs code that the bytes choose."
+UNPICKLED = (
+    "Untrusted bytes are unpickled, and unpickling runs code that the bytes choose."
+)
 
 FINDS: dict[str, list[dict[str, Any]]] = {
     "anthropic": [
-        finding("CRITICAL", "Order id is concatenated into the SQL text", INJECTED, INJECTION, BIND),
-        finding("HIGH", "Untrusted bytes are unpickled", UNPICKLED, PICKLE, "store the order as JSON"),
+        finding(
+            "CRITICAL",
+            "Order id is concatenated into the SQL text",
+            INJECTED,
+            INJECTION,
+            BIND,
+        ),
+        finding(
+            "HIGH",
+            "Untrusted bytes are unpickled",
+            UNPICKLED,
+            PICKLE,
+            "store the order as JSON",
+        ),
     ],
     "responses": [
-        finding("HIGH", "SQL text is concatenated with the order id", INJECTED, INJECTION, BIND),
+        finding(
+            "HIGH",
+            "SQL text is concatenated with the order id",
+            INJECTED,
+            INJECTION,
+            BIND,
+        ),
         finding(
             "MEDIUM",
             "Mutable default argument keeps lines between orders",
@@ -46,7 +68,13 @@ FINDS: dict[str, list[dict[str, Any]]] = {
         ),
     ],
     "gemini": [
-        finding("HIGH", "Untrusted bytes are unpickled when an order is loaded", UNPICKLED, PICKLE, "use JSON"),
+        finding(
+            "HIGH",
+            "Untrusted bytes are unpickled when an order is loaded",
+            UNPICKLED,
+            PICKLE,
+            "use JSON",
+        ),
         finding(
             "HIGH",
             "The connection is never closed",
@@ -56,7 +84,13 @@ FINDS: dict[str, list[dict[str, Any]]] = {
         ),
     ],
     "chat": [
-        finding("CRITICAL", "The order id is concatenated into SQL text", INJECTED, INJECTION, BIND),
+        finding(
+            "CRITICAL",
+            "The order id is concatenated into SQL text",
+            INJECTED,
+            INJECTION,
+            BIND,
+        ),
         finding(
             "LOW",
             "MD5 names an order",
@@ -70,25 +104,47 @@ FINDS: dict[str, list[dict[str, Any]]] = {
 
 def review(request: ModelRequest) -> Scripted | None:
     """Answer as the role that the prompt gives."""
-    return Scripted(Say(json.dumps(_answer(request.wire, "\n".join(request.user_texts)))))
+    return Scripted(
+        Say(json.dumps(_answer(request.wire, "\n".join(request.user_texts))))
+    )
 
 
 def _answer(wire: str, prompt: str) -> dict[str, Any]:
-    ids = list(dict.fromkeys(re.findall(r'"id": ?"((?:[A-Z]|MMC|SS|D|INT)\d{3,})"', prompt)))
+    ids = list(
+        dict.fromkeys(re.findall(r'"id": ?"((?:[A-Z]|MMC|SS|D|INT)\d{3,})"', prompt))
+    )
     if '"challenge_notes"' in prompt:
         return {"challenge_notes": [_note(one) for one in ids]}
     if '"positions"' in prompt:
-        return {"positions": [{"finding_id": one, "position": "support"} for one in ids], "merges": []}
+        return {
+            "positions": [{"finding_id": one, "position": "support"} for one in ids],
+            "merges": [],
+        }
     if '"messages"' in prompt:
         return {"messages": [], "outputs": []}
     if '"responses"' in prompt:
         return {"responses": [_response(wire, one) for one in ids], "outputs": []}
     if '"rulings"' in prompt:
         challenges = re.findall(r'"challenge_id": ?"(CH\d+)"', prompt)
-        ruled = [{"challenge_id": one, "ruling": "withdraw", "reason": "answered"} for one in challenges]
-        return {"rulings": ruled, "challenges": [_challenge(one) for one in ids], "outputs": []}
-    is_expert = "You are a " in prompt and '"outputs"' in prompt and '"previous_findings"' not in prompt
-    return {"outputs": FINDS[wire] if is_expert else [], "summary": "looked", "confidence": "high"}
+        ruled = [
+            {"challenge_id": one, "ruling": "withdraw", "reason": "answered"}
+            for one in challenges
+        ]
+        return {
+            "rulings": ruled,
+            "challenges": [_challenge(one) for one in ids],
+            "outputs": [],
+        }
+    is_expert = (
+        "You are a " in prompt
+        and '"outputs"' in prompt
+        and '"previous_findings"' not in prompt
+    )
+    return {
+        "outputs": FINDS[wire] if is_expert else [],
+        "summary": "looked",
+        "confidence": "high",
+    }
 
 
 def _challenge(finding_id: str) -> dict[str, Any]:

@@ -51,7 +51,10 @@ DEFINITIONS: dict[str, Any] = {
     },
     "multiformatMessageString": closed("text", text=STRING, markdown=STRING),
     "artifactLocation": closed(
-        uri={"type": "string", "format": "uri-reference"}, uriBaseId=STRING, index=INDEX, description=ref("message")
+        uri={"type": "string", "format": "uri-reference"},
+        uriBaseId=STRING,
+        index=INDEX,
+        description=ref("message"),
     ),
     "region": closed(
         startLine=COUNT,
@@ -100,7 +103,10 @@ DEFINITIONS: dict[str, Any] = {
         fullDescription=ref("multiformatMessageString"),
         help=ref("multiformatMessageString"),
         deprecatedIds=listed(STRING, unique=True),
-        messageStrings={"type": "object", "additionalProperties": ref("multiformatMessageString")},
+        messageStrings={
+            "type": "object",
+            "additionalProperties": ref("multiformatMessageString"),
+        },
         unused="deprecatedGuids deprecatedNames defaultConfiguration relationships",
     ),
     "toolComponent": closed(
@@ -123,7 +129,11 @@ DEFINITIONS: dict[str, Any] = {
         "contents localizedDataSemanticVersion minimumRequiredLocalizedDataSemanticVersion associatedComponent "
         "translationMetadata supportedTaxonomies",
     ),
-    "tool": closed("driver", driver=ref("toolComponent"), extensions=listed(ref("toolComponent"), unique=True)),
+    "tool": closed(
+        "driver",
+        driver=ref("toolComponent"),
+        extensions=listed(ref("toolComponent"), unique=True),
+    ),
     "notification": closed(
         "message",
         message=ref("message"),
@@ -144,7 +154,9 @@ DEFINITIONS: dict[str, Any] = {
         "processStartFailureMessage machine account processId executableLocation workingDirectory "
         "environmentVariables stdin stdout stderr stdoutStderr",
     ),
-    "runAutomationDetails": closed(id=STRING, guid=GUID, correlationGuid=GUID, description=ref("message")),
+    "runAutomationDetails": closed(
+        id=STRING, guid=GUID, correlationGuid=GUID, description=ref("message")
+    ),
     "result": closed(
         "message",
         ruleId=STRING,
@@ -152,7 +164,9 @@ DEFINITIONS: dict[str, Any] = {
         level=LEVEL,
         message=ref("message"),
         guid=GUID,
-        kind={"enum": ["notApplicable", "pass", "fail", "review", "open", "informational"]},
+        kind={
+            "enum": ["notApplicable", "pass", "fail", "review", "open", "informational"]
+        },
         locations=listed(ref("location")),
         relatedLocations=listed(ref("location"), unique=True),
         fingerprints={"type": "object", "additionalProperties": STRING},
@@ -173,7 +187,10 @@ DEFINITIONS: dict[str, Any] = {
         invocations=listed(ref("invocation")),
         automationDetails=ref("runAutomationDetails"),
         baselineGuid=GUID,
-        originalUriBaseIds={"type": "object", "additionalProperties": ref("artifactLocation")},
+        originalUriBaseIds={
+            "type": "object",
+            "additionalProperties": ref("artifactLocation"),
+        },
         columnKind={"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
         defaultEncoding=STRING,
         redactionTokens=listed(STRING, unique=True),
@@ -210,7 +227,9 @@ def prose_violations(log: dict[str, Any]) -> Iterator[str]:
             yield "suppressions on some results and not on others (3.27.23)"
 
 
-def _result_violations(result: dict[str, Any], rules: list[str], run: dict[str, Any]) -> Iterator[str]:
+def _result_violations(
+    result: dict[str, Any], rules: list[str], run: dict[str, Any]
+) -> Iterator[str]:
     if rules[result["ruleIndex"]] != result["ruleId"]:
         yield f"ruleIndex names another rule than {result['ruleId']} (3.27.6)"
     if result.get("kind", "fail") != "fail" and result["level"] != "none":
@@ -220,10 +239,16 @@ def _result_violations(result: dict[str, Any], rules: list[str], run: dict[str, 
     for location in (*result["locations"], *result.get("relatedLocations", ())):
         place = location["physicalLocation"]
         artifact = place["artifactLocation"]
-        region = place.get("region", {"startLine": 1, "endLine": 1})  # without one it is about the whole
+        region = place.get(
+            "region", {"startLine": 1, "endLine": 1}
+        )  # without one it is about the whole
         if region["endLine"] < region["startLine"]:
             yield "a region that ends before it begins (3.30.7)"
         if artifact["uriBaseId"] not in run["originalUriBaseIds"]:
             yield f"an unknown base {artifact['uriBaseId']} (3.4.4)"
-        if artifact["uri"].startswith("/") or "\\" in artifact["uri"] or ".." in artifact["uri"].split("/"):
+        if (
+            artifact["uri"].startswith("/")
+            or "\\" in artifact["uri"]
+            or ".." in artifact["uri"].split("/")
+        ):
             yield f"{artifact['uri']} is not relative to its base (3.4.4)"

@@ -37,9 +37,13 @@ class ScriptedSeats:
         self.checked.append(name)
         if name in self._others:
             return self._others[name]
-        return Ready(self._seats.get(name) or scripted_seat(name), self._connections[name], ())
+        return Ready(
+            self._seats.get(name) or scripted_seat(name), self._connections[name], ()
+        )
 
-    def check_again(self, name: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+    def check_again(
+        self, name: str, refused: RuntimeRefusal, connection: Connection
+    ) -> SeatOutcome:
         return self._again[name]
 
     def workspace(self, connection: Connection, call: Call) -> Path:
@@ -62,7 +66,9 @@ def scripted_seat(runtime: str, **facts: Any) -> Seat:
         "name": runtime,
         "model_family": f"scripted/{runtime}",
         "connection": "cli",
-        "id_prefix": {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(runtime, "N"),
+        "id_prefix": {"claude": "C", "gemini": "G", "codex": "X", "opencode": "O"}.get(
+            runtime, "N"
+        ),
         "timeout_seconds": 60,
         "deadline_seconds": 600,
         "runtime": "scripted",

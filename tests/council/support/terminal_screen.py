@@ -11,7 +11,9 @@ import termios
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_CONTROL = re.compile(r"\x1b\[(?P<numbers>[?0-9;]*)(?P<letter>[A-Za-z])|\r|\n|[^\x1b\r\n]+")
+_CONTROL = re.compile(
+    r"\x1b\[(?P<numbers>[?0-9;]*)(?P<letter>[A-Za-z])|\r|\n|[^\x1b\r\n]+"
+)
 ROWS = 30
 
 
@@ -46,22 +48,35 @@ class Screen:
             case "K":
                 self.lines[self._row] = ""
             case letter if control["letter"]:
-                assert letter in "mhl", f"a control this screen does not know: {control[0]!r}"
+                assert letter in "mhl", (
+                    f"a control this screen does not know: {control[0]!r}"
+                )
             case words:
                 line = self.lines[self._row].ljust(self._column)
-                self.lines[self._row] = line[: self._column] + words + line[self._column + len(words) :]
+                self.lines[self._row] = (
+                    line[: self._column] + words + line[self._column + len(words) :]
+                )
                 self._column += len(words)
 
 
 class Terminal:
     """A command on a pseudo-terminal: read until it says something, type, look at what is left."""
 
-    def __init__(self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], columns: int = 100) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        columns: int = 100,
+    ) -> None:
         self.pid, self._handle = pty.fork()
         if self.pid == 0:
             os.chdir(cwd)
             os.execve(command[0], list(command), {**environ, "TERM": "xterm-256color"})
-        fcntl.ioctl(self._handle, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+        fcntl.ioctl(
+            self._handle, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0)
+        )
         self.written = ""
         self._asked_for = 0
 

@@ -16,14 +16,23 @@ from bridgehead.contract.words import OutputType, Severity, Status, TaskType, Ve
 from bridgehead.council.findings.problems import distinct_problems
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
-from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, NoteOutcome, apply_note, read_note
+from bridgehead.council.synthesis.cross_challenge_notes import (
+    ChallengeNote,
+    NoteOutcome,
+    apply_note,
+    read_note,
+)
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.join import stage_a
 from bridgehead.council.synthesis.verdict import council_verdict
 from council.support.driving import AT, task
 
 BRIDGES = ("claude", "codex", "gemini", "static", "rig:winbox")
-TITLES = ("order id reaches the query", "session cookie lacks secure flag", "retry loop without any bound")
+TITLES = (
+    "order id reaches the query",
+    "session cookie lacks secure flag",
+    "retry loop without any bound",
+)
 
 outputs_of = st.lists(
     st.tuples(
@@ -37,7 +46,11 @@ outputs_of = st.lists(
 )
 
 
-def output(number: int, prefix: str, fields: tuple[str, Severity | None, OutputType, str | None, bool]) -> Output:
+def output(
+    number: int,
+    prefix: str,
+    fields: tuple[str, Severity | None, OutputType, str | None, bool],
+) -> Output:
     title, severity, kind, requirement, met = fields
     made = Output(
         id=f"{prefix}{number:03d}",
@@ -57,31 +70,54 @@ def output(number: int, prefix: str, fields: tuple[str, Severity | None, OutputT
 
 
 def seat_report(bridge: str, found: Sequence[Output], **fields: object) -> SeatReport:
-    blank = skipped_report(task(), SeatFacts(bridge, 60, AT, AT, connection="cli"), "none")
-    made = msgspec.structs.replace(blank, status=Status.COMPLETED, outputs=tuple(found), **fields)
+    blank = skipped_report(
+        task(), SeatFacts(bridge, 60, AT, AT, connection="cli"), "none"
+    )
+    made = msgspec.structs.replace(
+        blank, status=Status.COMPLETED, outputs=tuple(found), **fields
+    )
     return SeatReport(made, verified=bridge != "rig:unknown")
 
 
 @st.composite
 def reports(draw: st.DrawFn) -> list[SeatReport]:
-    names = draw(st.lists(st.sampled_from(BRIDGES), min_size=1, max_size=4, unique=True))
+    names = draw(
+        st.lists(st.sampled_from(BRIDGES), min_size=1, max_size=4, unique=True)
+    )
     return [
-        seat_report(name, [output(n, name[0].upper(), one) for n, one in enumerate(draw(outputs_of), start=1)])
+        seat_report(
+            name,
+            [
+                output(n, name[0].upper(), one)
+                for n, one in enumerate(draw(outputs_of), start=1)
+            ],
+        )
         for name in names
     ]
 
 
-def verdict(findings: Sequence[CouncilFinding], seats: Sequence[SeatReport], task_type: TaskType) -> Verdict | None:
+def verdict(
+    findings: Sequence[CouncilFinding], seats: Sequence[SeatReport], task_type: TaskType
+) -> Verdict | None:
     several = sum(seat.makes_a_council for seat in seats) > 1
-    return council_verdict(findings, task_type=task_type, mode=None, several_seats=several)
+    return council_verdict(
+        findings, task_type=task_type, mode=None, several_seats=several
+    )
 
 
 def told(findings: Sequence[CouncilFinding]) -> list[tuple[object, ...]]:
-    return sorted((one.id, one.cls, one.severity or "", one.seats, one.shared_cli_path, one.title) for one in findings)
+    return sorted(
+        (one.id, one.cls, one.severity or "", one.seats, one.shared_cli_path, one.title)
+        for one in findings
+    )
 
 
 @settings(max_examples=80)
-@given(reports(), st.randoms(use_true_random=False), st.sampled_from([TaskType.REVIEW, TaskType.AUDIT]))
+@given(
+    reports(),
+    st.randoms(use_true_random=False),
+    st.sampled_from([TaskType.REVIEW, TaskType.AUDIT]),
+)
 def test_property_the_order_of_seats_changes_neither_findings_nor_verdict(
     seats: list[SeatReport], chance: object, task_type: TaskType
 ) -> None:
@@ -94,34 +130,56 @@ def test_property_the_order_of_seats_changes_neither_findings_nor_verdict(
 
 @settings(max_examples=80)
 @given(reports(), st.sampled_from([TaskType.REVIEW, TaskType.AUDIT]))
-def test_property_every_live_item_is_in_one_finding_or_a_position(seats: list[SeatReport], task_type: TaskType) -> None:
+def test_property_every_live_item_is_in_one_finding_or_a_position(
+    seats: list[SeatReport], task_type: TaskType
+) -> None:
     findings = stage_a(seats, task_type)
-    joined = [(source.seat.name, source.output.id) for one in findings for source in one.sources]
+    joined = [
+        (source.seat.name, source.output.id)
+        for one in findings
+        for source in one.sources
+    ]
     live = [(seat.name, found.id) for seat in seats for found in seat.report.outputs]
     missing = [key for key in live if key not in joined]
-    met = {(seat.name, found.id) for seat in seats for found in seat.report.outputs if found.met is True}
+    met = {
+        (seat.name, found.id)
+        for seat in seats
+        for found in seat.report.outputs
+        if found.met is True
+    }
     assert len(joined) == len(set(joined))
     assert set(missing) <= met
 
 
 @settings(max_examples=60)
 @given(reports())
-def test_property_a_council_of_one_judges_as_its_bridge_does(seats: list[SeatReport]) -> None:
+def test_property_a_council_of_one_judges_as_its_bridge_does(
+    seats: list[SeatReport],
+) -> None:
     alone = [seats[0]]
     findings = stage_a(alone, TaskType.REVIEW)
-    own = decide_verdict(TaskType.REVIEW, Status.COMPLETED, distinct_problems(seats[0].report.outputs))
+    own = decide_verdict(
+        TaskType.REVIEW, Status.COMPLETED, distinct_problems(seats[0].report.outputs)
+    )
     assert verdict(findings, alone, TaskType.REVIEW) is own
 
 
 @settings(max_examples=60)
-@given(reports(), st.lists(st.sampled_from(list(NoteOutcome)), max_size=4), st.booleans())
+@given(
+    reports(), st.lists(st.sampled_from(list(NoteOutcome)), max_size=4), st.booleans()
+)
 def test_property_stage_b_never_raises_a_severity_and_withdraws_only_with_evidence(
     seats: list[SeatReport], outcomes: list[NoteOutcome], cites: bool
 ) -> None:
     for finding in stage_a(seats, TaskType.REVIEW):
         after = finding
         for outcome in outcomes:
-            note = ChallengeNote(finding.id, outcome, new_severity=Severity.CRITICAL, cites_evidence=cites)
+            note = ChallengeNote(
+                finding.id,
+                outcome,
+                new_severity=Severity.CRITICAL,
+                cites_evidence=cites,
+            )
             after = apply_note(after, note)
         before_rank = finding.severity.rank if finding.severity else 0
         assert (after.severity.rank if after.severity else 0) <= before_rank
@@ -130,21 +188,41 @@ def test_property_stage_b_never_raises_a_severity_and_withdraws_only_with_eviden
 
 def sql(bridge: str, severity: Severity, **fields: object) -> SeatReport:
     return seat_report(
-        bridge, [output(1, bridge[0].upper(), (TITLES[0], severity, OutputType.FINDING, None, False))], **fields
+        bridge,
+        [
+            output(
+                1,
+                bridge[0].upper(),
+                (TITLES[0], severity, OutputType.FINDING, None, False),
+            )
+        ],
+        **fields,
     )
 
 
 def test_static_confirms_as_evidence_and_never_as_a_voice() -> None:
-    (finding,) = stage_a([sql("claude", Severity.HIGH), sql("static", Severity.LOW)], TaskType.REVIEW)
+    (finding,) = stage_a(
+        [sql("claude", Severity.HIGH), sql("static", Severity.LOW)], TaskType.REVIEW
+    )
     assert (finding.cls, finding.confirming_seats) == (FindingClass.SINGLE, ("claude",))
     assert finding.has_static_evidence
     assert "static-analysis" not in finding.model_families
 
 
 def test_met_and_unmet_of_one_requirement_are_a_dispute_with_both_positions() -> None:
-    gap = output(1, "C", ("not hashed anywhere", Severity.HIGH, OutputType.COMPLIANCE_GAP, "R-1", False))
-    met = output(1, "X", ("hashing is done in login", Severity.INFO, OutputType.FINDING, "R-1", True))
-    (finding,) = stage_a([seat_report("claude", [gap]), seat_report("codex", [met])], TaskType.AUDIT)
+    gap = output(
+        1,
+        "C",
+        ("not hashed anywhere", Severity.HIGH, OutputType.COMPLIANCE_GAP, "R-1", False),
+    )
+    met = output(
+        1,
+        "X",
+        ("hashing is done in login", Severity.INFO, OutputType.FINDING, "R-1", True),
+    )
+    (finding,) = stage_a(
+        [seat_report("claude", [gap]), seat_report("codex", [met])], TaskType.AUDIT
+    )
     assert finding.cls is FindingClass.DISPUTED
     assert [one.bridge for one in finding.positions] == ["claude", "codex"]
 
@@ -152,7 +230,10 @@ def test_met_and_unmet_of_one_requirement_are_a_dispute_with_both_positions() ->
 def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> None:
     gap = (TITLES[0], Severity.HIGH, OutputType.COMPLIANCE_GAP, "R-1", False)
     met = output(2, "C", (TITLES[1], Severity.INFO, OutputType.FINDING, "R-1", True))
-    seats = [seat_report("claude", [output(1, "C", gap), met]), seat_report("codex", [output(1, "X", gap)])]
+    seats = [
+        seat_report("claude", [output(1, "C", gap), met]),
+        seat_report("codex", [output(1, "X", gap)]),
+    ]
     (finding,) = stage_a(seats, TaskType.AUDIT)
     assert finding.cls is FindingClass.DISPUTED
     assert [one.bridge for one in finding.positions] == ["claude", "codex", "claude"]
@@ -160,7 +241,10 @@ def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> 
 
 def test_a_downgrade_without_a_severity_is_a_confirmation() -> None:
     (finding,) = stage_a([sql("claude", Severity.CRITICAL)], TaskType.REVIEW)
-    note = read_note({"finding_id": finding.id, "outcome": "downgraded", "mechanism": "x"}, [finding.id])
+    note = read_note(
+        {"finding_id": finding.id, "outcome": "downgraded", "mechanism": "x"},
+        [finding.id],
+    )
     assert note is not None
     assert apply_note(finding, note).severity is Severity.CRITICAL
 
@@ -173,20 +257,42 @@ def test_an_unknown_family_stands_behind_nothing() -> None:
     assert finding.model_families == {"anthropic/claude"}
 
 
-@pytest.mark.parametrize(("connections", "confidence"), [(("cli", "cli"), "medium"), (("cli", "mcp"), "high")])
-def test_a_shared_path_caps_the_confidence(connections: tuple[str, str], confidence: str) -> None:
-    quoted = {"outcome": "passed", "strength": "quote", "reason": None, "references": []}
+@pytest.mark.parametrize(
+    ("connections", "confidence"),
+    [(("cli", "cli"), "medium"), (("cli", "mcp"), "high")],
+)
+def test_a_shared_path_caps_the_confidence(
+    connections: tuple[str, str], confidence: str
+) -> None:
+    quoted = {
+        "outcome": "passed",
+        "strength": "quote",
+        "reason": None,
+        "references": [],
+    }
     seats = []
     for bridge, connection in zip(("claude", "codex"), connections, strict=True):
         seat = sql(bridge, Severity.HIGH, connection_used=connection)
-        checked = tuple(msgspec.structs.replace(one, evidence_check=quoted) for one in seat.report.outputs)
-        seats.append(replace(seat, report=msgspec.structs.replace(seat.report, outputs=checked)))
+        checked = tuple(
+            msgspec.structs.replace(one, evidence_check=quoted)
+            for one in seat.report.outputs
+        )
+        seats.append(
+            replace(seat, report=msgspec.structs.replace(seat.report, outputs=checked))
+        )
     (finding,) = stage_a(seats, TaskType.REVIEW)
     assert finding.confidence == confidence
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"finding_id": "X", "outcome": "confirmed"}, {"finding_id": "SS001", "outcome": "praised"}]
+    "fields",
+    [
+        {},
+        {"finding_id": "X", "outcome": "confirmed"},
+        {"finding_id": "SS001", "outcome": "praised"},
+    ],
 )
-def test_notes_on_unknown_findings_or_with_unknown_outcomes_are_ignored(fields: dict[str, str]) -> None:
+def test_notes_on_unknown_findings_or_with_unknown_outcomes_are_ignored(
+    fields: dict[str, str],
+) -> None:
     assert read_note(fields, ["SS001"]) is None

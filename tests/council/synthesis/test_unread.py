@@ -6,7 +6,13 @@ import msgspec
 import pytest
 
 from bridgehead.contract.words import Confidence, TaskType, Verdict
-from bridgehead.council.reporting.gate import Gate, GateDemands, GateOutcome, council_exit_code, objections
+from bridgehead.council.reporting.gate import (
+    Gate,
+    GateDemands,
+    GateOutcome,
+    council_exit_code,
+    objections,
+)
 from bridgehead.council.reporting.render.markdown import render_markdown
 from bridgehead.council.reporting.render.text import render_text
 from bridgehead.council.scope.material import scope_material
@@ -22,7 +28,9 @@ def blind(bridge: str) -> object:
 
 
 def held(seats: dict[str, object], says: object = None) -> Council:
-    council = Council(seats, says or finds(), files=LARGE, task_fields={"files": 3, "loc": 60_005})
+    council = Council(
+        seats, says or finds(), files=LARGE, task_fields={"files": 3, "loc": 60_005}
+    )
     council.run._inputs = surroundings(LARGE, material=scope_material(LARGE))
     return council.drive()
 
@@ -30,12 +38,22 @@ def held(seats: dict[str, object], says: object = None) -> Council:
 def test_what_no_seat_has_read_is_no_pass_and_no_gate_opens() -> None:
     report = held({"claude": blind("claude"), "codex": blind("codex")}).report
 
-    assert (report.verdict, report.gate_verdict, report.incomplete) == (None, None, True)
+    assert (report.verdict, report.gate_verdict, report.incomplete) == (
+        None,
+        None,
+        True,
+    )
     assert report.unread == ("src/a.py", "src/b.py")
     assert msgspec.to_builtins(report)["verdict"] is None
-    assert "no seat has read src/a.py, src/b.py" in list(objections(report, GateDemands(), []))
+    assert "no seat has read src/a.py, src/b.py" in list(
+        objections(report, GateDemands(), [])
+    )
     code = council_exit_code(
-        GateOutcome.REPORT, verdict=None, task_type=TaskType.REVIEW, gate=Gate.FAIL, incomplete=True
+        GateOutcome.REPORT,
+        verdict=None,
+        task_type=TaskType.REVIEW,
+        gate=Gate.FAIL,
+        incomplete=True,
     )
     assert code is ExitCode.GATE
     for shown in (render_text(report), render_markdown(report)):
@@ -45,21 +63,35 @@ def test_what_no_seat_has_read_is_no_pass_and_no_gate_opens() -> None:
     assert "src/b.py" in render_markdown(report)
 
 
-def test_a_seat_that_could_open_the_files_makes_it_a_verdict_and_the_other_says_what_it_saw() -> None:
+def test_a_seat_that_could_open_the_files_makes_it_a_verdict_and_the_other_says_what_it_saw() -> (
+    None
+):
     report = held({"claude": ready("claude"), "codex": blind("codex")}).report
 
-    assert (report.verdict, report.incomplete, report.unread) == (Verdict.PASS, False, ())
+    assert (report.verdict, report.incomplete, report.unread) == (
+        Verdict.PASS,
+        False,
+        (),
+    )
     assert [one.coverage for one in report.participants] == [None, 33]
-    assert [one.confidence for one in report.participants] == [Confidence.HIGH, Confidence.MEDIUM]
+    assert [one.confidence for one in report.participants] == [
+        Confidence.HIGH,
+        Confidence.MEDIUM,
+    ]
     assert "material_left_out:codex:2" in report.warnings
     assert "saw 33 % of the files" in render_text(report)
 
 
 def test_what_is_bad_already_stays_so_and_is_refused_all_the_same() -> None:
-    report = held({"claude": blind("claude"), "codex": blind("codex")}, finds("SQL is built from input")).report
+    report = held(
+        {"claude": blind("claude"), "codex": blind("codex")},
+        finds("SQL is built from input"),
+    ).report
 
     assert (report.verdict, report.incomplete) == (Verdict.CONCERNS, True)
-    assert any("no seat has read" in one for one in objections(report, GateDemands(), []))
+    assert any(
+        "no seat has read" in one for one in objections(report, GateDemands(), [])
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +102,9 @@ def test_what_is_bad_already_stays_so_and_is_refused_all_the_same() -> None:
         ("analyser_failed:ruff", "analyser_failed:claude:ruff"),
     ],
 )
-def test_what_a_seat_warns_of_is_in_the_report_of_the_council(warning: str, told: str) -> None:
+def test_what_a_seat_warns_of_is_in_the_report_of_the_council(
+    warning: str, told: str
+) -> None:
     council = Council({"claude": ready("claude", warnings=(warning,))}, finds()).drive()
 
     assert told in council.report.warnings

@@ -54,17 +54,26 @@ Touched = dict[str, tuple[tuple[int, int], ...]]
 
 
 def test_a_patch_touches_what_it_adds_and_what_stands_beside_a_gap() -> None:
-    assert touched_lines(PATCH) == {"src/a.py": ((2, 3), (21, 22)), "new name.py": ((3, 3),)}
+    assert touched_lines(PATCH) == {
+        "src/a.py": ((2, 3), (21, 22)),
+        "new name.py": ((3, 3),),
+    }
 
 
 def reviewed(touched: Touched | None, **fields: object) -> CouncilReport:
-    council = Council({"claude": ready("claude"), "codex": ready("codex")}, finds(TITLE, **fields))
+    council = Council(
+        {"claude": ready("claude"), "codex": ready("codex")}, finds(TITLE, **fields)
+    )
     council.run._inputs = surroundings(FILES, touched=touched)
     return council.drive().report
 
 
-@pytest.mark.parametrize("touched", [{"src/orders.py": ((1, 2),)}, {"other.py": ((4, 4),)}])
-def test_a_finding_on_other_lines_is_listed_apart_and_counts_for_nothing(touched: Touched) -> None:
+@pytest.mark.parametrize(
+    "touched", [{"src/orders.py": ((1, 2),)}, {"other.py": ((4, 4),)}]
+)
+def test_a_finding_on_other_lines_is_listed_apart_and_counts_for_nothing(
+    touched: Touched,
+) -> None:
     report = reviewed(touched)
 
     assert (report.verdict, report.gate_verdict) == (Verdict.PASS, Verdict.PASS)
@@ -76,7 +85,9 @@ def test_a_finding_on_other_lines_is_listed_apart_and_counts_for_nothing(touched
 
 
 @pytest.mark.parametrize("touched", [{"src/orders.py": ((4, 9),)}, None])
-def test_a_finding_on_its_lines_counts_and_so_does_every_one_with_whole_files(touched: Touched | None) -> None:
+def test_a_finding_on_its_lines_counts_and_so_does_every_one_with_whole_files(
+    touched: Touched | None,
+) -> None:
     report = reviewed(touched)
 
     assert report.verdict is Verdict.CONCERNS
@@ -96,10 +107,17 @@ def test_headline_list_record_and_comparison_count_the_same() -> None:
         there = {"severity": "HIGH", "evidence": "src/orders.py:1 `import db`"}
         usual = finds(TITLE)(call)
         if call.key.step is Step.ANALYSIS and call.key.role is Role.EXPERT:
-            return items(item(TITLE, severity="HIGH", evidence=HERE), item("The driver is old", **there))
+            return items(
+                item(TITLE, severity="HIGH", evidence=HERE),
+                item("The driver is old", **there),
+            )
         return usual
 
-    council = Council({"claude": ready("claude"), "codex": ready("codex")}, says, previous_review_id="r0")
+    council = Council(
+        {"claude": ready("claude"), "codex": ready("codex")},
+        says,
+        previous_review_id="r0",
+    )
     council.run._inputs = surroundings(FILES, touched={"src/orders.py": ((4, 4),)})
     report = council.drive().report
 

@@ -19,13 +19,24 @@ MULTI, SINGLE, DISPUTED, WITHDRAWN = (
     FindingClass.DISPUTED,
     FindingClass.WITHDRAWN,
 )
-LETTERS: dict[str, Severity | None] = {**dict(zip("CHMLI", reversed(list(Severity)), strict=True)), "-": None}
+LETTERS: dict[str, Severity | None] = {
+    **dict(zip("CHMLI", reversed(list(Severity)), strict=True)),
+    "-": None,
+}
 
 
-def finding(letter: str, cls: FindingClass = MULTI, *, deep: bool = False, **fields: Any) -> CouncilFinding:
+def finding(
+    letter: str, cls: FindingClass = MULTI, *, deep: bool = False, **fields: Any
+) -> CouncilFinding:
     values = {"type": OutputType.FINDING, "domains": ("security",), **fields}
-    made = output(1, "C", ("t", LETTERS[letter], values["type"], fields.get("requirement_id"), False))
-    seat = seat_report("claude", [made], connection_used="native-dispatch" if deep else "cli")
+    made = output(
+        1,
+        "C",
+        ("t", LETTERS[letter], values["type"], fields.get("requirement_id"), False),
+    )
+    seat = seat_report(
+        "claude", [made], connection_used="native-dispatch" if deep else "cli"
+    )
     return CouncilFinding(
         cls=cls,
         severity=LETTERS[letter],
@@ -42,8 +53,12 @@ def gap(letter: str, requirement: str) -> CouncilFinding:
     return finding(letter, type=OutputType.COMPLIANCE_GAP, requirement_id=requirement)
 
 
-def verdict(*findings: CouncilFinding, task_type: TaskType = TaskType.REVIEW, **given: Any) -> Verdict | None:
-    return council_verdict(findings, task_type=task_type, **{"mode": None, "several_seats": True, **given})
+def verdict(
+    *findings: CouncilFinding, task_type: TaskType = TaskType.REVIEW, **given: Any
+) -> Verdict | None:
+    return council_verdict(
+        findings, task_type=task_type, **{"mode": None, "several_seats": True, **given}
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +77,9 @@ def verdict(*findings: CouncilFinding, task_type: TaskType = TaskType.REVIEW, **
         ("CM-", FAIL, CONCERNS),
     ],
 )
-def test_what_several_seats_found_weighs_more(letters: str, multi: Verdict, single: Verdict) -> None:
+def test_what_several_seats_found_weighs_more(
+    letters: str, multi: Verdict, single: Verdict
+) -> None:
     assert verdict(*(finding(letter, MULTI) for letter in letters)) is multi
     assert verdict(*(finding(letter, SINGLE) for letter in letters)) is single
     assert verdict(*(finding(letter, DISPUTED) for letter in letters)) is single
@@ -89,7 +106,9 @@ def test_a_critical_finding_found_in_depth_fails_alone() -> None:
         ([("M", "R-1"), ("H", "R-1"), ("H", "R-2")], FAIL, CONCERNS),
     ],
 )
-def test_an_audit_counts_unmet_requirements_once(gaps: list[tuple[str, str]], audit: Verdict, review: Verdict) -> None:
+def test_an_audit_counts_unmet_requirements_once(
+    gaps: list[tuple[str, str]], audit: Verdict, review: Verdict
+) -> None:
     found = [gap(*one) for one in gaps]
     assert verdict(*found, task_type=TaskType.AUDIT) is audit
     for task_type in (TaskType.REVIEW, TaskType.ANALYSIS):
@@ -109,7 +128,14 @@ def test_one_seat_alone_is_judged_as_a_seat() -> None:
     assert verdict(*three, several_seats=True) is PASS
 
 
-@pytest.mark.parametrize("given", [{"task_type": TaskType.PLANNING}, {"mode": Mode.BRAINSTORM}, {"mode": Mode.DESIGN}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"task_type": TaskType.PLANNING},
+        {"mode": Mode.BRAINSTORM},
+        {"mode": Mode.DESIGN},
+    ],
+)
 def test_what_is_not_judged_has_no_verdict(given: dict[str, Any]) -> None:
     assert verdict(finding("C"), **given) is None
     assert verdict(finding("C"), several_seats=False, **given) is None

@@ -38,8 +38,15 @@ def build(ctx: Context) -> str:
 def web(tmp_path: Path) -> Iterator[OpenDashboard]:
     home = tmp_path / "user"
     home.mkdir()
-    (home / ".gitconfig").write_text("[user]\n name = Ann\n email = ann@example.com\n[init]\n defaultBranch = main\n")
-    with open_dashboard(tmp_path / "web", PATH=os.environ["PATH"], HOME=str(home), GIT_CONFIG_NOSYSTEM="1") as opened:
+    (home / ".gitconfig").write_text(
+        "[user]\n name = Ann\n email = ann@example.com\n[init]\n defaultBranch = main\n"
+    )
+    with open_dashboard(
+        tmp_path / "web",
+        PATH=os.environ["PATH"],
+        HOME=str(home),
+        GIT_CONFIG_NOSYSTEM="1",
+    ) as opened:
         yield opened
 
 
@@ -55,7 +62,9 @@ def text_of(answer: object) -> str:
 
 
 def test_a_council_is_estimated_first_and_then_started(web: OpenDashboard) -> None:
-    (web.project / "store.py").write_text("import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n")
+    (web.project / "store.py").write_text(
+        "import pickle\n\n\ndef load(blob):\n    return pickle.loads(blob)\n"
+    )
     asked = {"seats": "static", "intensity": "quick", "scope": "store.py"}
 
     estimate = web.post("/do/council-review", **asked)
@@ -64,7 +73,9 @@ def test_a_council_is_estimated_first_and_then_started(web: OpenDashboard) -> No
     planned = "council review --non-interactive --intensity=quick --runtime=static -- store.py"
     assert f"The same as bridgehead {planned}" in text_of(estimate)
 
-    changed = web.post("/do/council-review", **{**asked, "scope": "other.py"}, planned=planned)
+    changed = web.post(
+        "/do/council-review", **{**asked, "scope": "other.py"}, planned=planned
+    )
     assert changed.status_code == 422 and "other.py" in text_of(changed)
     assert web.store.runs() == []
     started = web.post("/do/council-review", **asked, planned=planned)
@@ -77,14 +88,25 @@ def test_a_council_is_estimated_first_and_then_started(web: OpenDashboard) -> No
 
 
 def test_a_council_that_does_not_run_cannot_be_stopped(web: OpenDashboard) -> None:
-    facts = {"part": Part.COUNCIL, "kind": "review", "title": "review", "started_at": AT, "updated_at": AT}
-    run = Run(id="20261115-101502", state=RunState.RUNNING, project=str(web.project), **facts)  # type: ignore[arg-type]
+    facts = {
+        "part": Part.COUNCIL,
+        "kind": "review",
+        "title": "review",
+        "started_at": AT,
+        "updated_at": AT,
+    }
+    run = Run(
+        id="20261115-101502", state=RunState.RUNNING, project=str(web.project), **facts
+    )  # type: ignore[arg-type]
     web.store.save_run(run)
 
     page = web.client.get("/do/council-stop?id=20261115-101502")
     assert page.status_code == 200 and "bridgehead council stop" in text_of(page)
     refused = web.post("/do/council-stop", id="20261115-101502")
-    assert refused.status_code == 422 and "no council '20261115-101502' in this project" in text_of(refused)
+    assert (
+        refused.status_code == 422
+        and "no council '20261115-101502' in this project" in text_of(refused)
+    )
 
 
 def test_a_failed_flow_is_retried_and_forked(web: OpenDashboard) -> None:
@@ -96,9 +118,14 @@ def test_a_failed_flow_is_retried_and_forked(web: OpenDashboard) -> None:
     assert "Retry" in web.client.get(f"/flows/{flow.id}").text
     (web.project / "input.txt").write_text("built")
 
-    assert web.post("/do/flow-retry", id=flow.id).headers["location"] == f"/flows/{flow.id}"
+    assert (
+        web.post("/do/flow-retry", id=flow.id).headers["location"]
+        == f"/flows/{flow.id}"
+    )
     assert ended(web).exit_code == 0
-    assert web.post("/do/flow-fork", id=flow.id, **{"from": "compile"}).status_code == 303
+    assert (
+        web.post("/do/flow-fork", id=flow.id, **{"from": "compile"}).status_code == 303
+    )
     assert ended(web).exit_code == 0
     states = [run.state for run in web.store.runs(RunFilter(parts=(Part.FLOWS,)))]
     assert states == [RunState.COMPLETED] * 2
@@ -107,8 +134,13 @@ def test_a_failed_flow_is_retried_and_forked(web: OpenDashboard) -> None:
 
 
 @needs_ssh_keygen
-def test_a_rig_is_synced_and_a_quarantine_lifted(web: OpenDashboard, tmp_path: Path) -> None:
-    with at_home(Path(web.assembly.environ["HOME"]), Path(web.assembly.environ["BRIDGEHEAD_HOME"])):
+def test_a_rig_is_synced_and_a_quarantine_lifted(
+    web: OpenDashboard, tmp_path: Path
+) -> None:
+    with at_home(
+        Path(web.assembly.environ["HOME"]),
+        Path(web.assembly.environ["BRIDGEHEAD_HOME"]),
+    ):
         world = make_world(tmp_path / "rigs")
         world.mac.open("demo-01")
         world.mac.send("REQUEST", "demo-01", "win-5080", "please build")
@@ -118,8 +150,22 @@ def test_a_rig_is_synced_and_a_quarantine_lifted(web: OpenDashboard, tmp_path: P
         world.win.commit_file("demo-01/VERIFY.md", f"---\n{head}\n---\nodd\n")
         world.win.clone.git("push", "-q")
         for member in (world.mac, relay):
-            web.store.append([Event(id=member.root, kind="rig.pulled", part=Part.RIGS, at=AT, project=member.root)])
-    given = {"clone": relay.address.rpartition("/")[2], "path": "demo-01/VERIFY.md", "reason": "I looked at it."}
+            web.store.append(
+                [
+                    Event(
+                        id=member.root,
+                        kind="rig.pulled",
+                        part=Part.RIGS,
+                        at=AT,
+                        project=member.root,
+                    )
+                ]
+            )
+    given = {
+        "clone": relay.address.rpartition("/")[2],
+        "path": "demo-01/VERIFY.md",
+        "reason": "I looked at it.",
+    }
 
     for member in (world.mac, relay):
         synced = web.post("/do/rig-sync", clone=member.address.rpartition("/")[2])
@@ -128,16 +174,26 @@ def test_a_rig_is_synced_and_a_quarantine_lifted(web: OpenDashboard, tmp_path: P
     assert "demo-01/VERIFY.md" in other and "/do/rig-relay-decisions" not in other
     assert "/do/rig-relay-decisions" in web.client.get(relay.address).text
     unsigned = web.post("/do/rig-relay-decisions", **given)
-    assert unsigned.status_code == 422 and "a git signing key is required" in text_of(unsigned)
+    assert unsigned.status_code == 422 and "a git signing key is required" in text_of(
+        unsigned
+    )
     key = with_signing_key(relay.clone, tmp_path)
-    assert web.post("/do/rig-relay-decisions", **given).headers["location"] == relay.address
+    assert (
+        web.post("/do/rig-relay-decisions", **given).headers["location"]
+        == relay.address
+    )
     world.mac.clone.rig("trust", "add", "mike@example.com", str(key)).ok()
-    assert web.post("/do/rig-sync", clone=world.mac.address.rpartition("/")[2]).status_code == 303
+    assert (
+        web.post("/do/rig-sync", clone=world.mac.address.rpartition("/")[2]).status_code
+        == 303
+    )
     assert "state=lifted" in world.mac.clone.rig("quarantine", "list").out
 
 
 def test_a_participant_is_enrolled_and_revoked(web: OpenDashboard) -> None:
-    assert web.post("/do/bus-participant-add", id="kitchen").headers["location"] == "/bus"
+    assert (
+        web.post("/do/bus-participant-add", id="kitchen").headers["location"] == "/bus"
+    )
     assert (web.project / "kitchen.join.json").exists()
     assert "kitchen enrolled" in text_of(web.client.get("/bus"))
     assert web.post("/do/bus-participant-revoke", id="kitchen").status_code == 303
@@ -148,7 +204,9 @@ def test_a_participant_is_enrolled_and_revoked(web: OpenDashboard) -> None:
 @pytest.mark.parametrize("name", sorted(ACTIONS))
 def test_no_value_of_a_form_is_read_as_an_option(name: str) -> None:
     action = ACTIONS[name]
-    given = {one.name: one.choices[0] if one.choices else "--help" for one in action.fields}
+    given = {
+        one.name: one.choices[0] if one.choices else "--help" for one in action.fields
+    }
 
     words = action.words(given)
 
@@ -169,8 +227,16 @@ def test_choices_and_quotation_marks_are_checked() -> None:
 
 
 def test_only_a_form_of_this_session_starts_something(web: OpenDashboard) -> None:
-    foreign = web.client.post("/do/bus-participant-add", data={"id": "den"}, headers={"Origin": "http://evil.example"})
-    forged = web.client.post("/do/bus-participant-add", data={"id": "den", "csrf": "x"}, headers={"Origin": ORIGIN})
+    foreign = web.client.post(
+        "/do/bus-participant-add",
+        data={"id": "den"},
+        headers={"Origin": "http://evil.example"},
+    )
+    forged = web.client.post(
+        "/do/bus-participant-add",
+        data={"id": "den", "csrf": "x"},
+        headers={"Origin": ORIGIN},
+    )
 
     assert (foreign.status_code, forged.status_code) == (403, 422)
     assert web.dashboard.context.commands.started == []
@@ -181,12 +247,16 @@ def test_a_module_of_the_project_is_not_imported(web: OpenDashboard) -> None:
     (web.project / "bridgehead.py").write_text("raise SystemExit('foreign code')\n")
     (web.project / "click.py").write_text("raise SystemExit('foreign code')\n")
 
-    done = web.dashboard.context.commands.run(["--version"], web.project, wait_seconds=120)
+    done = web.dashboard.context.commands.run(
+        ["--version"], web.project, wait_seconds=120
+    )
 
     assert done.exit_code == 0 and "foreign" not in done.error
 
 
-def test_in_a_shared_record_only_this_project_is_acted_in(web: OpenDashboard, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_shared_record_only_this_project_is_acted_in(
+    web: OpenDashboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web.store.save_run(
         Run(
             id="theirs",
@@ -198,7 +268,15 @@ def test_in_a_shared_record_only_this_project_is_acted_in(web: OpenDashboard, mo
             started_at=AT,
             updated_at=AT,
         ),
-        events=[Event(id="e", kind="council.started", part=Part.COUNCIL, at=AT, run_id="theirs")],
+        events=[
+            Event(
+                id="e",
+                kind="council.started",
+                part=Part.COUNCIL,
+                at=AT,
+                run_id="theirs",
+            )
+        ],
     )
     monkeypatch.setattr(type(web.assembly), "record_url", "postgresql://team@db/x")
 

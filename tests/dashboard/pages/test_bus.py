@@ -44,9 +44,14 @@ class BusAndPages:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusAndPages]:
     """A bus with one satellite that spoke once while the page was open, and one that is away."""
-    with open_dashboard(tmp_path_factory.mktemp("web")) as web, live_bus(Path(bus_view(web.assembly).state)) as bus:
+    with (
+        open_dashboard(tmp_path_factory.mktemp("web")) as web,
+        live_bus(Path(bus_view(web.assembly).state)) as bus,
+    ):
         bus.server.enrol("garage")
-        kitchen = bus.do(bus.server.satellite("kitchen", site_determination="downstairs"))
+        kitchen = bus.do(
+            bus.server.satellite("kitchen", site_determination="downstairs")
+        )
         study = bus.do(bus.server.satellite("study"))
         web.client.get("/bus")
         bus.do(kitchen.ask("a secret word"))
@@ -60,7 +65,9 @@ def rows(text: str) -> list[str]:
     return re.findall(r'<tr id="message-\d+">(.*?)</tr>', text, re.S)
 
 
-def test_without_a_bus_the_page_says_how_to_serve_one_and_who_is_enrolled(tmp_path: Path) -> None:
+def test_without_a_bus_the_page_says_how_to_serve_one_and_who_is_enrolled(
+    tmp_path: Path,
+) -> None:
     with open_dashboard(tmp_path) as web:
         folder = Path(bus_view(web.assembly).state)
         folder.mkdir(parents=True, mode=0o700)
@@ -68,10 +75,16 @@ def test_without_a_bus_the_page_says_how_to_serve_one_and_who_is_enrolled(tmp_pa
 
         shown = web.client.get("/bus").text
 
-    assert "bridgehead bus serve" in shown and "<td>kitchen</td>" in shown and "data-poll" in shown
+    assert (
+        "bridgehead bus serve" in shown
+        and "<td>kitchen</td>" in shown
+        and "data-poll" in shown
+    )
 
 
-def test_participants_are_shown_with_state_site_and_figures(served: BusAndPages) -> None:
+def test_participants_are_shown_with_state_site_and_figures(
+    served: BusAndPages,
+) -> None:
     shown = served.page()
 
     table = shown.split('id="participants"')[1].split("</table>")[0]
@@ -79,14 +92,20 @@ def test_participants_are_shown_with_state_site_and_figures(served: BusAndPages)
     found = re.findall(row, table, re.S)
     assert found == [("kitchen", "connected", "downstairs"), ("garage", "offline", "–")]
     assert shown.count('<figure class="plot">') == 2 and "hub connected" in shown
-    assert re.search(r"<td>in</td>.*?delivered.*?<td class=\"figure\">2</td>", shown, re.S)
+    assert re.search(
+        r"<td>in</td>.*?delivered.*?<td class=\"figure\">2</td>", shown, re.S
+    )
 
 
-def test_messages_pass_without_what_they_carry_until_somebody_asks(served: BusAndPages) -> None:
+def test_messages_pass_without_what_they_carry_until_somebody_asks(
+    served: BusAndPages,
+) -> None:
     shown = served.page()
     assert "ovos.utterance.handle" in shown and "secret word" not in shown
 
-    asked = re.search(r'id="message-(\d+)">(?:(?!</tr>).)*ovos\.utterance\.handle<', shown, re.S)
+    asked = re.search(
+        r'id="message-(\d+)">(?:(?!</tr>).)*ovos\.utterance\.handle<', shown, re.S
+    )
     opened = next(
         text
         for number in re.findall(r'id="message-(\d+)"', shown)
@@ -101,7 +120,11 @@ def test_messages_pass_without_what_they_carry_until_somebody_asks(served: BusAn
     [
         ("participant=kitchen", "kitchen", "study"),
         ("topic=ovos.utterance.speak", "ovos.utterance.speak", "ovos.utterance.handle"),
-        ("participant=study&topic=ovos.utterance.handled", "ovos.utterance.handled", "kitchen"),
+        (
+            "participant=study&topic=ovos.utterance.handled",
+            "ovos.utterance.handled",
+            "kitchen",
+        ),
         ("participant=nobody", "", "ovos"),
         ("until=1", "", "speak"),
     ],
@@ -123,12 +146,17 @@ def test_a_tail_that_stands_still_is_not_fetched_again(served: BusAndPages) -> N
     assert "Resume" in served.page("/bus?until=2&topic=x")
 
 
-@pytest.mark.parametrize("query", ["message=abc", "message=-1", f"until={'9' * 40}", "message=٣", "topic=%00"])
+@pytest.mark.parametrize(
+    "query",
+    ["message=abc", "message=-1", f"until={'9' * 40}", "message=٣", "topic=%00"],
+)
 def test_odd_addresses_do_no_harm(served: BusAndPages, query: str) -> None:
     assert 'id="payload"' not in served.page(f"/bus?{query}")
 
 
-def test_nothing_that_passes_becomes_markup(served: BusAndPages, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_that_passes_becomes_markup(
+    served: BusAndPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = HOSTILE_LINE
     status = BusStatus(
         bridge=text,
@@ -153,8 +181,14 @@ def test_nothing_that_passes_becomes_markup(served: BusAndPages, monkeypatch: py
     view = BusView(state=text, running=True, status=status)
     module = "bridgehead.dashboard.pages.bus"
     monkeypatch.setattr(f"{module}.bus_view", lambda *_, **__: view)
-    monkeypatch.setattr(f"{module}.message_content", lambda *_: MessageContent(1, {text: [text]}, {"a": text}))
-    pages = [served.page("/bus?message=1"), served.web.client.get("/bus", params={"topic": text}).text]
+    monkeypatch.setattr(
+        f"{module}.message_content",
+        lambda *_: MessageContent(1, {text: [text]}, {"a": text}),
+    )
+    pages = [
+        served.page("/bus?message=1"),
+        served.web.client.get("/bus", params={"topic": text}).text,
+    ]
     quiet = BusView(state=text, running=False, note=text, enrolled=status.participants)
     monkeypatch.setattr(f"{module}.bus_view", lambda *_, **__: quiet)
     pages.append(served.page())
@@ -171,7 +205,15 @@ def test_rates_become_means_of_a_few_seconds_and_the_tail_is_bounded() -> None:
     assert '<td>now</td><td class="figure">2</td>' in offered and "8 s ago" not in taken
 
     heads = tuple(
-        MessageHead(number=n, at=AT, topic="t", source="?", destination=(), session_id="s", bytes=1)
+        MessageHead(
+            number=n,
+            at=AT,
+            topic="t",
+            source="?",
+            destination=(),
+            session_id="s",
+            bytes=1,
+        )
         for n in range(MOST_HEADS + 20)
     )
     status = BusStatus(

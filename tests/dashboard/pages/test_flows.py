@@ -21,7 +21,15 @@ from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import Part, PendingState, RunState
 from bridgehead.control_plane.records import PendingFilter, Run
 from bridgehead.dashboard.pages.flows import PAGE_LENGTH, shown_steps
-from bridgehead.flows import Context, Flow, RunInputs, RunRequest, RunResult, asking, run_flow
+from bridgehead.flows import (
+    Context,
+    Flow,
+    RunInputs,
+    RunRequest,
+    RunResult,
+    asking,
+    run_flow,
+)
 from bridgehead.flows.calls import StepFailed
 from bridgehead.flows.errors import FlowFailed
 from bridgehead.flows.operations.inspect import Step
@@ -29,7 +37,11 @@ from bridgehead.host.clock import ManualClock
 from dashboard.support.rig_worlds import HOSTILE, HOSTILE_LINE, MARKUP, at_home
 from dashboard.support.served import OpenDashboard, open_dashboard
 
-SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
+SCHEMA = {
+    "type": "object",
+    "required": ["score"],
+    "properties": {"score": {"type": "integer"}},
+}
 
 
 def review(ctx: Context, file: str = "notes.txt") -> Any:
@@ -43,9 +55,13 @@ def review(ctx: Context, file: str = "notes.txt") -> Any:
 def hostile_view() -> FlowView:
     """A run of which every text is an attack, whatever a journal would have let through."""
     text, at = HOSTILE_LINE, "2026-11-14T10:15:02.000Z"
-    summary = FlowSummary(text, text, RunState.WAITING, text, at, text, text, text, (text,))
+    summary = FlowSummary(
+        text, text, RunState.WAITING, text, at, text, text, text, (text,)
+    )
     steps = (Step(f"{text}/{text}#0", text, text, text, text, text, text),)
-    asked = OpenFlowRequest(text, text, text, text, 1, text, text, {text: text}, text, text, 2, queued=False)
+    asked = OpenFlowRequest(
+        text, text, text, text, 1, text, text, {text: text}, text, text, 2, queued=False
+    )
     return FlowView(summary, {text: text}, steps, (asked,), traceback=text)
 
 
@@ -70,11 +86,16 @@ class FlowsAndPages:
 
 @pytest.fixture
 def flows(tmp_path: Path) -> Iterator[FlowsAndPages]:
-    with at_home(tmp_path, tmp_path / "web" / "home"), open_dashboard(tmp_path / "web") as web:
+    with (
+        at_home(tmp_path, tmp_path / "web" / "home"),
+        open_dashboard(tmp_path / "web") as web,
+    ):
         yield FlowsAndPages(web, tmp_path)
 
 
-def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_found(flows: FlowsAndPages) -> None:
+def test_without_flows_the_page_says_how_to_run_one_and_unknown_ones_are_not_found(
+    flows: FlowsAndPages,
+) -> None:
     assert "bridgehead flow run template-create" in flows.page("/flows")
     for reference in ("no-such-flow", "..%2f..%2fetc", "%00", "flow-"):
         flows.page(f"/flows/{reference}", 404 if reference != "%00" else 422)
@@ -86,14 +107,22 @@ def test_what_the_fleet_has_under_way_is_shown_by_queue_and_worker(
 ) -> None:
     assert "Fleet" not in flows.page("/flows")
     load = {("default", "<b>den</b>"): 1, ("default", "queued"): 1200}
-    monkeypatch.setattr("bridgehead.dashboard.pages.flows.fleet_load", lambda _assembly: load)
+    monkeypatch.setattr(
+        "bridgehead.dashboard.pages.flows.fleet_load", lambda _assembly: load
+    )
 
     shown = flows.page("/flows")
 
-    assert "&lt;b&gt;den&lt;/b&gt;" in shown and ">1 run<" in shown and ">1,200 runs<" in shown
+    assert (
+        "&lt;b&gt;den&lt;/b&gt;" in shown
+        and ">1 run<" in shown
+        and ">1,200 runs<" in shown
+    )
 
 
-def test_a_run_that_failed_shows_its_traceback_while_its_files_are_there(flows: FlowsAndPages) -> None:
+def test_a_run_that_failed_shows_its_traceback_while_its_files_are_there(
+    flows: FlowsAndPages,
+) -> None:
     def broken(ctx: Context) -> Any:
         return ctx.step("build", lambda: {}["<missing>"])
 
@@ -104,8 +133,13 @@ def test_a_run_that_failed_shows_its_traceback_while_its_files_are_there(flows: 
 
     shown = html.unescape(flows.page(f"/flows/{flow_id}"))
 
-    assert "Traceback (most recent call last)" in shown and "KeyError: '<missing>'" in shown
-    assert 'lambda: {}["<missing>"]' in shown and "<missing>" not in flows.page(f"/flows/{flow_id}")
+    assert (
+        "Traceback (most recent call last)" in shown
+        and "KeyError: '<missing>'" in shown
+    )
+    assert 'lambda: {}["<missing>"]' in shown and "<missing>" not in flows.page(
+        f"/flows/{flow_id}"
+    )
     (failed.value.post_mortem / "traceback.txt").unlink()
     kept = flows.page(f"/flows/{flow_id}")
     assert 'id="traceback"' not in kept and kept.count("most recent call last") == 1, (
@@ -113,7 +147,9 @@ def test_a_run_that_failed_shows_its_traceback_while_its_files_are_there(flows: 
     )
 
 
-def test_a_step_that_failed_shows_its_traceback_though_its_flow_went_on(flows: FlowsAndPages) -> None:
+def test_a_step_that_failed_shows_its_traceback_though_its_flow_went_on(
+    flows: FlowsAndPages,
+) -> None:
     def missing() -> Any:
         return {}["<missing>"]
 
@@ -126,13 +162,23 @@ def test_a_step_that_failed_shows_its_traceback_though_its_flow_went_on(flows: F
 
     shown = html.unescape(flows.page(f"/flows/{flow_id}"))
 
-    assert shown.count("Traceback of ") == 1 and "Traceback of build" in shown and "in missing" in shown
-    assert 'return {}["<missing>"]' in shown and "<missing>" not in flows.page(f"/flows/{flow_id}")
+    assert (
+        shown.count("Traceback of ") == 1
+        and "Traceback of build" in shown
+        and "in missing" in shown
+    )
+    assert 'return {}["<missing>"]' in shown and "<missing>" not in flows.page(
+        f"/flows/{flow_id}"
+    )
 
 
-def test_flows_of_all_projects_are_listed_and_filtered_by_state(flows: FlowsAndPages) -> None:
+def test_flows_of_all_projects_are_listed_and_filtered_by_state(
+    flows: FlowsAndPages,
+) -> None:
     waiting = flows.run("one", Flow("review", "3", review)).flow_id
-    done = flows.run("two", Flow("sweep", "1", lambda ctx: ctx.step("sweep", lambda: 1))).flow_id
+    done = flows.run(
+        "two", Flow("sweep", "1", lambda ctx: ctx.step("sweep", lambda: 1))
+    ).flow_id
 
     shown = flows.page("/flows")
     assert f"/flows/{waiting}" in shown and f"/flows/{done}" in shown
@@ -142,38 +188,71 @@ def test_flows_of_all_projects_are_listed_and_filtered_by_state(flows: FlowsAndP
     assert "No flow is failed" in flows.page("/flows?state=failed")
 
 
-def test_a_flow_shows_its_steps_with_times_and_what_it_asks(flows: FlowsAndPages) -> None:
+def test_a_flow_shows_its_steps_with_times_and_what_it_asks(
+    flows: FlowsAndPages,
+) -> None:
     flow_id = flows.run("one", Flow("review", "3", review), file="a.txt").flow_id
 
     shown = flows.page(f"/flows/{flow_id}")
 
-    steps = re.findall(r'class="step-name" title="([^"]+)".*?class="label small (\w+)">(\w+)<', shown, re.S)
+    steps = re.findall(
+        r'class="step-name" title="([^"]+)".*?class="label small (\w+)">(\w+)<',
+        shown,
+        re.S,
+    )
     assert ("read#0", "completed", "completed") in steps
     assert ("gather#0/branch#0/careful#0", "waiting", "pending") in steps
-    for words in ("How good is it?", "Schema of the answer", "reviewer", "q-1", "<dd>a.txt</dd>"):
+    for words in (
+        "How good is it?",
+        "Schema of the answer",
+        "reviewer",
+        "q-1",
+        "<dd>a.txt</dd>",
+    ):
         assert words in shown
-    assert shown.count('class="card request"') == 2 and '<span class="tag">queued</span>' in shown
+    assert (
+        shown.count('class="card request"') == 2
+        and '<span class="tag">queued</span>' in shown
+    )
 
 
-def test_an_answer_is_judged_before_it_is_sent_and_taken_once(flows: FlowsAndPages) -> None:
+def test_an_answer_is_judged_before_it_is_sent_and_taken_once(
+    flows: FlowsAndPages,
+) -> None:
     flow_id = flows.run("one", Flow("review", "3", review)).flow_id
     here = f"/flows/{flow_id}"
 
     assert 'name="field.score"' in flows.web.client.get(here).text
     typed = flows.web.post(f"{here}/answer/q-1", **{"field.score": "nine"})
-    assert typed.status_code == 422 and 'value="nine"' in typed.text and "could not use" in typed.text
+    assert (
+        typed.status_code == 422
+        and 'value="nine"' in typed.text
+        and "could not use" in typed.text
+    )
     unfit = flows.web.post(f"{here}/answer/q-1", text='{"score": "<nine>"}')
-    assert unfit.status_code == 422 and "The flow could not use this answer." in unfit.text
-    assert '{"score": "<nine>"}</textarea>' in html.unescape(unfit.text) and "<nine>" not in unfit.text
+    assert (
+        unfit.status_code == 422 and "The flow could not use this answer." in unfit.text
+    )
+    assert (
+        '{"score": "<nine>"}</textarea>' in html.unescape(unfit.text)
+        and "<nine>" not in unfit.text
+    )
     assert flows.web.store.find_pending("q-1").state is PendingState.OPEN
     assert not (flows.base / "one" / ".agent-response.json").exists()
-    for fields in ({"text": " "}, {"status": "error", "message": ""}, {"status": "odd", "text": "x"}):
+    for fields in (
+        {"text": " "},
+        {"status": "error", "message": ""},
+        {"status": "odd", "text": "x"},
+    ):
         assert flows.web.post(f"{here}/answer/q-1", **fields).status_code == 422
 
     taken = flows.web.post(f"{here}/answer/q-1", text='{"score": 9}')
     assert (taken.status_code, taken.headers["location"]) == (303, here)
     item = flows.web.store.find_pending("q-1")
-    assert item.answer is not None and (item.answer.by, item.answer.text) == ("ann (web)", '{"score": 9}')
+    assert item.answer is not None and (item.answer.by, item.answer.text) == (
+        "ann (web)",
+        '{"score": 9}',
+    )
     assert (flows.base / "one" / ".agent-response.json").exists()
     shown = flows.page(here)
     assert "Answered by ann (web)" in shown and "flow resume --dir" in shown
@@ -198,19 +277,30 @@ def test_whoever_answered_elsewhere_first_is_named(flows: FlowsAndPages) -> None
 def test_a_flow_can_be_told_that_there_is_no_result(flows: FlowsAndPages) -> None:
     flow_id = flows.run("one", Flow("review", "3", review)).flow_id
 
-    answer = flows.web.post(f"/flows/{flow_id}/answer/q-1", status="cancelled", message="not today")
+    answer = flows.web.post(
+        f"/flows/{flow_id}/answer/q-1", status="cancelled", message="not today"
+    )
 
     assert answer.status_code == 303
     answered = flows.web.store.pending(PendingFilter(states=(PendingState.ANSWERED,)))
     assert [item.answer.message for item in answered if item.answer] == ["not today"]
 
 
-def test_what_flows_say_never_becomes_markup(flows: FlowsAndPages, monkeypatch: pytest.MonkeyPatch) -> None:
-    lost = recorded(flows, "<b>", kind=HOSTILE_LINE, error=HOSTILE_LINE, project=HOSTILE_LINE)
+def test_what_flows_say_never_becomes_markup(
+    flows: FlowsAndPages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = recorded(
+        flows, "<b>", kind=HOSTILE_LINE, error=HOSTILE_LINE, project=HOSTILE_LINE
+    )
     paths = ("/flows", f"/flows/{quote(lost, safe='')}", "/flows/%3Ci%3E", "/")
     pages = [flows.web.client.get(path).text for path in paths]
-    monkeypatch.setattr("bridgehead.dashboard.pages.flows.view_flow", lambda *_: hostile_view())
-    pages += [flows.page("/flows/any"), flows.web.post("/flows/any/answer/q-1", text=HOSTILE_LINE).text]
+    monkeypatch.setattr(
+        "bridgehead.dashboard.pages.flows.view_flow", lambda *_: hostile_view()
+    )
+    pages += [
+        flows.page("/flows/any"),
+        flows.web.post("/flows/any/answer/q-1", text=HOSTILE_LINE).text,
+    ]
 
     for shown in pages:
         for attack in (*MARKUP, "<b>", "<i>"):
@@ -220,7 +310,13 @@ def test_what_flows_say_never_becomes_markup(flows: FlowsAndPages, monkeypatch: 
 
 
 def recorded(
-    flows: FlowsAndPages, flow_id: str, *, kind: str = "count", project: str = "", part: Part = Part.FLOWS, **data: str
+    flows: FlowsAndPages,
+    flow_id: str,
+    *,
+    kind: str = "count",
+    project: str = "",
+    part: Part = Part.FLOWS,
+    **data: str,
 ) -> str:
     """A run of which only the record knows."""
     at = "2026-11-14T10:15:02.000Z"
@@ -233,7 +329,11 @@ def recorded(
 
 
 def test_long_lists_come_in_pages(flows: FlowsAndPages) -> None:
-    flow = Flow("count", "1", lambda ctx: [ctx.step("one", lambda number=n: number) for n in range(230)])
+    flow = Flow(
+        "count",
+        "1",
+        lambda ctx: [ctx.step("one", lambda number=n: number) for n in range(230)],
+    )
     flow_id = flows.run("many", flow).flow_id
     for number in range(PAGE_LENGTH):
         recorded(flows, f"flow-{number}")

@@ -15,7 +15,12 @@ from dashboard.support.hostile import CORPUS, EVERYTHING
 OURS = {
     "p", "h3", "h4", "h5", "ul", "li", "pre", "code", "strong", "em", "blockquote", "span",
 }  # fmt: skip
-ATTRIBUTES = {("class", "bullets"), ("class", "numbers"), ("class", "soft"), ("tabindex", "0")}
+ATTRIBUTES = {
+    ("class", "bullets"),
+    ("class", "numbers"),
+    ("class", "soft"),
+    ("tabindex", "0"),
+}
 MARKDOWN = st.lists(
     st.one_of(
         st.text(max_size=12),
@@ -86,7 +91,9 @@ def test_a_small_part_of_markdown_is_recognised(written: str, shown: str) -> Non
 
 
 def test_hostile_text_is_text_and_long_text_takes_no_time_to_speak_of() -> None:
-    read = Read(body_markup(f"{EVERYTHING}\n# {EVERYTHING}\n- {EVERYTHING}\n`{EVERYTHING}`"))
+    read = Read(
+        body_markup(f"{EVERYTHING}\n# {EVERYTHING}\n- {EVERYTHING}\n`{EVERYTHING}`")
+    )
     assert read.tags <= OURS and "[U+202E]" in read.text
 
     for pattern in ("*", "**", "`", "# ", "- ", "> ", "1. ", "*a ", "**a*", "\n- \n"):

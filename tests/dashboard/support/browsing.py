@@ -12,13 +12,30 @@ from typing import Any
 import pytest
 
 CHROMIUM = os.environ.get("BRIDGEHEAD_CHROMIUM") or next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (
+        found
+        for name in ("chromium", "chromium-browser", "google-chrome")
+        if (found := shutil.which(name))
+    ),
+    None,
 )
-AXE = Path(__file__).resolve().parents[3] / ".venv" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
-NEEDS_AXE = pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (make .venv/peers)")
+AXE = (
+    Path(__file__).resolve().parents[3]
+    / ".venv"
+    / "npm"
+    / "node_modules"
+    / "axe-core"
+    / "axe.min.js"
+)
+NEEDS_AXE = pytest.mark.skipif(
+    not AXE.exists(), reason="axe-core is not installed (make .venv/peers)"
+)
 NEEDS_CHROMIUM = [
     pytest.mark.peer,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)"),
+    pytest.mark.skipif(
+        CHROMIUM is None,
+        reason="no Chromium on this machine (or set BRIDGEHEAD_CHROMIUM)",
+    ),
 ]
 INJECTED = """() => [...document.querySelectorAll('*')].filter((one) =>
     one.matches('img, iframe, object, embed, base, animate, foreignObject, style, meta[http-equiv]')
@@ -36,11 +53,20 @@ def browsing(link: str) -> Iterator[tuple[Any, list[str]]]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"]
+        )
         page = browser.new_page()
         page.set_default_timeout(120_000)
         problems: list[str] = []
-        page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda said: (
+                problems.append(said.text)
+                if said.type in ("error", "warning")
+                else None
+            ),
+        )
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(link)
         assert "token" not in page.url
@@ -52,7 +78,9 @@ def connected(page: Any) -> None:
     page.wait_for_selector('#connection[data-state="connected"]')
 
 
-def assert_keeps_nobody_out(page: Any, base: str, paths: Iterable[str], width: int, scheme: Any) -> None:
+def assert_keeps_nobody_out(
+    page: Any, base: str, paths: Iterable[str], width: int, scheme: Any
+) -> None:
     """axe-core finds nothing wrong with these pages, everything folded out."""
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
@@ -65,7 +93,8 @@ def assert_keeps_nobody_out(page: Any, base: str, paths: Iterable[str], width: i
 
 
 BOTH_WIDTHS_AND_THEMES = pytest.mark.parametrize(
-    ("width", "scheme"), [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
+    ("width", "scheme"),
+    [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")],
 )
 
 
@@ -97,14 +126,19 @@ The lines a clamped title hides are still laid out, over the row below it; what 
 """
 
 
-def assert_fits(page: Any, base: str, paths: Iterable[str], width: int, scheme: Any, folder: Path) -> None:
+def assert_fits(
+    page: Any, base: str, paths: Iterable[str], width: int, scheme: Any, folder: Path
+) -> None:
     """No page is wider than its window, nothing overlaps; a picture of each is in `folder`, for people to look at."""
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme=scheme)
     for path in paths:
         page.goto(f"{base}{path}")
         page.evaluate(OPEN_ALL)
-        name = "".join(letter if letter.isalnum() else "-" for letter in path).strip("-") or "now"
+        name = (
+            "".join(letter if letter.isalnum() else "-" for letter in path).strip("-")
+            or "now"
+        )
         page.screenshot(path=folder / f"{name}-{width}-{scheme}.png", full_page=True)
         assert page.evaluate(FITS), path
         assert page.evaluate(OVERLAPPING) == [], path
@@ -113,7 +147,9 @@ def assert_fits(page: Any, base: str, paths: Iterable[str], width: int, scheme: 
 def violations(page: Any) -> list[str]:
     """What axe-core finds wrong with the page as it is shown now: rule, where, why."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")[
+        "violations"
+    ]
     return [
         f"{rule['id']}: {node['target'][0]}: {node['failureSummary'].splitlines()[-1].strip()}"
         for rule in found

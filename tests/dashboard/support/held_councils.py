@@ -28,7 +28,9 @@ STARTED = "2026-11-15T10:15:02.000Z"
 ENDED = "2026-11-15T10:16:13.000Z"
 
 
-def finding(finding_id: str, title: str, severity: str, **fields: Any) -> dict[str, Any]:
+def finding(
+    finding_id: str, title: str, severity: str, **fields: Any
+) -> dict[str, Any]:
     """An entry of a report; `fields` replace what it says."""
     print_ = f"f1:{finding_id.lower()}"
     return {
@@ -64,7 +66,10 @@ def step(kind: str, by: str, text: str) -> dict[str, Any]:
 
 
 def findings() -> list[dict[str, Any]]:
-    both = [{"bridge": "claude", "finding_id": "C001"}, {"bridge": "codex", "finding_id": "X001"}]
+    both = [
+        {"bridge": "claude", "finding_id": "C001"},
+        {"bridge": "codex", "finding_id": "X001"},
+    ]
     return [
         finding(
             "MMC001",
@@ -113,8 +118,13 @@ def findings() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def report(review_id: str, entries: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    by_class = {name: [one for one in entries if one["class"] == name] for name in ("multi", "single", "disputed")}
+def report(
+    review_id: str, entries: list[dict[str, Any]], **fields: Any
+) -> dict[str, Any]:
+    by_class = {
+        name: [one for one in entries if one["class"] == name]
+        for name in ("multi", "single", "disputed")
+    }
     usage = {
         "calls": 9,
         "prompt_chars": 1,
@@ -175,15 +185,35 @@ def debate() -> list[dict[str, Any]]:
     """The lines of the seats' logs, in order."""
 
     def line(bridge: str, event: str, second: int, **facts: Any) -> dict[str, Any]:
-        return {"bridge": bridge, "event": event, "ts": f"2026-11-15T10:15:{second:02d}.000Z", **facts}
+        return {
+            "bridge": bridge,
+            "event": event,
+            "ts": f"2026-11-15T10:15:{second:02d}.000Z",
+            **facts,
+        }
 
     def raised(
-        bridge: str, second: int, output: str, severity: str, title: str, agent: str, number: int = 1
+        bridge: str,
+        second: int,
+        output: str,
+        severity: str,
+        title: str,
+        agent: str,
+        number: int = 1,
     ) -> dict[str, Any]:
-        facts = {"id": output, "severity": severity, "title": title, "domain": agent, "agent": agent, "round": number}
+        facts = {
+            "id": output,
+            "severity": severity,
+            "title": title,
+            "domain": agent,
+            "agent": agent,
+            "round": number,
+        }
         return line(bridge, "output", second, type="finding", **facts)
 
-    def doubt(bridge: str, second: int, name: str, output: str, to: str, text: str) -> dict[str, Any]:
+    def doubt(
+        bridge: str, second: int, name: str, output: str, to: str, text: str
+    ) -> dict[str, Any]:
         facts = {
             "challenge_id": name,
             "target_finding_id": output,
@@ -194,11 +224,29 @@ def debate() -> list[dict[str, Any]]:
         }
         return line(bridge, "challenge", second, mechanism="evidence", **facts)
 
-    def about(bridge: str, event: str, second: int, name: str, output: str, **facts: Any) -> dict[str, Any]:
-        return line(bridge, event, second, challenge_id=name, target_finding_id=output, round=2, **facts)
+    def about(
+        bridge: str, event: str, second: int, name: str, output: str, **facts: Any
+    ) -> dict[str, Any]:
+        return line(
+            bridge,
+            event,
+            second,
+            challenge_id=name,
+            target_finding_id=output,
+            round=2,
+            **facts,
+        )
 
     def reply(bridge: str, second: int, cost: float | None) -> dict[str, Any]:
-        return line(bridge, "agent_reply", second, agent="security", tokens_in=6000, tokens_out=900, cost_usd=cost)
+        return line(
+            bridge,
+            "agent_reply",
+            second,
+            agent="security",
+            tokens_in=6000,
+            tokens_out=900,
+            cost_usd=cost,
+        )
 
     return [
         *(line(bridge, "bridge_start", 3, session_id="s") for bridge in SEATS),
@@ -243,7 +291,9 @@ def debate() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def record_lines(store: Store, review_id: str, project: Path, lines: list[dict[str, Any]]) -> None:
+def record_lines(
+    store: Store, review_id: str, project: Path, lines: list[dict[str, Any]]
+) -> None:
     store.append(
         [
             Event(
@@ -261,10 +311,21 @@ def record_lines(store: Store, review_id: str, project: Path, lines: list[dict[s
 
 
 def save_run(
-    store: Store, review_id: str, project: Path, state: RunState, *, updated_at: str = ENDED, **data: Any
+    store: Store,
+    review_id: str,
+    project: Path,
+    state: RunState,
+    *,
+    updated_at: str = ENDED,
+    **data: Any,
 ) -> None:
     over = state is RunState.COMPLETED
-    facts = {"scope": "src/", "bridges": list(SEATS), "intensity": "standard", "domains": ["security", "api"]}
+    facts = {
+        "scope": "src/",
+        "bridges": list(SEATS),
+        "intensity": "standard",
+        "domains": ["security", "api"],
+    }
     title = data.pop("title", "review of src/")
     started_at = data.pop("started_at", STARTED)
     ended_at = data.pop("ended_at", updated_at)

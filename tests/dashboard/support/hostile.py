@@ -20,7 +20,9 @@ CORPUS = (
     "{{ 7*7 }}{% for x in ().__class__.__base__.__subclasses__() %}x{% endfor %}${7*7}#{7*7}",
     "{{ config }}{{ self.__init__.__globals__ }}",
     "<!-- --!><img src=x onerror=window.owned=1> -->",
-    "\u202egnp.exe\u2066<script>window.owned=1</script>\u2028\u0000".replace("\u0000", ""),
+    "\u202egnp.exe\u2066<script>window.owned=1</script>\u2028\u0000".replace(
+        "\u0000", ""
+    ),
     "＜script＞window.owned=1＜/script＞\ufeff\u200b",
     "\x1b[2J\x07\r\nSet-Cookie: a=b",
 )

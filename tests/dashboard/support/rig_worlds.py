@@ -52,7 +52,9 @@ class Member:
     def open(self, thread_id: str) -> None:
         new(make_rig(self.root, _nobody), NewRequest(thread_id))
 
-    def send(self, kind: str, thread_id: str, to: str, text: str, **more: object) -> Sent:
+    def send(
+        self, kind: str, thread_id: str, to: str, text: str, **more: object
+    ) -> Sent:
         """What `rig send` does; others' envelopes are pulled first, as people do."""
         self.pull()
         request = SendRequest(kind, thread_id, [to], body=lambda: text)
@@ -87,9 +89,21 @@ def make_world(base: Path) -> RigWorld:
 def hostile_envelope(thread_id: str) -> str:
     """An envelope of which every field is an attack."""
     quoted = HOSTILE_LINE.replace("'", "''")
-    fields = ("from", "to", "date", "status", "type", "display_name", "tldr", "in_reply_to", "extra")
+    fields = (
+        "from",
+        "to",
+        "date",
+        "status",
+        "type",
+        "display_name",
+        "tldr",
+        "in_reply_to",
+        "extra",
+    )
     lines = [f"{name}: '{quoted} {name}'" for name in fields]
-    return "\n".join(["---", *lines, f"thread: {thread_id}", "---", HOSTILE_LINE, "the end", ""])
+    return "\n".join(
+        ["---", *lines, f"thread: {thread_id}", "---", HOSTILE_LINE, "the end", ""]
+    )
 
 
 def _nobody(_text: str) -> None:

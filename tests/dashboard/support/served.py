@@ -46,7 +46,10 @@ class OpenDashboard:
 
     def post(self, path: str, /, **fields: str) -> Any:
         return self.client.post(
-            path, data={"csrf": self.csrf(), **fields}, headers={"Origin": ORIGIN}, follow_redirects=False
+            path,
+            data={"csrf": self.csrf(), **fields},
+            headers={"Origin": ORIGIN},
+            follow_redirects=False,
         )
 
 
@@ -54,14 +57,24 @@ def scratch_assembly(folder: Path, **environ: str) -> Assembly:
     project = folder / "project"
     project.mkdir(parents=True)
     (project / "bridgehead.toml").touch()
-    return Assembly(project, {"BRIDGEHEAD_HOME": str(folder / "home"), "PATH": "", "USER": "ann", **environ})
+    return Assembly(
+        project,
+        {"BRIDGEHEAD_HOME": str(folder / "home"), "PATH": "", "USER": "ann", **environ},
+    )
 
 
 @contextmanager
 def open_dashboard(folder: Path, **environ: str) -> Iterator[OpenDashboard]:
     assembly = scratch_assembly(folder, **environ)
     with assembly.store() as store:
-        dashboard = Dashboard(assembly, store, token=TOKEN, port=8183, user="ann (web)", clock=ManualClock())
+        dashboard = Dashboard(
+            assembly,
+            store,
+            token=TOKEN,
+            port=8183,
+            user="ann (web)",
+            clock=ManualClock(),
+        )
         with TestClient(dashboard.app, base_url=ORIGIN) as client:
             client.get("/", params={"token": TOKEN})
             yield OpenDashboard(assembly, store, dashboard, client)

@@ -40,7 +40,9 @@ from bridgehead.flows.values.codec import Unfit
         ("[" * 100_000, []),
     ],
 )
-def test_the_whole_text_then_fenced_blocks_then_prose(text: str, values: list[Any]) -> None:
+def test_the_whole_text_then_fenced_blocks_then_prose(
+    text: str, values: list[Any]
+) -> None:
     assert list(json_candidates(text)) == values
 
 

@@ -20,7 +20,8 @@ async def conversation(ctx: AsyncContext, tag: str) -> list[Any]:
     """Two questions side by side after a step, and a flow of the other kind inside."""
     found = await ctx.step("fetch", fetch, tag)
     left, right = await ctx.gather(
-        asking("left", agent="a", prompt=f"left of {tag}?"), lambda branch: _right(branch, tag)
+        asking("left", agent="a", prompt=f"left of {tag}?"),
+        lambda branch: _right(branch, tag),
     )
     return [sorted(found), left, right, await ctx.call(NESTED, word=tag), ctx.uuid()]
 
@@ -40,7 +41,9 @@ NESTED = nested
 FLOW = Flow("talk", "1", conversation)
 
 
-def test_an_async_flow_pauses_once_for_its_branches_and_goes_on(flow_project: Any) -> None:
+def test_an_async_flow_pauses_once_for_its_branches_and_goes_on(
+    flow_project: Any,
+) -> None:
     paused = flow_project.run(FLOW, given={"tag": "ab"})
     assert paused.pause.outstanding == 2
     flow_project.answer("L")
@@ -52,13 +55,18 @@ def test_an_async_flow_pauses_once_for_its_branches_and_goes_on(flow_project: An
     assert flow_project.resume(FLOW).result == done.result
 
 
-def test_an_async_flow_whose_code_has_changed_is_refused_before_anything_runs(flow_project: Any) -> None:
+def test_an_async_flow_whose_code_has_changed_is_refused_before_anything_runs(
+    flow_project: Any,
+) -> None:
     flow_project.run(FLOW, given={"tag": "ab"})
 
     async def changed(ctx: AsyncContext, tag: str) -> None:
         await ctx.step("other", fetch, tag)
 
-    with pytest.raises(NonDeterministic, match=r"the code now has the step other#0, recorded is the step at fetch#0"):
+    with pytest.raises(
+        NonDeterministic,
+        match=r"the code now has the step other#0, recorded is the step at fetch#0",
+    ):
         flow_project.resume(Flow("talk", "1", changed))
 
 
@@ -81,7 +89,9 @@ def test_branches_of_an_async_flow_run_side_by_side(flow_project: Any) -> None:
     assert flow_project.run(Flow("meet", "1", work)).result == ["met", "met"]
 
 
-def test_an_async_step_is_retried_limited_and_its_failure_recorded(flow_project: Any, counter: Any) -> None:
+def test_an_async_step_is_retried_limited_and_its_failure_recorded(
+    flow_project: Any, counter: Any
+) -> None:
     async def fragile() -> str:
         if counter("try") < 3:
             raise ValueError("not yet")
@@ -113,7 +123,10 @@ def test_a_plain_flow_may_have_async_steps_and_flows_inside(flow_project: Any) -
         return sorted(await ctx.step("fetch", fetch, "i"))
 
     def work(ctx: Context) -> list[Any]:
-        return [sorted(ctx.step("fetch", fetch, "a")), ctx.call(Flow("inner", "1", inner))]
+        return [
+            sorted(ctx.step("fetch", fetch, "a")),
+            ctx.call(Flow("inner", "1", inner)),
+        ]
 
     assert flow_project.run(Flow("plain", "1", work)).result == [["A", "a"], ["I", "i"]]
 

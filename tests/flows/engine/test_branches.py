@@ -28,11 +28,16 @@ ONE = make(one_question)
 def several(ctx: Context) -> list[Any]:
     return ctx.gather(
         asking("left", agent="a", prompt="left?"),
-        lambda branch: [branch.step("s", lambda: 1), branch.ask("right", agent="b", prompt="right?")],
+        lambda branch: [
+            branch.step("s", lambda: 1),
+            branch.ask("right", agent="b", prompt="right?"),
+        ],
     )
 
 
-def test_branches_wait_together_and_are_handed_out_one_by_one(flow_project: Any) -> None:
+def test_branches_wait_together_and_are_handed_out_one_by_one(
+    flow_project: Any,
+) -> None:
     paused = flow_project.run(make(several))
     assert paused.pause.outstanding == 2
     assert flow_project.request()["prompt"] == "left?"
@@ -48,7 +53,9 @@ def test_branches_wait_together_and_are_handed_out_one_by_one(flow_project: Any)
     assert flow_project.resume(make(several)).result == ["L", [1, "R"]]
 
 
-def test_the_end_of_a_flow_withdraws_the_questions_of_all_its_branches(flow_project: Any) -> None:
+def test_the_end_of_a_flow_withdraws_the_questions_of_all_its_branches(
+    flow_project: Any,
+) -> None:
     flow_project.run(make(several))
     flow_project.answer(None, status="cancelled")
     with pytest.raises(FlowFailed):
@@ -71,12 +78,19 @@ def test_a_retry_keeps_its_place_before_the_queue(flow_project: Any) -> None:
     flow_project.run(make(several))
     flow_project.answer(None, status="timeout")
     flow_project.resume(make(several))
-    assert (flow_project.request()["prompt"], flow_project.request()["retry_count"]) == ("left?", 1)
+    assert (
+        flow_project.request()["prompt"],
+        flow_project.request()["retry_count"],
+    ) == ("left?", 1)
 
 
 def test_a_map_is_a_branch_for_each_item(flow_project: Any) -> None:
     def work(ctx: Context) -> list[str]:
-        return ctx.map("files", lambda branch, item: branch.ask("q", agent="a", prompt=item) + item, ["x", "y", "z"])
+        return ctx.map(
+            "files",
+            lambda branch, item: branch.ask("q", agent="a", prompt=item) + item,
+            ["x", "y", "z"],
+        )
 
     flow_project.run(make(work))
     for answer in ("1", "2", "3"):
@@ -88,7 +102,10 @@ def test_a_map_is_a_branch_for_each_item(flow_project: Any) -> None:
 def test_an_exception_in_one_branch_is_the_flows_to_handle(flow_project: Any) -> None:
     def work(ctx: Context) -> str:
         try:
-            ctx.gather(asking("q", agent="a", prompt="?"), lambda branch: branch.step("bad", lambda: 1 / 0))
+            ctx.gather(
+                asking("q", agent="a", prompt="?"),
+                lambda branch: branch.step("bad", lambda: 1 / 0),
+            )
         except StepFailed:
             return "handled"
         return "unreachable"
@@ -96,7 +113,9 @@ def test_an_exception_in_one_branch_is_the_flows_to_handle(flow_project: Any) ->
     assert flow_project.run(make(work)).result == "handled"
 
 
-def test_a_nested_flow_is_one_record_once_it_has_ended(flow_project: Any, counter: Count) -> None:
+def test_a_nested_flow_is_one_record_once_it_has_ended(
+    flow_project: Any, counter: Count
+) -> None:
     @flow("inner", version="3")
     def inner(ctx: Context, topic: str) -> str:
         counter("inner")
@@ -105,7 +124,11 @@ def test_a_nested_flow_is_one_record_once_it_has_ended(flow_project: Any, counte
     def outer(ctx: Context) -> list[Any]:
         with ctx.scope("part") as part:
             first = part.call(inner, topic="one")
-        return [first, ctx.call(inner, topic="two"), ctx.ask("q", agent="a", prompt="last")]
+        return [
+            first,
+            ctx.call(inner, topic="two"),
+            ctx.ask("q", agent="a", prompt="last"),
+        ]
 
     flow_project.run(make(outer))
     for answer in ("1", "2", "3"):

@@ -12,7 +12,15 @@ import pytest
 
 from bridgehead.errors import FileError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows import Context, Failed, Flow, MockAgentInvoker, RunInputs, RunRequest, run_flow
+from bridgehead.flows import (
+    Context,
+    Failed,
+    Flow,
+    MockAgentInvoker,
+    RunInputs,
+    RunRequest,
+    run_flow,
+)
 from bridgehead.flows.errors import FlowFailed, ForeignAnswer, NoCheckpoint
 from bridgehead.flows.files.checkpoint_files import SIZE_LIMITS
 from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, RunStatus
@@ -32,7 +40,11 @@ ONE = make(one_question)
 
 def test_a_flow_pauses_for_an_answer_and_ends_with_it(flow_project: Any) -> None:
     paused = flow_project.run(ONE)
-    assert (paused.status, paused.exit_code, paused.actions) == (RunStatus.WAITING, ExitCode.WAITING, ("fresh_start",))
+    assert (paused.status, paused.exit_code, paused.actions) == (
+        RunStatus.WAITING,
+        ExitCode.WAITING,
+        ("fresh_start",),
+    )
     assert flow_project.files() == {".agent-request.json"}
     request = flow_project.request()
     assert list(request) == [
@@ -49,7 +61,12 @@ def test_a_flow_pauses_for_an_answer_and_ends_with_it(flow_project: Any) -> None
 
     flow_project.answer("yes")
     done = flow_project.resume(ONE)
-    assert (done.status, done.exit_code, done.result, done.actions) == (RunStatus.COMPLETED, 0, "<yes>", ("accept",))
+    assert (done.status, done.exit_code, done.result, done.actions) == (
+        RunStatus.COMPLETED,
+        0,
+        "<yes>",
+        ("accept",),
+    )
     assert flow_project.files() == set()
 
 
@@ -58,7 +75,11 @@ def test_a_finished_flow_says_so_when_it_is_resumed_again(flow_project: Any) -> 
     flow_project.answer("yes")
     flow_project.resume(ONE)
     again = flow_project.resume(ONE)
-    assert (again.actions, again.result, again.exit_code) == (("already_complete",), "<yes>", 0)
+    assert (again.actions, again.result, again.exit_code) == (
+        ("already_complete",),
+        "<yes>",
+        0,
+    )
 
 
 def test_resuming_where_nothing_is_paused_is_refused(flow_project: Any) -> None:
@@ -78,7 +99,9 @@ def test_a_forgotten_resume_flag_does_not_ask_again(flow_project: Any) -> None:
     assert "resumed the paused run" in done.notices[0]
 
 
-def test_resuming_without_an_answer_waits_and_leaves_the_request_as_it_is(flow_project: Any) -> None:
+def test_resuming_without_an_answer_waits_and_leaves_the_request_as_it_is(
+    flow_project: Any,
+) -> None:
     flow_project.run(ONE)
     before = flow_project.request_path.read_bytes()
     for _ in range(3):
@@ -86,7 +109,9 @@ def test_resuming_without_an_answer_waits_and_leaves_the_request_as_it_is(flow_p
     assert flow_project.request_path.read_bytes() == before
 
 
-def test_a_deleted_request_is_written_again_with_a_new_deadline(flow_project: Any) -> None:
+def test_a_deleted_request_is_written_again_with_a_new_deadline(
+    flow_project: Any,
+) -> None:
     flow_project.run(ONE)
     before = flow_project.request()
     flow_project.request_path.unlink()
@@ -95,7 +120,9 @@ def test_a_deleted_request_is_written_again_with_a_new_deadline(flow_project: An
     assert flow_project.request() == {**before, "created_at": "2026-11-15T11:15:02Z"}
 
 
-def test_an_answer_that_came_long_after_the_deadline_is_taken(flow_project: Any) -> None:
+def test_an_answer_that_came_long_after_the_deadline_is_taken(
+    flow_project: Any,
+) -> None:
     flow_project.run(ONE)
     flow_project.answer("late")
     flow_project.clock.advance(100_000)
@@ -110,19 +137,28 @@ def test_starting_over_moves_the_old_run_to_post_mortem(flow_project: Any) -> No
     assert fresh.actions == ("fresh_start",) and fresh.flow_id != first.flow_id
     assert flow_project.request()["request_id"] != old["request_id"]
     (folder,) = flow_project.post_mortems()
-    assert {path.name for path in folder.iterdir()} == {".agent-request.json", ".agent-response.json"}
-    flow_project.response_path.write_bytes((folder / ".agent-response.json").read_bytes())
+    assert {path.name for path in folder.iterdir()} == {
+        ".agent-request.json",
+        ".agent-response.json",
+    }
+    flow_project.response_path.write_bytes(
+        (folder / ".agent-response.json").read_bytes()
+    )
     assert flow_project.resume(ONE).actions == ("rejected:foreign", "wait")
 
 
-def test_an_answer_that_was_there_before_the_request_is_put_away(flow_project: Any) -> None:
+def test_an_answer_that_was_there_before_the_request_is_put_away(
+    flow_project: Any,
+) -> None:
     flow_project.put_response(json.dumps({"request_id": "x"}).encode())
     flow_project.run(ONE)
     assert flow_project.files() == {".agent-request.json"}
     assert len(flow_project.rejected()) == 1
 
 
-def test_waiting_for_the_answer_in_the_same_process(flow_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_the_answer_in_the_same_process(
+    flow_project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     naps: list[float] = []
 
     def nap(seconds: float) -> None:
@@ -143,14 +179,26 @@ def test_waiting_ends_when_its_time_is_up(flow_project: Any) -> None:
     assert flow_project.clock.monotonic() == pytest.approx(30)
 
 
-def test_an_ask_that_expires_while_it_is_waited_for_is_acted_upon(flow_project: Any) -> None:
+def test_an_ask_that_expires_while_it_is_waited_for_is_acted_upon(
+    flow_project: Any,
+) -> None:
     def work(ctx: Context) -> Any:
-        return ctx.ask("q", agent="a", prompt="?", expires=100, fallback=lambda failure: failure.reason)
+        return ctx.ask(
+            "q",
+            agent="a",
+            prompt="?",
+            expires=100,
+            fallback=lambda failure: failure.reason,
+        )
 
-    assert flow_project.run(Flow("demo", "1", work), wait_seconds=150).result == "expired"
+    assert (
+        flow_project.run(Flow("demo", "1", work), wait_seconds=150).result == "expired"
+    )
 
 
-def test_a_deadline_that_passes_while_waiting_changes_nothing(flow_project: Any) -> None:
+def test_a_deadline_that_passes_while_waiting_changes_nothing(
+    flow_project: Any,
+) -> None:
     paused = flow_project.run(ONE, wait_seconds=150)
     assert (paused.exit_code, paused.actions) == (42, ("fresh_start",))
 
@@ -176,7 +224,9 @@ def test_an_invoker_gets_the_same_retries_as_a_handler(flow_project: Any) -> Non
 
 
 def test_a_mock_without_an_answer_fails_the_ask(flow_project: Any) -> None:
-    with pytest.raises(FlowFailed, match="No mock response configured for agent: reviewer"):
+    with pytest.raises(
+        FlowFailed, match="No mock response configured for agent: reviewer"
+    ):
         flow_project.run(ONE, invoker=MockAgentInvoker())
     assert MockAgentInvoker().has_response() is False
 
@@ -192,7 +242,9 @@ def test_a_mock_without_an_answer_fails_the_ask(flow_project: Any) -> None:
         (b"", "malformed"),
     ],
 )
-def test_what_answers_nothing_is_put_away_and_the_flow_waits_on(flow_project: Any, data: bytes, note: str) -> None:
+def test_what_answers_nothing_is_put_away_and_the_flow_waits_on(
+    flow_project: Any, data: bytes, note: str
+) -> None:
     flow_project.run(ONE)
     flow_project.put_response(data)
     assert flow_project.resume(ONE).actions == (f"rejected:{note}", "wait")
@@ -202,7 +254,9 @@ def test_what_answers_nothing_is_put_away_and_the_flow_waits_on(flow_project: An
     assert flow_project.resume(ONE).result == "<yes>"
 
 
-def test_an_answer_that_is_too_large_is_put_away(flow_project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_too_large_is_put_away(
+    flow_project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flow_project.run(ONE)
     monkeypatch.setitem(SIZE_LIMITS, ".agent-response.json", 1000)
     flow_project.answer("x" * 1000)
@@ -210,7 +264,9 @@ def test_an_answer_that_is_too_large_is_put_away(flow_project: Any, monkeypatch:
     assert flow_project.rejected()[0].stat().st_size > 1000
 
 
-def test_an_answer_behind_a_link_is_put_away_and_not_read(flow_project: Any, tmp_path: Path) -> None:
+def test_an_answer_behind_a_link_is_put_away_and_not_read(
+    flow_project: Any, tmp_path: Path
+) -> None:
     flow_project.run(ONE)
     flow_project.answer("planted")
     flow_project.response_path.rename(tmp_path / "planted.json")
@@ -221,12 +277,17 @@ def test_an_answer_behind_a_link_is_put_away_and_not_read(flow_project: Any, tmp
 
 def test_only_the_first_answer_counts(flow_project: Any) -> None:
     def work(ctx: Context) -> list[str]:
-        return [ctx.ask("q", agent="a", prompt="1"), ctx.ask("q", agent="a", prompt="2")]
+        return [
+            ctx.ask("q", agent="a", prompt="1"),
+            ctx.ask("q", agent="a", prompt="2"),
+        ]
 
     flow_project.run(make(work))
     first = flow_project.answer("one")
     flow_project.resume(make(work))
-    flow_project.put_response(json.dumps({**first, "response": "changed my mind"}).encode())
+    flow_project.put_response(
+        json.dumps({**first, "response": "changed my mind"}).encode()
+    )
     assert flow_project.resume(make(work)).actions == ("rejected:foreign", "wait")
     flow_project.answer("two")
     assert flow_project.resume(make(work)).result == ["one", "two"]
@@ -245,7 +306,10 @@ def test_a_file_that_cannot_be_removed_is_no_failure_of_the_flow(
             raise OSError(errno.EIO, "Input/output error", str(path))
         unlink(path, missing_ok)
 
-    with monkeypatch.context() as disk, pytest.raises(FileError, match=f"{name} was not removed"):
+    with (
+        monkeypatch.context() as disk,
+        pytest.raises(FileError, match=f"{name} was not removed"),
+    ):
         disk.setattr(Path, "unlink", broken)
         flow_project.resume(ONE)
 
@@ -258,7 +322,9 @@ def test_the_tolerant_profile_is_for_those_who_opt_in(flow_project: Any) -> None
     assert flow_project.resume(ONE, tolerant=True).result == '<{"a":1}>'
 
 
-def test_an_answer_of_another_account_is_refused_until_it_is_accepted(flow_project: Any) -> None:
+def test_an_answer_of_another_account_is_refused_until_it_is_accepted(
+    flow_project: Any,
+) -> None:
     flow_project.run(ONE)
     flow_project.answer("x")
     before = flow_project.response_path.read_bytes()
@@ -266,7 +332,9 @@ def test_an_answer_of_another_account_is_refused_until_it_is_accepted(flow_proje
     with pytest.raises(ForeignAnswer, match="belongs to uid"):
         run_flow(ONE, RunRequest(root=flow_project.root, resume=True), others)
     assert flow_project.response_path.read_bytes() == before
-    accepted = RunRequest(root=flow_project.root, resume=True, accept_foreign_owner=True)
+    accepted = RunRequest(
+        root=flow_project.root, resume=True, accept_foreign_owner=True
+    )
     assert run_flow(ONE, accepted, others).result == "<x>"
 
 

@@ -30,7 +30,9 @@ def one(ctx: Context) -> Any:
 ONE = Flow("one", "1", one)
 
 
-def test_an_answer_that_comes_before_the_exit_is_found_at_the_next_resume(flow_project: FlowProject) -> None:
+def test_an_answer_that_comes_before_the_exit_is_found_at_the_next_resume(
+    flow_project: FlowProject,
+) -> None:
     class Quick(Announcer):
         def asked(self, request: OpenRequest) -> None:
             flow_project.answer("at once")
@@ -76,7 +78,9 @@ def test_a_hundred_megabytes_are_put_away_unread(flow_project: FlowProject) -> N
     assert flow_project.rejected()[0].stat().st_size == 100 * MIB
 
 
-def test_an_answer_that_no_response_file_may_hold_is_refused_by_respond(tmp_path: Path) -> None:
+def test_an_answer_that_no_response_file_may_hold_is_refused_by_respond(
+    tmp_path: Path,
+) -> None:
     shell = shell_in(tmp_path)
     run_flow(ONE, RunRequest(root=shell.root))
     refused = shell.flow("respond", "--response-file", "-", stdin="x" * (17 * MIB))
@@ -101,19 +105,32 @@ def test_settings_say_how_large_the_files_may_be(tmp_path: Path) -> None:
     assert not (shell.root / ".agent-response.json").exists()
 
     settings.write_text("[flows]\nresponse_mib = 17\n")
-    assert shell.flow("respond", "--response-file", "-", stdin="x" * (16 * MIB + 1)).code == 0
+    assert (
+        shell.flow("respond", "--response-file", "-", stdin="x" * (16 * MIB + 1)).code
+        == 0
+    )
 
 
 def child(ctx: Context, name: str) -> str:
     first = ctx.ask("first", agent="a", prompt=f"first of {name}")
-    return f"{name}: {first}, {ctx.ask('second', agent='a', prompt=f'second of {name}')}"
+    return (
+        f"{name}: {first}, {ctx.ask('second', agent='a', prompt=f'second of {name}')}"
+    )
 
 
 CHILD = Flow("child", "1", child)
 
 
-def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(flow_project: FlowProject) -> None:
-    parent = Flow("parent", "1", lambda ctx: ctx.map("each", lambda c, n: c.call(CHILD, name=n), ["x", "y", "z"]))
+def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(
+    flow_project: FlowProject,
+) -> None:
+    parent = Flow(
+        "parent",
+        "1",
+        lambda ctx: ctx.map(
+            "each", lambda c, n: c.call(CHILD, name=n), ["x", "y", "z"]
+        ),
+    )
     asked: list[str] = []
 
     class Listening(Announcer):
@@ -129,10 +146,18 @@ def test_flows_inside_branches_wait_side_by_side_and_may_be_answered_backwards(f
     paused = step()
     assert (len(asked), paused.pause.outstanding) == (3, 3)
     for number, request_id in enumerate(reversed(asked)):
-        respond(RespondRequest(flow_project.root, Reply(text=f"answer {number}"), request_id))
+        respond(
+            RespondRequest(
+                flow_project.root, Reply(text=f"answer {number}"), request_id
+            )
+        )
     paused = step(resume=True)
     assert paused.pause.outstanding == 3
     for request_id in list(asked):
         respond(RespondRequest(flow_project.root, Reply(text="same"), request_id))
-    assert step(resume=True).result == ["x: answer 2, same", "y: answer 1, same", "z: answer 0, same"]
+    assert step(resume=True).result == [
+        "x: answer 2, same",
+        "y: answer 1, same",
+        "z: answer 0, same",
+    ]
     assert flow_project.files() == set()

@@ -39,14 +39,21 @@ def test_settings_that_contradict_the_paused_run_are_refused(flow_project: Any) 
     def work(ctx: Context, tag: str, count: int = 3) -> str:
         return ctx.ask("q", agent="a", prompt=tag) + str(count)
 
-    flow_project.run(make(work), given={"tag": "v1"}, defaults={"count": 3}, options=RunOptions(max_retries=5))
+    flow_project.run(
+        make(work),
+        given={"tag": "v1"},
+        defaults={"count": 3},
+        options=RunOptions(max_retries=5),
+    )
     for given in ({"tag": "v2"}, {"count": 4}):
         with pytest.raises(OtherRun, match=r"with (tag|count)"):
             flow_project.run(make(work), given=given)
         with pytest.raises(OtherRun):
             flow_project.resume(make(work), given=given)
     with pytest.raises(OtherRun, match="max_retries"):
-        flow_project.run(make(work), options=RunOptions(max_retries=4), given={"tag": "v1"})
+        flow_project.run(
+            make(work), options=RunOptions(max_retries=4), given={"tag": "v1"}
+        )
     flow_project.answer("x")
     assert flow_project.resume(make(work), given={"tag": "v1"}).result == "x3"
 
@@ -62,7 +69,9 @@ def test_a_required_setting_that_is_missing_starts_nothing(flow_project: Any) ->
 
 
 def test_settings_have_the_types_of_the_parameters(flow_project: Any) -> None:
-    def work(ctx: Context, folder: Path, names: list[str], limit: int | None = None) -> list[Any]:
+    def work(
+        ctx: Context, folder: Path, names: list[str], limit: int | None = None
+    ) -> list[Any]:
         return [isinstance(folder, Path), names, limit]
 
     given = {"folder": Path("/a"), "names": ["x"], "limit": 3}
@@ -90,11 +99,15 @@ def test_a_flow_that_raises_fails_and_keeps_its_traceback(flow_project: Any) -> 
     [
         lambda ctx: object(),
         lambda ctx: ctx.ask("q", agent="a", prompt="?", context={"seen": object()}),
-        lambda ctx: ctx.ask("q", agent="a", prompt="?", context={"share": float("nan")}),
+        lambda ctx: ctx.ask(
+            "q", agent="a", prompt="?", context={"share": float("nan")}
+        ),
     ],
     ids=["returned", "in a context", "not a number"],
 )
-def test_what_json_cannot_say_fails_the_flow_and_leaves_the_root_free(flow_project: Any, work: Any) -> None:
+def test_what_json_cannot_say_fails_the_flow_and_leaves_the_root_free(
+    flow_project: Any, work: Any
+) -> None:
     with pytest.raises(FlowFailed, match="cannot be recorded"):
         flow_project.run(make(work))
     assert flow_project.files() == set()

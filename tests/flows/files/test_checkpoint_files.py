@@ -34,7 +34,9 @@ def test_a_missing_file_is_no_file(files: CheckpointFiles) -> None:
     assert files.read(files.request_path) is None
 
 
-def test_links_pipes_sockets_and_directories_are_not_read(files: CheckpointFiles, tmp_path: Path) -> None:
+def test_links_pipes_sockets_and_directories_are_not_read(
+    files: CheckpointFiles, tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("secret")
     path = files.request_path
     path.symlink_to(tmp_path / "secret")
@@ -76,7 +78,9 @@ def test_a_file_of_another_owner_is_not_believed(files: CheckpointFiles) -> None
     assert isinstance(found, Unsafe) and found.uid == os.geteuid()
 
 
-def test_a_half_written_answer_is_given_time(files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_written_answer_is_given_time(
+    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files.response_path.write_bytes(b'{"request_id"')
     naps: list[float] = []
 
@@ -103,7 +107,9 @@ def test_patience_ends_after_five_tries_and_is_not_for_old_files(
     assert len(naps) == 5
 
 
-def test_files_are_written_privately_and_never_through_a_link(files: CheckpointFiles, tmp_path: Path) -> None:
+def test_files_are_written_privately_and_never_through_a_link(
+    files: CheckpointFiles, tmp_path: Path
+) -> None:
     files.write(files.request_path, {"ü": 1})
     assert files.request_path.read_bytes() == b'{\n  "\\u00fc": 1\n}'
     assert stat.S_IMODE(files.request_path.stat().st_mode) == 0o600
@@ -115,7 +121,9 @@ def test_files_are_written_privately_and_never_through_a_link(files: CheckpointF
     assert (tmp_path / "victim").read_text() == "untouched"
 
 
-def test_a_removal_is_durable_before_we_go_on(files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removal_is_durable_before_we_go_on(
+    files: CheckpointFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A request that comes back after a power cut would be asked again."""
     files.write(files.request_path, {"request_id": "x"})
     steps: list[str] = []
@@ -158,7 +166,9 @@ def test_the_files_of_a_dead_run_are_away_for_good_before_we_go_on(
     assert files.root.path in synced
 
 
-def test_answers_are_not_read_through_a_linked_folder(files: CheckpointFiles, tmp_path: Path) -> None:
+def test_answers_are_not_read_through_a_linked_folder(
+    files: CheckpointFiles, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "a.json").write_text("{}")
@@ -183,7 +193,9 @@ def test_an_answer_that_grows_while_it_is_read_is_too_large(
     assert "too_large" in reason(files.read(files.response_path))
 
 
-def test_cleaning_up_twice_is_fine_and_leaves_what_is_no_file(files: CheckpointFiles) -> None:
+def test_cleaning_up_twice_is_fine_and_leaves_what_is_no_file(
+    files: CheckpointFiles,
+) -> None:
     files.request_path.write_text("x")
     files.response_path.mkdir()
     assert files.clean_up() == [files.response_path]
@@ -191,7 +203,9 @@ def test_cleaning_up_twice_is_fine_and_leaves_what_is_no_file(files: CheckpointF
     assert not files.request_path.exists() and files.response_path.is_dir()
 
 
-def test_a_rejected_link_is_moved_itself(files: CheckpointFiles, tmp_path: Path) -> None:
+def test_a_rejected_link_is_moved_itself(
+    files: CheckpointFiles, tmp_path: Path
+) -> None:
     (tmp_path / "target").write_text("kept")
     files.response_path.symlink_to(tmp_path / "target")
     files.reject(files.response_path, "why")

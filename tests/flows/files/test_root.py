@@ -14,7 +14,11 @@ import pytest
 from bridgehead.errors import FileError
 from bridgehead.flows import Flow
 from bridgehead.flows.errors import JournalTracked, LockHeld, UnsafePath, UnsafeRoot
-from bridgehead.flows.files.root import FlowRoot, refuse_other_project, refuse_unsafe_output
+from bridgehead.flows.files.root import (
+    FlowRoot,
+    refuse_other_project,
+    refuse_unsafe_output,
+)
 
 NOTHING = Flow("nothing", "1", lambda ctx: "done")
 
@@ -24,18 +28,31 @@ def git(root: Path, *words: str) -> None:
         "PATH": os.environ["PATH"],
         "HOME": str(root),
         "GIT_CONFIG_NOSYSTEM": "1",
-        **{f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        **{
+            f"GIT_{who}_{what}": "t@example.org"
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        },
     }
-    subprocess.run(["git", *words], cwd=root, env=environment, check=True, capture_output=True)
+    subprocess.run(
+        ["git", *words], cwd=root, env=environment, check=True, capture_output=True
+    )
 
 
-def test_the_private_corner_keeps_itself_out_of_version_control(flow_project: Any) -> None:
+def test_the_private_corner_keeps_itself_out_of_version_control(
+    flow_project: Any,
+) -> None:
     git(flow_project.root, "init", "-q")
     flow_project.run(NOTHING)
-    assert (flow_project.root / ".bridgehead" / ".gitignore").read_text() == "*\n!dismissals.toml\n"
+    assert (
+        flow_project.root / ".bridgehead" / ".gitignore"
+    ).read_text() == "*\n!dismissals.toml\n"
     assert stat.S_IMODE(flow_project.private.stat().st_mode) == 0o700
     listed = subprocess.run(
-        ["git", "status", "--porcelain", "-uall"], cwd=flow_project.root, capture_output=True, check=True
+        ["git", "status", "--porcelain", "-uall"],
+        cwd=flow_project.root,
+        capture_output=True,
+        check=True,
     )
     assert listed.stdout == b""
 
@@ -50,7 +67,9 @@ def test_an_ignore_file_that_is_there_is_left_alone(flow_project: Any) -> None:
 @pytest.mark.peer
 @pytest.mark.parametrize("index_version", ["2", "4"])
 @pytest.mark.parametrize("below", ["", "sub/dir"])
-def test_a_journal_that_came_with_the_repository_is_refused(flow_project: Any, index_version: str, below: str) -> None:
+def test_a_journal_that_came_with_the_repository_is_refused(
+    flow_project: Any, index_version: str, below: str
+) -> None:
     git(flow_project.root, "init", "-q")
     git(flow_project.root, "config", "index.version", index_version)
     root = flow_project.root / below
@@ -85,7 +104,9 @@ def test_a_directory_everybody_can_write_to_is_refused(flow_project: Any) -> Non
     assert flow_project.run(NOTHING).result == "done"
 
 
-def test_a_directory_the_group_can_write_to_is_mentioned(flow_project: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_the_group_can_write_to_is_mentioned(
+    flow_project: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     flow_project.root.chmod(0o775)
     flow_project.run(NOTHING)
     assert "writable for its group" in caplog.text
@@ -98,7 +119,9 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
             FlowRoot.open(path)
 
 
-def test_a_private_corner_behind_a_link_is_refused(flow_project: Any, tmp_path: Path) -> None:
+def test_a_private_corner_behind_a_link_is_refused(
+    flow_project: Any, tmp_path: Path
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (flow_project.root / ".bridgehead").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileError, match="symbolic link"):
@@ -106,7 +129,9 @@ def test_a_private_corner_behind_a_link_is_refused(flow_project: Any, tmp_path: 
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_the_root_is_canonical_however_it_is_named(flow_project: Any, tmp_path: Path) -> None:
+def test_the_root_is_canonical_however_it_is_named(
+    flow_project: Any, tmp_path: Path
+) -> None:
     (tmp_path / "alias").symlink_to(flow_project.root)
     assert FlowRoot.open(tmp_path / "alias").path == flow_project.root
 
@@ -134,14 +159,20 @@ def test_a_second_process_is_told_who_holds_the_root(flow_project: Any) -> None:
 
 
 def test_half_written_files_of_dead_processes_are_swept(flow_project: Any) -> None:
-    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout.strip()
+    dead = subprocess.run(
+        ["sh", "-c", "echo $$"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     leftover = flow_project.root / f"..agent-request.json.{dead}.{'0' * 16}.tmp"
     living = flow_project.root / f"..agent-request.json.{os.getpid()}.{'0' * 16}.tmp"
     foreign = flow_project.root / ".something.tmp"
     for path in (leftover, living, foreign):
         path.touch()
     flow_project.run(NOTHING)
-    assert [path.exists() for path in (leftover, living, foreign)] == [False, True, True]
+    assert [path.exists() for path in (leftover, living, foreign)] == [
+        False,
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +193,9 @@ def test_half_written_files_of_dead_processes_are_swept(flow_project: Any) -> No
         ("{root}/\udcff\ud800", "control characters"),
     ],
 )
-def test_output_goes_where_the_command_line_allows(tmp_path: Path, output: str, fault: str | None) -> None:
+def test_output_goes_where_the_command_line_allows(
+    tmp_path: Path, output: str, fault: str | None
+) -> None:
     root, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
     for folder in (root / ".git", elsewhere, tmp_path / "outside"):
         folder.mkdir(parents=True)

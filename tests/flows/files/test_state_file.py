@@ -43,12 +43,36 @@ def analyse(ctx: PhasedContext) -> dict[str, Any]:
 def enhance(ctx: PhasedContext) -> list[str]:
     DONE.append("enhance")
     asks = [f"{PROMPT}{number}" for number in range(2)]
-    return [ctx.ask("agent_enhancement", agent="agent-content-enhancer", prompt=prompt, timeout=300) for prompt in asks]
+    return [
+        ctx.ask(
+            "agent_enhancement",
+            agent="agent-content-enhancer",
+            prompt=prompt,
+            timeout=300,
+        )
+        for prompt in asks
+    ]
 
 
-def create(ctx: PhasedContext, output_path: str, project_path: str = "", template_name: str = "") -> list[Any]:
-    analysis = ctx.phase(1, "codebase_analysis", analyse, key="codebase_analysis", summary=lambda a: a["said"])
-    manifest = ctx.phase(2, "manifest_generation", lambda _: DONE.append("manifest") or analysis, key="manifest")
+def create(
+    ctx: PhasedContext,
+    output_path: str,
+    project_path: str = "",
+    template_name: str = "",
+) -> list[Any]:
+    analysis = ctx.phase(
+        1,
+        "codebase_analysis",
+        analyse,
+        key="codebase_analysis",
+        summary=lambda a: a["said"],
+    )
+    manifest = ctx.phase(
+        2,
+        "manifest_generation",
+        lambda _: DONE.append("manifest") or analysis,
+        key="manifest",
+    )
     texts = ctx.phase(7, "agent_enhancement", enhance)
     ctx.phase(9, "package_assembly", lambda _: DONE.append("package"))
     return [analysis, manifest, texts]
@@ -59,7 +83,12 @@ CREATE = Flow("template-create", "1", create, keeps_state_file=True)
 
 @pytest.fixture
 def settings(flow_project: Any) -> dict[str, Any]:
-    return {"given": {"output_path": str(flow_project.root / "out"), "template_name": "demo-api"}}
+    return {
+        "given": {
+            "output_path": str(flow_project.root / "out"),
+            "template_name": "demo-api",
+        }
+    }
 
 
 def state(flow_project: Any) -> dict[str, Any]:
@@ -75,7 +104,9 @@ def statuses(flow_project: Any) -> list[str]:
     return [item["status"] for item in state(flow_project)["agent_requests"]]
 
 
-def test_the_state_names_its_pending_request_and_validates(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_the_state_names_its_pending_request_and_validates(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     found = state(flow_project)
     assert TemplateCreateState.validate(found) == []
@@ -84,10 +115,19 @@ def test_the_state_names_its_pending_request_and_validates(flow_project: Any, se
     assert flow_project.request()["context"]["template_name"] == "demo-api"
     (item,) = found["agent_requests"]
     assert item["status"] == "pending" and item["deadline"] == "2026-11-15T10:17:02Z"
-    assert list(found)[:6] == ["version", "phase", "phase_name", "checkpoint_name", "created_at", "output_path"]
+    assert list(found)[:6] == [
+        "version",
+        "phase",
+        "phase_name",
+        "checkpoint_name",
+        "created_at",
+        "output_path",
+    ]
 
 
-@pytest.mark.parametrize("lose", [False, True], ids=["with the journal", "with the files alone"])
+@pytest.mark.parametrize(
+    "lose", [False, True], ids=["with the journal", "with the files alone"]
+)
 def test_the_whole_run_pauses_at_each_ask_and_ends_clean(
     flow_project: Any, settings: dict[str, Any], lose: bool
 ) -> None:
@@ -101,10 +141,20 @@ def test_the_whole_run_pauses_at_each_ask_and_ends_clean(
     assert (last.result, last.exit_code) == ([said, said, ["two", "three"]], 0)
     assert flow_project.files() == set()
     # A finished phase is never run again, an unfinished one only up to its next ask.
-    assert DONE == ["analyse", "analyse", "manifest", "enhance", "enhance", "enhance", "package"]
+    assert DONE == [
+        "analyse",
+        "analyse",
+        "manifest",
+        "enhance",
+        "enhance",
+        "enhance",
+        "package",
+    ]
 
 
-def test_the_files_alone_keep_the_questions_of_one_phase_apart(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_the_files_alone_keep_the_questions_of_one_phase_apart(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     prompts = []
     for answer in ("one", "two", "three"):
@@ -115,20 +165,26 @@ def test_the_files_alone_keep_the_questions_of_one_phase_apart(flow_project: Any
     assert prompts == [PROMPT, f"{PROMPT}0", f"{PROMPT}1"]
 
 
-def test_finished_phases_are_in_the_state_for_readers_of_the_file(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_finished_phases_are_in_the_state_for_readers_of_the_file(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     flow_project.answer("one")
     flow_project.resume(CREATE)
     found = state(flow_project)
     assert (found["phase"], found["phase_name"]) == (7, "agent_enhancement")
-    assert [(done["phase"], done["result_summary"]) for done in found["completed_phases"]] == [(1, "one"), (2, "")]
+    assert [
+        (done["phase"], done["result_summary"]) for done in found["completed_phases"]
+    ] == [(1, "one"), (2, "")]
     assert {key for key in found["phase_data"] if not key.startswith("_")} == {
         *("codebase_analysis", "manifest", "existing_agents")
     }
     assert statuses(flow_project) == ["completed", "pending"]
 
 
-def test_an_answer_of_an_unfinished_phase_is_not_asked_for_again(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_an_answer_of_an_unfinished_phase_is_not_asked_for_again(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     for answer in ("one", "two"):
         flow_project.answer(answer)
@@ -138,7 +194,9 @@ def test_an_answer_of_an_unfinished_phase_is_not_asked_for_again(flow_project: A
     assert flow_project.resume(CREATE).result[2] == ["two", "three"]
 
 
-def test_history_is_kept_through_retries_and_late_answers(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_history_is_kept_through_retries_and_late_answers(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     first = flow_project.request()["request_id"]
     flow_project.answer(None, status="timeout")
@@ -148,7 +206,11 @@ def test_history_is_kept_through_retries_and_late_answers(flow_project: Any, set
     forget_journal(flow_project)
     flow_project.answer("late", request_id=first)
     flow_project.resume(CREATE)
-    assert statuses(flow_project) == ["completed", "superseded_by_late_answer", "pending"]
+    assert statuses(flow_project) == [
+        "completed",
+        "superseded_by_late_answer",
+        "pending",
+    ]
     assert "error_type" not in state(flow_project)["agent_requests"][0]
 
 
@@ -168,7 +230,9 @@ def test_a_crash_between_journal_and_state_file_is_repaired_on_resume(
     assert statuses(flow_project) == ["completed", "pending"]
 
 
-def test_files_left_by_a_crash_after_the_end_are_cleared_away(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_files_left_by_a_crash_after_the_end_are_cleared_away(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     for answer in ("one", "two"):
         flow_project.answer(answer)
@@ -181,7 +245,9 @@ def test_files_left_by_a_crash_after_the_end_are_cleared_away(flow_project: Any,
     assert flow_project.files() == set()
 
 
-def test_a_state_of_the_old_days_without_our_notes_can_be_resumed(flow_project: Any) -> None:
+def test_a_state_of_the_old_days_without_our_notes_can_be_resumed(
+    flow_project: Any,
+) -> None:
     """The published example: nothing pending, phase 7 not yet asked, the journal unknown."""
     example = {
         "version": "1.0",
@@ -202,7 +268,9 @@ def test_a_state_of_the_old_days_without_our_notes_can_be_resumed(flow_project: 
     assert state(flow_project)["agent_requests"][0]["request_id"] == "anything"
 
 
-def test_stopping_keeps_the_state_with_the_reason(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_stopping_keeps_the_state_with_the_reason(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     flow_project.answer(None, status="cancelled")
     with pytest.raises(FlowFailed) as failed:
@@ -212,7 +280,9 @@ def test_stopping_keeps_the_state_with_the_reason(flow_project: Any, settings: d
     assert "_pending_request" not in kept["phase_data"]
 
 
-def test_cancelling_from_outside_is_noted_in_the_state(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_cancelling_from_outside_is_noted_in_the_state(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     run = flow_project.run(CREATE, **settings)
     done = cancel(flow_project.root, run.flow_id)
     kept = json.loads((done.post_mortem / STATE_FILE).read_bytes())
@@ -221,7 +291,9 @@ def test_cancelling_from_outside_is_noted_in_the_state(flow_project: Any, settin
         flow_project.resume(CREATE)
 
 
-def test_another_run_is_refused_and_nothing_is_touched(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_another_run_is_refused_and_nothing_is_touched(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     before = state(flow_project)
     other = {"given": {**settings["given"], "template_name": "other"}}
@@ -233,7 +305,9 @@ def test_another_run_is_refused_and_nothing_is_touched(flow_project: Any, settin
     assert state(flow_project) == before
 
 
-def test_a_plain_flow_does_not_start_beside_a_state_file(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_a_plain_flow_does_not_start_beside_a_state_file(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     forget_journal(flow_project)
     with pytest.raises(OtherRun, match="template-create"):
@@ -257,20 +331,30 @@ def test_a_plain_flow_does_not_start_beside_a_state_file(flow_project: Any, sett
     ],
 )
 def test_a_state_that_was_tampered_with_is_refused_untouched(
-    flow_project: Any, settings: dict[str, Any], change: dict[str, Any], refusal: type[Exception]
+    flow_project: Any,
+    settings: dict[str, Any],
+    change: dict[str, Any],
+    refusal: type[Exception],
 ) -> None:
     flow_project.run(CREATE, **settings)
     forget_journal(flow_project)
     (flow_project.root / "link").symlink_to("/etc")
-    real = {k: v.replace("ROOT", str(flow_project.root)) if isinstance(v, str) else v for k, v in change.items()}
-    (flow_project.root / STATE_FILE).write_text(json.dumps({**state(flow_project), **real}))
+    real = {
+        k: v.replace("ROOT", str(flow_project.root)) if isinstance(v, str) else v
+        for k, v in change.items()
+    }
+    (flow_project.root / STATE_FILE).write_text(
+        json.dumps({**state(flow_project), **real})
+    )
     before = (flow_project.root / STATE_FILE).read_bytes()
     with pytest.raises(refusal):
         flow_project.resume(CREATE)
     assert (flow_project.root / STATE_FILE).read_bytes() == before
 
 
-def test_an_output_outside_is_fine_where_the_user_named_it(flow_project: Any, tmp_path: Path) -> None:
+def test_an_output_outside_is_fine_where_the_user_named_it(
+    flow_project: Any, tmp_path: Path
+) -> None:
     outside = {"given": {"output_path": str(tmp_path / "elsewhere")}}
     flow_project.run(CREATE, **outside)
     assert flow_project.resume(CREATE).actions == ("wait",)
@@ -279,10 +363,14 @@ def test_an_output_outside_is_fine_where_the_user_named_it(flow_project: Any, tm
         flow_project.resume(CREATE)
     assert flow_project.resume(CREATE, **outside).actions == ("wait",)
     forget_journal(flow_project)
-    assert flow_project.resume(CREATE, output_directories=(tmp_path,)).actions == ("wait",)
+    assert flow_project.resume(CREATE, output_directories=(tmp_path,)).actions == (
+        "wait",
+    )
 
 
-def test_a_state_that_cannot_be_read_is_refused_untouched(flow_project: Any, tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_read_is_refused_untouched(
+    flow_project: Any, tmp_path: Path
+) -> None:
     path = flow_project.root / STATE_FILE
     (tmp_path / "real").write_text("{}")
     for make in (
@@ -298,7 +386,9 @@ def test_a_state_that_cannot_be_read_is_refused_untouched(flow_project: Any, tmp
         path.rmdir() if path.is_dir() else path.unlink()
 
 
-def test_the_version_is_checked_by_the_file_alone_too(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_the_version_is_checked_by_the_file_alone_too(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, **settings)
     forget_journal(flow_project)
     newer = Flow("template-create", "2", create, keeps_state_file=True)
@@ -307,7 +397,9 @@ def test_the_version_is_checked_by_the_file_alone_too(flow_project: Any, setting
     assert flow_project.resume(newer, force_version=True).actions == ("wait",)
 
 
-def test_options_stay_with_a_run_restored_from_its_file(flow_project: Any, settings: dict[str, Any]) -> None:
+def test_options_stay_with_a_run_restored_from_its_file(
+    flow_project: Any, settings: dict[str, Any]
+) -> None:
     flow_project.run(CREATE, options=RunOptions(max_retries=0), **settings)
     forget_journal(flow_project)
     flow_project.answer(None, status="timeout")

@@ -21,7 +21,10 @@ def release(ctx: Context, tag: str) -> str:
     ctx.step("build", lambda: "built")
     notes, review = ctx.gather(
         asking("notes", agent="writer", prompt=f"Notes for {tag}?"),
-        lambda branch: branch.step("lint", lambda: 1) and branch.ask("review", agent="b", prompt="Fine?"),
+        lambda branch: (
+            branch.step("lint", lambda: 1)
+            and branch.ask("review", agent="b", prompt="Fine?")
+        ),
     )
     return f"{notes} {review}"
 
@@ -29,7 +32,9 @@ def release(ctx: Context, tag: str) -> str:
 FLOW = Flow("release", "1", release)
 
 
-def checked(flow_project: Any, function: Callable[..., Any], version: str = "1", **details: Any) -> CheckedRun:
+def checked(
+    flow_project: Any, function: Callable[..., Any], version: str = "1", **details: Any
+) -> CheckedRun:
     [one] = check(Flow("release", version, function, **details), (flow_project.root,))
     return one
 
@@ -44,8 +49,12 @@ def test_the_code_that_paused_it_goes_on(paused: Any) -> None:
     assert checked(paused, release)[1:] == (True, "waits at gather#0/branch#0/notes#0")
 
 
-def test_nothing_is_run_asked_or_written_by_a_check(paused: Any, counter: Count) -> None:
-    before = {path: path.read_bytes() for path in paused.root.rglob("*") if path.is_file()}
+def test_nothing_is_run_asked_or_written_by_a_check(
+    paused: Any, counter: Count
+) -> None:
+    before = {
+        path: path.read_bytes() for path in paused.root.rglob("*") if path.is_file()
+    }
 
     def changed(ctx: Context, tag: str) -> str:
         notes = release(ctx, tag)
@@ -56,7 +65,9 @@ def test_nothing_is_run_asked_or_written_by_a_check(paused: Any, counter: Count)
     before[paused.response_path] = paused.response_path.read_bytes()
     assert checked(paused, changed).goes_on
     assert counter("pushed") == 1
-    assert {path: path.read_bytes() for path in paused.root.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in paused.root.rglob("*") if path.is_file()
+    } == before
 
 
 def renamed(ctx: Context, tag: str) -> Any:
@@ -80,7 +91,10 @@ def removed(ctx: Context, tag: str) -> str:
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (renamed, r"the code now has the step compile#0, recorded is the step at build#0"),
+        (
+            renamed,
+            r"the code now has the step compile#0, recorded is the step at build#0",
+        ),
         (asks_otherwise, "another question is waiting"),
         (needs_more, "missing 1 required positional argument: 'channel'"),
         (removed, "not reached again"),
@@ -109,7 +123,9 @@ def test_an_interrupted_run_goes_on_where_it_stopped(flow_project: Any) -> None:
     assert checked(flow_project, release).detail == "waits at gather#0/branch#0/notes#0"
 
 
-def test_other_flows_and_roots_without_any_are_none_of_its_business(paused: Any, tmp_path: Path) -> None:
+def test_other_flows_and_roots_without_any_are_none_of_its_business(
+    paused: Any, tmp_path: Path
+) -> None:
     assert check(Flow("other", "1", release), (paused.root, tmp_path)) == ()
 
 
@@ -126,20 +142,30 @@ if __name__ == "__main__":
 """
 
 
-def test_the_command_looks_wherever_the_record_knows_a_paused_run(tmp_path: Path) -> None:
+def test_the_command_looks_wherever_the_record_knows_a_paused_run(
+    tmp_path: Path,
+) -> None:
     shell = shell_in(tmp_path)
     shell.write("release.py", PROGRAM.format(body='ctx.step("build", lambda: 1)'))
     other = tmp_path / "other"
     other.mkdir()
     assert shell.flow("run", "release.py", "--tag", "v1").code == 42
-    assert shell.flow("run", "release.py", "--tag", "v2", "--dir", str(other)).code == 42
+    assert (
+        shell.flow("run", "release.py", "--tag", "v2", "--dir", str(other)).code == 42
+    )
     fine = shell.flow("check", "release.py")
-    assert (fine.code, fine.out.splitlines()[-1]) == (0, "2 of 2 paused runs can be resumed"), fine.err
+    assert (fine.code, fine.out.splitlines()[-1]) == (
+        0,
+        "2 of 2 paused runs can be resumed",
+    ), fine.err
     shell.write("release.py", PROGRAM.format(body='ctx.step("compile", lambda: 1)'))
     refused = shell.flow("check", "release.py")
     assert (refused.code, refused.out.count("refused  flow-")) == (1, 2)
     assert "recorded is the step at build#0" in refused.out
-    assert shell.flow("check", "release.py", "--dir", str(tmp_path)).out == "no run of release is paused\n"
+    assert (
+        shell.flow("check", "release.py", "--dir", str(tmp_path)).out
+        == "no run of release is paused\n"
+    )
 
 
 def finish(flow_project: Any, *, fails: bool = False, size: int = 1) -> str:
@@ -151,7 +177,9 @@ def finish(flow_project: Any, *, fails: bool = False, size: int = 1) -> str:
 
     inputs = RunInputs(clock=flow_project.clock)
     try:
-        return run_flow(Flow("demo", "1", work), RunRequest(root=flow_project.root), inputs).flow_id
+        return run_flow(
+            Flow("demo", "1", work), RunRequest(root=flow_project.root), inputs
+        ).flow_id
     except Exception:
         with SqliteJournal(flow_project.private / "journal.db") as journal:
             return journal.runs()[0].id
@@ -162,13 +190,18 @@ def known(flow_project: Any) -> list[str]:
         return [run.id for run in reversed(journal.runs())]
 
 
-def test_pruning_forgets_what_ended_long_ago_and_keeps_what_can_go_on(flow_project: Any) -> None:
+def test_pruning_forgets_what_ended_long_ago_and_keeps_what_can_go_on(
+    flow_project: Any,
+) -> None:
     inputs = RunInputs(clock=flow_project.clock)
     old, failed = finish(flow_project, size=20_000), finish(flow_project, fails=True)
     paused = flow_project.run(FLOW, given={"tag": "v1"}).flow_id
     flow_project.clock.advance(31 * 86_400)
     would = prune(flow_project.root, 30, inputs, dry_run=True)
-    assert ([run.id for run in would], known(flow_project)) == ([old], [old, failed, paused])
+    assert ([run.id for run in would], known(flow_project)) == (
+        [old],
+        [old, failed, paused],
+    )
     assert [run.id for run in prune(flow_project.root, 30, inputs)] == [old]
     assert known(flow_project) == [failed, paused]
     with SqliteJournal(flow_project.private / "journal.db") as journal:
@@ -182,7 +215,11 @@ def test_with_keep_days_a_run_that_ends_forgets_the_old_ones(flow_project: Any) 
     old = finish(flow_project)
     flow_project.clock.advance(8 * 86_400)
     inputs = RunInputs(clock=flow_project.clock, keep_days=7)
-    new = run_flow(Flow("demo", "1", lambda ctx: "done"), RunRequest(root=flow_project.root), inputs).flow_id
+    new = run_flow(
+        Flow("demo", "1", lambda ctx: "done"),
+        RunRequest(root=flow_project.root),
+        inputs,
+    ).flow_id
     assert old not in known(flow_project) and new in known(flow_project)
 
 

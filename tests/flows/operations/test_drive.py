@@ -16,7 +16,13 @@ from bridgehead.flows.calls import Reply
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.handlers import CommandHandler, Handler, HandlerUnusable, PendingHandler, make_handler
+from bridgehead.flows.handlers import (
+    CommandHandler,
+    Handler,
+    HandlerUnusable,
+    PendingHandler,
+    make_handler,
+)
 from bridgehead.flows.operations.drive import DriveRequest, DriveResult, drive
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus
@@ -49,7 +55,9 @@ def program(flow_project: Any) -> Path:
     return path
 
 
-def driven(flow_project: Any, handler: Handler, *command: str, **details: Any) -> DriveResult:
+def driven(
+    flow_project: Any, handler: Handler, *command: str, **details: Any
+) -> DriveResult:
     inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
     return drive(DriveRequest(command, flow_project.root, **details), handler, inputs)
 
@@ -72,36 +80,59 @@ def files(flow_project: Any) -> CheckpointFiles:
 
 def test_a_shell_script_is_driven_to_its_end(flow_project: Any, program: Path) -> None:
     done = driven(
-        flow_project, CommandHandler(["sh", "-c", 'read p; printf "%s: Nautilus" "$BRIDGEHEAD_AGENT"']), str(program)
+        flow_project,
+        CommandHandler(
+            ["sh", "-c", 'read p; printf "%s: Nautilus" "$BRIDGEHEAD_AGENT"']
+        ),
+        str(program),
     )
     assert (done.exit_code, done.stdout, done.runs) == (0, b"got namer: Nautilus\n", 2)
     assert flow_project.announcer.asked_ids == [ID]
 
 
-def test_what_the_program_says_on_the_way_is_passed_on(flow_project: Any, program: Path) -> None:
+def test_what_the_program_says_on_the_way_is_passed_on(
+    flow_project: Any, program: Path
+) -> None:
     heard: list[bytes] = []
-    drive(DriveRequest((str(program),), flow_project.root), CommandHandler(["echo", "x"]), on_stderr=heard.append)
+    drive(
+        DriveRequest((str(program),), flow_project.root),
+        CommandHandler(["echo", "x"]),
+        on_stderr=heard.append,
+    )
     assert b"".join(heard) == b"run \nrun --resume\n"
 
 
 def test_the_resume_flag_is_appended_once(flow_project: Any) -> None:
     script = flow_project.root / "args.py"
     script.write_text("import sys; print(sys.argv[1:])")
-    done = driven(flow_project, CommandHandler(["true"]), sys.executable, str(script), "--resume")
+    done = driven(
+        flow_project, CommandHandler(["true"]), sys.executable, str(script), "--resume"
+    )
     assert done.stdout == b"['--resume']\n"
 
 
 def test_other_exit_codes_end_the_drive_and_are_passed_on(flow_project: Any) -> None:
-    assert driven(flow_project, CommandHandler(["true"]), "sh", "-c", "echo out; exit 7").exit_code == 7
+    assert (
+        driven(
+            flow_project, CommandHandler(["true"]), "sh", "-c", "echo out; exit 7"
+        ).exit_code
+        == 7
+    )
 
 
-def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(flow_project: Any, program: Path) -> None:
+def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(
+    flow_project: Any, program: Path
+) -> None:
     endless = flow_project.root / "endless.sh"
     endless.write_text(
-        PROGRAM.replace("--resume ]", "--never ]").replace("exit 42", "rm -f .agent-response.json; exit 42")
+        PROGRAM.replace("--resume ]", "--never ]").replace(
+            "exit 42", "rm -f .agent-response.json; exit 42"
+        )
     )
     endless.chmod(0o755)
-    done = driven(flow_project, CommandHandler(["echo", "x"]), str(endless), max_iterations=3)
+    done = driven(
+        flow_project, CommandHandler(["echo", "x"]), str(endless), max_iterations=3
+    )
     assert (done.exit_code, done.runs, done.gave_up) == (1, 3, True)
     assert ".agent-request.json" in flow_project.files()
     with pytest.raises(UserError, match="at least 1"):
@@ -122,7 +153,9 @@ def test_a_drive_is_bounded_and_leaves_the_last_request_to_be_resumed(flow_proje
         ),
     ],
 )
-def test_a_program_that_pauses_without_a_request_is_refused(flow_project: Any, leave: str, complaint: str) -> None:
+def test_a_program_that_pauses_without_a_request_is_refused(
+    flow_project: Any, leave: str, complaint: str
+) -> None:
     with pytest.raises(UserError, match=complaint):
         driven(flow_project, CommandHandler(["true"]), "sh", "-c", leave)
 
@@ -132,11 +165,16 @@ def test_a_program_that_cannot_be_started_is_said_so(flow_project: Any) -> None:
         driven(flow_project, CommandHandler(["true"]), "./no-such-program")
 
 
-def test_the_pause_line_says_where_the_request_lies(flow_project: Any, tmp_path: Path, program: Path) -> None:
+def test_the_pause_line_says_where_the_request_lies(
+    flow_project: Any, tmp_path: Path, program: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     facts = json.dumps(
-        {"request_file": f"{elsewhere}/.agent-request.json", "response_file": f"{elsewhere}/.agent-response.json"}
+        {
+            "request_file": f"{elsewhere}/.agent-request.json",
+            "response_file": f"{elsewhere}/.agent-response.json",
+        }
     )
     moved = (
         program.read_text()
@@ -144,7 +182,10 @@ def test_the_pause_line_says_where_the_request_lies(flow_project: Any, tmp_path:
         .replace("exit 42", f"echo 'BRIDGEHEAD-PAUSE {facts}'; exit 42")
     )
     program.write_text(moved)
-    assert driven(flow_project, CommandHandler(["echo", "there"]), str(program)).stdout == b"got there\\n\n"
+    assert (
+        driven(flow_project, CommandHandler(["echo", "there"]), str(program)).stdout
+        == b"got there\\n\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +199,9 @@ def test_the_pause_line_says_where_the_request_lies(flow_project: Any, tmp_path:
         ("kill -9 $$", ("error", "INVOCATION_FAILED", "ended with 137")),
     ],
 )
-def test_a_command_answers_with_its_output_or_fails(files: CheckpointFiles, script: str, reply: Any) -> None:
+def test_a_command_answers_with_its_output_or_fails(
+    files: CheckpointFiles, script: str, reply: Any
+) -> None:
     got = CommandHandler(["sh", "-c", script]).answer(request(), files)
     if isinstance(reply, Reply):
         assert (got.status, got.text) == (RequestStatus.SUCCESS, reply.text)
@@ -168,13 +211,17 @@ def test_a_command_answers_with_its_output_or_fails(files: CheckpointFiles, scri
         assert message in (got.message or "")
 
 
-def test_a_command_is_stopped_when_the_time_of_the_request_is_over(files: CheckpointFiles) -> None:
+def test_a_command_is_stopped_when_the_time_of_the_request_is_over(
+    files: CheckpointFiles,
+) -> None:
     got = CommandHandler(["sleep", "600"]).answer(request(timeout_seconds=1), files)
     assert (got.status, got.error_type) == (RequestStatus.TIMEOUT, "TIMEOUT")
 
 
 def test_a_command_that_is_not_there_answers_nothing(files: CheckpointFiles) -> None:
-    with pytest.raises(HandlerUnusable, match=r"no-such-agent could not be started.*stays paused"):
+    with pytest.raises(
+        HandlerUnusable, match=r"no-such-agent could not be started.*stays paused"
+    ):
         CommandHandler(["no-such-agent"]).answer(request(), files)
 
 
@@ -197,16 +244,22 @@ def test_waiting_for_a_person_ends_with_the_answer_or_with_the_time(
     assert PendingHandler().answer(request(), files) is None
 
 
-def test_a_person_answers_a_driven_program(flow_project: Any, program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_answers_a_driven_program(
+    flow_project: Any, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answer_meanwhile(_: float) -> None:
         if not flow_project.response_path.exists():
             respond(RespondRequest(flow_project.root, Reply(text="Nautilus")))
 
     monkeypatch.setattr(flow_project.clock, "sleep", answer_meanwhile)
-    assert driven(flow_project, PendingHandler(), str(program)).stdout == b"got Nautilus\n"
+    assert (
+        driven(flow_project, PendingHandler(), str(program)).stdout == b"got Nautilus\n"
+    )
 
 
-def test_the_first_answer_stands_also_against_the_handler(flow_project: Any, program: Path) -> None:
+def test_the_first_answer_stands_also_against_the_handler(
+    flow_project: Any, program: Path
+) -> None:
     class Slow(Handler):
         def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
             respond(RespondRequest(flow_project.root, Reply(text="quick")))
@@ -253,14 +306,20 @@ def test_the_questions_of_a_gather_are_asked_side_by_side(tmp_path: Path) -> Non
     shell.write("meeting.py", MEETING)
     shell.write("meet.sh", MEET)
     os.mkfifo(shell.root / "pipe")
-    done = shell.flow("drive", "--handler", "cmd:./meet.sh", "--", sys.executable, "meeting.py")
+    done = shell.flow(
+        "drive", "--handler", "cmd:./meet.sh", "--", sys.executable, "meeting.py"
+    )
     assert (done.code, json.loads(done.out)) == (0, ["said\n", "hello\n"]), done.err
 
 
-def test_one_handler_that_cannot_be_asked_leaves_the_run_paused_with_all_its_questions(tmp_path: Path) -> None:
+def test_one_handler_that_cannot_be_asked_leaves_the_run_paused_with_all_its_questions(
+    tmp_path: Path,
+) -> None:
     shell = shell_in(tmp_path)
     shell.write("meeting.py", MEETING)
-    refused = shell.flow("drive", "--handler", "cmd:./nobody", "--", sys.executable, "meeting.py")
+    refused = shell.flow(
+        "drive", "--handler", "cmd:./nobody", "--", sys.executable, "meeting.py"
+    )
     assert (refused.code, "the run stays paused" in refused.err) == (1, True)
     handler = ("--handler", "cmd:cat", "--concurrency", "1")
     done = shell.flow("drive", *handler, "--", sys.executable, "meeting.py")

@@ -28,20 +28,26 @@ def one(ctx: Context) -> str:
 
 
 def two(ctx: Context) -> list[str]:
-    return ctx.gather(asking("left", agent="a", prompt="l"), asking("right", agent="a", prompt="r"))
+    return ctx.gather(
+        asking("left", agent="a", prompt="l"), asking("right", agent="a", prompt="r")
+    )
 
 
 ONE, TWO = Flow("one", "1", one), Flow("two", "1", two)
 
 
-def answer(flow_project: Any, reply: Reply = TEXT, request_id: str | None = None) -> Path:
+def answer(
+    flow_project: Any, reply: Reply = TEXT, request_id: str | None = None
+) -> Path:
     inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
     return respond(RespondRequest(flow_project.root, reply, request_id), inputs).path
 
 
 def test_an_answer_is_written_whole_and_fits_the_request(flow_project: Any) -> None:
     flow_project.run(ONE)
-    reply = Reply(text="größer\r\n", model="m", tokens=0, confidence=0.5, duration_seconds=1.5)
+    reply = Reply(
+        text="größer\r\n", model="m", tokens=0, confidence=0.5, duration_seconds=1.5
+    )
     assert answer(flow_project, reply) == flow_project.response_path
     assert json.loads(flow_project.response_path.read_bytes()) == {
         "request_id": flow_project.request()["request_id"],
@@ -57,7 +63,9 @@ def test_an_answer_is_written_whole_and_fits_the_request(flow_project: Any) -> N
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf")])
-def test_an_answer_that_no_reader_of_json_would_read_is_not_written(flow_project: Any, seconds: float) -> None:
+def test_an_answer_that_no_reader_of_json_would_read_is_not_written(
+    flow_project: Any, seconds: float
+) -> None:
     flow_project.run(ONE)
     with pytest.raises(UserError, match="duration_seconds"):
         answer(flow_project, Reply(text="x", duration_seconds=seconds))
@@ -101,7 +109,9 @@ def test_of_many_answers_at_once_exactly_one_wins(flow_project: Any) -> None:
     assert flow_project.resume(ONE).result == winner
 
 
-def test_several_requests_may_be_answered_before_the_flow_goes_on(flow_project: Any) -> None:
+def test_several_requests_may_be_answered_before_the_flow_goes_on(
+    flow_project: Any,
+) -> None:
     flow_project.run(TWO)
     left, right = flow_project.announcer.asked_ids
     assert answer(flow_project, Reply(text="L"), left) == flow_project.response_path
@@ -113,7 +123,9 @@ def test_several_requests_may_be_answered_before_the_flow_goes_on(flow_project: 
     assert not list(flow_project.private.glob("inbox/*"))
 
 
-def test_an_attempt_that_has_been_given_up_may_still_be_answered(flow_project: Any) -> None:
+def test_an_attempt_that_has_been_given_up_may_still_be_answered(
+    flow_project: Any,
+) -> None:
     flow_project.run(ONE)
     first = flow_project.request()["request_id"]
     flow_project.clock.advance(121)
@@ -122,7 +134,9 @@ def test_an_attempt_that_has_been_given_up_may_still_be_answered(flow_project: A
     assert flow_project.resume(ONE).result == "the answer"
 
 
-def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_project: Any) -> None:
+def test_a_program_without_a_journal_is_answered_through_its_request_file(
+    flow_project: Any,
+) -> None:
     request = {
         "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01",
         "version": "1.0",
@@ -138,8 +152,12 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_p
     assert not (flow_project.root / ".bridgehead").exists()
 
     given = flow_project.response_path.read_bytes()
-    flow_project.request_path.write_text(json.dumps({**request, "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c02"}))
-    with pytest.raises(AlreadyAnswered):  # an answer that was not taken yet is not replaced by the next
+    flow_project.request_path.write_text(
+        json.dumps({**request, "request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c02"})
+    )
+    with pytest.raises(
+        AlreadyAnswered
+    ):  # an answer that was not taken yet is not replaced by the next
         answer(flow_project, Reply(text="another"))
     assert flow_project.response_path.read_bytes() == given
 
@@ -155,7 +173,9 @@ def test_a_program_without_a_journal_is_answered_through_its_request_file(flow_p
         (Reply(text="x" * (17 * 1024 * 1024)), "too large"),
     ],
 )
-def test_an_answer_the_flow_would_refuse_is_refused_here(flow_project: Any, reply: Reply, complaint: str) -> None:
+def test_an_answer_the_flow_would_refuse_is_refused_here(
+    flow_project: Any, reply: Reply, complaint: str
+) -> None:
     flow_project.run(ONE)
     with pytest.raises(UserError, match=complaint):
         answer(flow_project, reply)
@@ -173,7 +193,10 @@ def test_nobody_asked(flow_project: Any) -> None:
 def test_a_run_shows_its_steps_and_what_it_waits_for(flow_project: Any) -> None:
     flow_project.run(TWO)
     found = status(flow_project.root)
-    assert [call.path for call in found.outstanding] == ["gather#0/branch#0/left#0", "gather#0/branch#1/right#0"]
+    assert [call.path for call in found.outstanding] == [
+        "gather#0/branch#0/left#0",
+        "gather#0/branch#1/right#0",
+    ]
     assert found.run.status is RunStatus.WAITING
     assert status(flow_project.root, found.run.id[-4:]).run == found.run
     with pytest.raises(NotFound):
@@ -190,19 +213,27 @@ def test_looking_creates_nothing(flow_project: Any) -> None:
 
 
 def test_an_ambiguous_ending_names_the_candidates() -> None:
-    runs = [Run(f"flow-{n}-4f2a", "f", "1", "", "/", RunStatus.FAILED, {}, "", "") for n in range(2)]
+    runs = [
+        Run(f"flow-{n}-4f2a", "f", "1", "", "/", RunStatus.FAILED, {}, "", "")
+        for n in range(2)
+    ]
     assert find_run(runs, "flow-1-4f2a", Path("/")) is runs[1]
     with pytest.raises(NotFound, match="flow-0-4f2a, flow-1-4f2a"):
         find_run(runs, "4f2a", Path("/"))
 
 
-def test_cancelling_withdraws_the_requests_and_keeps_the_files(flow_project: Any) -> None:
+def test_cancelling_withdraws_the_requests_and_keeps_the_files(
+    flow_project: Any,
+) -> None:
     run = flow_project.run(TWO)
     inputs = RunInputs(clock=flow_project.clock, announcer=flow_project.announcer)
     done = cancel(flow_project.root, run.flow_id, inputs)
     assert flow_project.files() == set()
     assert (done.post_mortem / ".agent-request.json").exists()
-    assert [status for _, status in flow_project.announcer.settled_ids] == ["cancelled", "cancelled"]
+    assert [status for _, status in flow_project.announcer.settled_ids] == [
+        "cancelled",
+        "cancelled",
+    ]
     with pytest.raises(UserError, match="has already ended"):
         cancel(flow_project.root, run.flow_id)
     with pytest.raises(AlreadyAnswered):

@@ -69,7 +69,10 @@ def test_a_run_whose_step_raised_goes_on_with_everything_recorded(shell: Shell) 
     flow_id = failed_release(shell)
     refused = shell.flow("resume")
     assert refused.code == 1
-    assert "is not paused, it failed" in refused.err and f"flow retry {flow_id}" in refused.err
+    assert (
+        "is not paused, it failed" in refused.err
+        and f"flow retry {flow_id}" in refused.err
+    )
 
     again = shell.flow("retry", flow_id)
     assert again.code == 1 and "no network" in again.err
@@ -88,19 +91,28 @@ def test_a_retry_from_a_step_does_it_and_all_after_it_again(shell: Shell) -> Non
     flow_id = failed_release(shell)
     (shell.root / "online").touch()
     unknown = shell.flow("retry", flow_id, "--from", "bild")
-    assert unknown.code == 1 and "recorded no step 'bild'" in unknown.err and "build#0" in unknown.err
+    assert (
+        unknown.code == 1
+        and "recorded no step 'bild'" in unknown.err
+        and "build#0" in unknown.err
+    )
     assert shell.flow("retry", flow_id, "--from", "notes").code == 42
     shell.flow("respond", "--response", "better")
     assert shell.flow("resume").out == "better published\n"
     assert log(shell).count("build") == 1
 
 
-def test_a_fork_is_a_second_run_with_what_was_recorded_before_the_step(shell: Shell) -> None:
+def test_a_fork_is_a_second_run_with_what_was_recorded_before_the_step(
+    shell: Shell,
+) -> None:
     first = failed_release(shell)
     (shell.root / "online").touch()
     done = shell.flow("fork", first, "--from", "publish", "--json")
     assert (done.code, json.loads(done.out)["result"]) == (0, "paid for published")
-    listed = {run["flow_id"]: run["status"] for run in json.loads(shell.flow("list", "--json").out)["flows"]}
+    listed = {
+        run["flow_id"]: run["status"]
+        for run in json.loads(shell.flow("list", "--json").out)["flows"]
+    }
     assert listed == {first: "failed", json.loads(done.out)["flow_id"]: "completed"}
     assert log(shell).count("build") == 1
 
@@ -120,12 +132,17 @@ def test_a_handler_that_cannot_start_leaves_the_run_paused(shell: Shell) -> None
     assert "cluade could not be started" in driven.err and "stays paused" in driven.err
     assert json.loads(shell.flow("status", "--json").out)["status"] == "waiting"
     (shell.root / "online").touch()
-    assert shell.flow("drive", "--handler", "cmd:sed s/.*/fine/", *command).out == "fine published\n"
+    assert (
+        shell.flow("drive", "--handler", "cmd:sed s/.*/fine/", *command).out
+        == "fine published\n"
+    )
     assert log(shell).count("build") == 1
 
 
 def test_help_shows_an_example_of_each(shell: Shell) -> None:
-    assert "bridgehead flow retry 4f2a --from build" in shell.flow("retry", "--help").out
+    assert (
+        "bridgehead flow retry 4f2a --from build" in shell.flow("retry", "--help").out
+    )
     assert "bridgehead flow fork 4f2a --from build" in shell.flow("fork", "--help").out
 
 
@@ -137,7 +154,10 @@ def test_what_failed_is_what_the_error_names_or_what_came_last() -> None:
     done, bad, tidy = record("a#0"), record("b#0", "failed"), record("tidy#0")
     assert what_failed([done, bad], "StepFailed: step b#0 raised OSError: x") == "b#0"
     assert what_failed([done, bad], "RuntimeError: wrapped") == "b#0"
-    assert what_failed([done, bad, tidy], "StepFailed: step b#0 raised OSError: x") == "b#0"
+    assert (
+        what_failed([done, bad, tidy], "StepFailed: step b#0 raised OSError: x")
+        == "b#0"
+    )
     assert what_failed([done, bad, tidy], "ValueError: of the flow itself") is None
     assert what_failed([], "ValueError") is None
 
@@ -150,7 +170,9 @@ def test_a_step_is_named_by_its_path_or_by_what_it_is_called() -> None:
         step_meant(records, "c", "f")
 
 
-def test_an_answer_that_came_before_another_branch_failed_is_not_lost(flow_project: Any) -> None:
+def test_an_answer_that_came_before_another_branch_failed_is_not_lost(
+    flow_project: Any,
+) -> None:
     broken = [True]
 
     def first(ctx: Context) -> str:
@@ -166,7 +188,9 @@ def test_an_answer_that_came_before_another_branch_failed_is_not_lost(flow_proje
         return "whole"
 
     def work(ctx: Context) -> list[Any]:
-        return ctx.gather(lambda branch: (first(branch), branch.step("breaks", breaks)), second)
+        return ctx.gather(
+            lambda branch: (first(branch), branch.step("breaks", breaks)), second
+        )
 
     flow = Flow("demo", "1", work)
     flow_project.run(flow)
@@ -177,7 +201,9 @@ def test_an_answer_that_came_before_another_branch_failed_is_not_lost(flow_proje
 
     with SqliteJournal(FlowRoot.open(flow_project.root).journal) as journal:
         run = journal.runs()[0]
-        asked = {attempt.path: attempt.request_id for attempt in journal.attempts(run.id)}
+        asked = {
+            attempt.path: attempt.request_id for attempt in journal.attempts(run.id)
+        }
     inbox = flow_project.private / "inbox"
     inbox.mkdir()
     first_answer = json.loads(flow_project.response_path.read_bytes())
@@ -223,20 +249,29 @@ def test_a_step_that_takes_too_long_has_failed(flow_project: Any) -> None:
 
 
 def test_a_step_that_hangs_is_interrupted() -> None:
-    with pytest.raises(TimeoutError, match=r"longer than 0\.01 s"), time_limit(SystemClock(), 0.01):
+    with (
+        pytest.raises(TimeoutError, match=r"longer than 0\.01 s"),
+        time_limit(SystemClock(), 0.01),
+    ):
         threading.Event().wait()
 
 
 @pytest.mark.parametrize("how", [{"retries": -1}, {"backoff": -1}, {"timeout": 0}])
-def test_a_senseless_effort_is_a_mistake(flow_project: Any, how: dict[str, Any]) -> None:
-    with pytest.raises((FlowFailed, FlowMistake), match=r"step s#0: (retries|a timeout)"):
+def test_a_senseless_effort_is_a_mistake(
+    flow_project: Any, how: dict[str, Any]
+) -> None:
+    with pytest.raises(
+        (FlowFailed, FlowMistake), match=r"step s#0: (retries|a timeout)"
+    ):
         flow_project.run(Flow("demo", "1", lambda ctx: ctx.step("s", lambda: 1, **how)))
 
 
 def test_a_missing_agent_leaves_the_question_open(flow_project: Any) -> None:
     flow = Flow("demo", "1", lambda ctx: ctx.ask("q", agent="a", prompt="?"))
     flow_project.run(flow)
-    flow_project.answer(None, status="error", error_type="AGENT_NOT_FOUND", error_message="who?")
+    flow_project.answer(
+        None, status="error", error_type="AGENT_NOT_FOUND", error_message="who?"
+    )
     with pytest.raises(FlowFailed, match="AGENT_NOT_FOUND: who") as failed:
         flow_project.resume(flow)
     assert "--on-missing-agent=fallback" in failed.value.hint
@@ -248,7 +283,9 @@ def test_a_missing_agent_leaves_the_question_open(flow_project: Any) -> None:
 def test_the_same_id_joins_the_run_and_then_gives_its_result(shell: Shell) -> None:
     (shell.root / "online").touch()
     started = ("run", "release.py", "--tag", "v1", "--id", "release-v1")
-    assert shell.flow(*started, "--resume").code == 42  # nothing is there yet, and that is no error
+    assert (
+        shell.flow(*started, "--resume").code == 42
+    )  # nothing is there yet, and that is no error
     assert shell.flow(*started).code == 42
     other = shell.flow("run", "release.py", "--tag", "v1", "--id", "another")
     assert other.code == 1 and "the run with the id 'another'" in other.err
@@ -260,7 +297,9 @@ def test_the_same_id_joins_the_run_and_then_gives_its_result(shell: Shell) -> No
     assert len(json.loads(shell.flow("list", "--json").out)["flows"]) == 1
     differs = shell.flow("run", "release.py", "--tag", "v2", "--id", "release-v1")
     assert differs.code == 1 and "with tag 'v1'" in differs.err
-    assert shell.flow("run", "release.py", "--tag", "v2", "--id", "release-v2").code == 42
+    assert (
+        shell.flow("run", "release.py", "--tag", "v2", "--id", "release-v2").code == 42
+    )
 
 
 def test_the_id_of_a_failed_run_offers_the_retry(shell: Shell) -> None:
@@ -286,6 +325,9 @@ def test_a_killed_run_is_not_shown_as_running(shell: Shell) -> None:
     )
     assert shell.flow("run", "killed.py").code == -9
     assert json.loads(shell.flow("status", "--json").out)["status"] == "interrupted"
-    assert "interrupted" in shell.flow("list").out and "running" not in shell.flow("list").out
+    assert (
+        "interrupted" in shell.flow("list").out
+        and "running" not in shell.flow("list").out
+    )
     (shell.root / "online").touch()
     assert shell.flow("resume").out == "alive\n"

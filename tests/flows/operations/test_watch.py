@@ -14,7 +14,13 @@ import pytest
 from bridgehead.flows import Context, Flow, RunInputs
 from bridgehead.flows.calls import Reply
 from bridgehead.flows.files.root import DRIVER_LOCK, FlowRoot
-from bridgehead.flows.operations.drive import FIRST_PATIENCE_SECONDS, WaitingRun, Watch, Watched, ready_in
+from bridgehead.flows.operations.drive import (
+    FIRST_PATIENCE_SECONDS,
+    WaitingRun,
+    Watch,
+    Watched,
+    ready_in,
+)
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.support.flow_processes import BRIDGEHEAD, Shell, shell_in
 
@@ -36,7 +42,9 @@ def ready(project: Any, ids: frozenset[str] | None = None) -> WaitingRun | None:
     return ready_in(Watched(project.root, ids), RunInputs(clock=project.clock))
 
 
-def test_a_run_is_ready_when_an_answer_has_arrived_in_a_file_or_in_the_journal(paused: Any) -> None:
+def test_a_run_is_ready_when_an_answer_has_arrived_in_a_file_or_in_the_journal(
+    paused: Any,
+) -> None:
     assert ready(paused) is None
     paused.put_response(b'{"request_id": "0f8b2c1e-6a57-4d0e-9b1c-2f6d7a8e9c01"}')
     assert ready(paused) is None
@@ -54,7 +62,9 @@ def test_a_run_is_ready_when_an_ask_of_it_has_expired(paused: Any) -> None:
     assert ready(paused) is not None
 
 
-def test_nobody_resumes_what_is_driven_or_what_the_user_did_not_start(paused: Any) -> None:
+def test_nobody_resumes_what_is_driven_or_what_the_user_did_not_start(
+    paused: Any,
+) -> None:
     paused.answer("yes")
     with FlowRoot(paused.root).locked(DRIVER_LOCK):
         assert ready(paused) is None
@@ -63,14 +73,18 @@ def test_nobody_resumes_what_is_driven_or_what_the_user_did_not_start(paused: An
     assert found is not None and ready(paused, frozenset({found.run.id})) is not None
 
 
-def test_a_run_that_does_not_get_on_is_left_alone_for_longer_and_longer(paused: Any) -> None:
+def test_a_run_that_does_not_get_on_is_left_alone_for_longer_and_longer(
+    paused: Any,
+) -> None:
     tried: list[str] = []
 
     def refused(waiting: WaitingRun) -> bool:
         tried.append(waiting.run.id)
         return False
 
-    watch = Watch(lambda: [Watched(paused.root)], refused, RunInputs(clock=paused.clock))
+    watch = Watch(
+        lambda: [Watched(paused.root)], refused, RunInputs(clock=paused.clock)
+    )
 
     def look() -> int:
         watch.look()
@@ -91,7 +105,12 @@ def test_a_run_that_does_not_get_on_is_left_alone_for_longer_and_longer(paused: 
 def test_whoever_answered_may_resume_it_first(paused: Any) -> None:
     tried: list[WaitingRun] = []
     inputs = RunInputs(clock=paused.clock)
-    watch = Watch(lambda: [Watched(paused.root)], lambda run: not tried.append(run), inputs, patience_seconds=3)
+    watch = Watch(
+        lambda: [Watched(paused.root)],
+        lambda run: not tried.append(run),
+        inputs,
+        patience_seconds=3,
+    )
     paused.answer("yes")
     watch.look()
     assert tried == []
@@ -143,25 +162,41 @@ def test_one_look_resumes_what_was_answered_and_ends(shell: Shell) -> None:
     assert "completed" in shell.flow("status").out
 
 
-def test_a_program_that_was_started_elsewhere_is_found_again(shell: Shell, tmp_path: Path) -> None:
+def test_a_program_that_was_started_elsewhere_is_found_again(
+    shell: Shell, tmp_path: Path
+) -> None:
     apart = tmp_path / "apart"
     apart.mkdir()
-    started = shell.run(sys.executable, "release.py", "--tag", "v2", "--dir", str(apart))
+    started = shell.run(
+        sys.executable, "release.py", "--tag", "v2", "--dir", str(apart)
+    )
     assert started.code == 42
     shell.flow("respond", "--dir", str(apart), "--response", "smaller")
-    assert shell.flow("watch", "--once", "--dir", str(apart), cwd=shell.home).out == "v2: smaller\n"
+    assert (
+        shell.flow("watch", "--once", "--dir", str(apart), cwd=shell.home).out
+        == "v2: smaller\n"
+    )
 
 
 def test_a_run_that_is_refused_says_why_and_stays_as_it_was(shell: Shell) -> None:
     shell.flow("respond", "--response", "faster")
-    shell.write("release.py", PROGRAM.replace("{body}", "pass").replace("Notes for", "Words for"))
+    shell.write(
+        "release.py",
+        PROGRAM.replace("{body}", "pass").replace("Notes for", "Words for"),
+    )
     refused = shell.flow("watch", "--once")
-    assert refused.code == 0 and "could not continue" in refused.err and "another question" in refused.err
+    assert (
+        refused.code == 0
+        and "could not continue" in refused.err
+        and "another question" in refused.err
+    )
     shell.write("release.py", PROGRAM.replace("{body}", "pass"))
     assert shell.flow("watch", "--once").out == "v1: faster\n"
 
 
-def test_a_watch_goes_on_until_ctrl_c_and_takes_what_it_started_with_it(shell: Shell) -> None:
+def test_a_watch_goes_on_until_ctrl_c_and_takes_what_it_started_with_it(
+    shell: Shell,
+) -> None:
     body = 'ctx.step("hang", lambda: (open("pid", "w").write(str(__import__("os").getpid())), open("pipe").read()))'
     shell.write("release.py", PROGRAM.replace("{body}", body))
     os.mkfifo(shell.root / "pipe")
@@ -177,11 +212,15 @@ def test_a_watch_goes_on_until_ctrl_c_and_takes_what_it_started_with_it(shell: S
     assert b"was stopped" in rest
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    shell.write("release.py", PROGRAM.replace("{body}", 'ctx.step("hang", lambda: None)'))
+    shell.write(
+        "release.py", PROGRAM.replace("{body}", 'ctx.step("hang", lambda: None)')
+    )
     assert shell.flow("resume").out == "v1: faster\n"
 
 
-def test_the_dashboard_resumes_flows_while_it_runs_unless_told_not_to(shell: Shell) -> None:
+def test_the_dashboard_resumes_flows_while_it_runs_unless_told_not_to(
+    shell: Shell,
+) -> None:
     with shell.start(str(BRIDGEHEAD), "web", "--port", "0") as web:
         read_until(web, b"Ctrl-C stops")
         shell.flow("respond", "--response", "faster")
@@ -193,10 +232,21 @@ def test_the_dashboard_resumes_flows_while_it_runs_unless_told_not_to(shell: She
 
 
 def test_a_record_that_others_write_to_starts_no_programs(shell: Shell) -> None:
-    told = {**shell.environ(), "BRIDGEHEAD_STORE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+    told = {
+        **shell.environ(),
+        "BRIDGEHEAD_STORE_URL": "postgresql://nobody@127.0.0.1:1/none",
+    }
     words = [str(BRIDGEHEAD), "flow", "watch", "--once"]
-    refused = subprocess.run(words, cwd=shell.root, env=told, capture_output=True, text=True, check=False)
+    refused = subprocess.run(
+        words, cwd=shell.root, env=told, capture_output=True, text=True, check=False
+    )
     assert (refused.returncode, "the record is shared" in refused.stderr) == (1, True)
     shell.flow("respond", "--response", "faster")
-    named = subprocess.run([*words, "--dir", "."], cwd=shell.root, env=told, capture_output=True, check=False)
+    named = subprocess.run(
+        [*words, "--dir", "."],
+        cwd=shell.root,
+        env=told,
+        capture_output=True,
+        check=False,
+    )
     assert named.stdout == b"v1: faster\n"

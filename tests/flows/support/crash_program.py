@@ -27,7 +27,17 @@ from bridgehead.flows.operations.respond import RespondRequest, respond
 from bridgehead.flows.words import RequestStatus
 
 MOST_CRASHES = 400
-WRITES = ("write", "fsync", "rename", "link", "unlink", "mkdir", "ftruncate", "pwrite", "fchmod")
+WRITES = (
+    "write",
+    "fsync",
+    "rename",
+    "link",
+    "unlink",
+    "mkdir",
+    "ftruncate",
+    "pwrite",
+    "fchmod",
+)
 PAID = "paid for"
 FREE = "free of charge"
 
@@ -36,13 +46,17 @@ class QuickConnection(sqlite3.Connection):
     """Does not wait for the disk; a killed process loses nothing that the kernel has already."""
 
     def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:  # type: ignore[override]
-        hurried = "PRAGMA synchronous=OFF" if sql.startswith("PRAGMA synchronous") else sql
+        hurried = (
+            "PRAGMA synchronous=OFF" if sql.startswith("PRAGMA synchronous") else sql
+        )
         return super().execute(hurried, *values)
 
 
 def spare_the_disk() -> None:
     real_connect = sqlite3.connect
-    sqlite3.connect = lambda *a, **k: real_connect(*a, **{"factory": QuickConnection, **k})
+    sqlite3.connect = lambda *a, **k: real_connect(
+        *a, **{"factory": QuickConnection, **k}
+    )
     os.fsync = lambda handle: None
 
 
@@ -64,7 +78,9 @@ class Crash:
         opening = self.around(real_open)
 
         def open_(path: Any, flags: int, *rest: Any, **more: Any) -> int:
-            handle: int = (opening if flags & os.O_CREAT else real_open)(path, flags, *rest, **more)
+            handle: int = (opening if flags & os.O_CREAT else real_open)(
+                path, flags, *rest, **more
+            )
             return handle
 
         os.open = open_  # type: ignore[assignment]
@@ -91,21 +107,33 @@ class Crash:
 
 def conversation(ctx: Context) -> list[Any]:
     first = ctx.step("first", lambda: "step")
-    return [first, ctx.ask("one", agent="a", prompt="1"), ctx.ask("two", agent="a", prompt="2" * 10_000)]
+    return [
+        first,
+        ctx.ask("one", agent="a", prompt="1"),
+        ctx.ask("two", agent="a", prompt="2" * 10_000),
+    ]
 
 
 def phases(ctx: PhasedContext, output_path: str, **_: Any) -> list[Any]:
     prompt = "Describe the project. " * 10
 
     def analyse(inner: PhasedContext) -> Any:
-        return inner.ask("codebase_analysis", agent="architectural-reviewer", prompt=prompt)
+        return inner.ask(
+            "codebase_analysis", agent="architectural-reviewer", prompt=prompt
+        )
 
     def create(inner: PhasedContext) -> Any:
-        return inner.ask("agent_creation", agent="architectural-reviewer", prompt=prompt)
+        return inner.ask(
+            "agent_creation", agent="architectural-reviewer", prompt=prompt
+        )
 
     analysis = ctx.phase(1, "codebase_analysis", analyse, key="codebase_analysis")
     ctx.phase(2, "manifest_generation", lambda _: {"m": 1}, key="manifest")
-    return ["step", analysis, ctx.phase(5, "agent_recommendation", create, key="agents")]
+    return [
+        "step",
+        analysis,
+        ctx.phase(5, "agent_recommendation", create, key="agents"),
+    ]
 
 
 PLAIN = Flow("conversation", "1", conversation)
@@ -120,7 +148,11 @@ class CrashRoot:
     flow: Flow
 
     def run(self, **flags: Any) -> RunResult:
-        given = {"output_path": str(self.root / "out")} if self.flow.keeps_state_file else {}
+        given = (
+            {"output_path": str(self.root / "out")}
+            if self.flow.keeps_state_file
+            else {}
+        )
         return run_flow(self.flow, RunRequest(root=self.root, given=given, **flags))
 
     def answer(self, text: str) -> None:
@@ -174,16 +206,32 @@ class Scenario:
 
 
 SCENARIOS = {
-    "start": Scenario(PLAIN, lambda place: None, lambda place: place.run(), (FREE, FREE)),
-    "resume": Scenario(PLAIN, prepare_second, lambda place: place.run(resume=True), (PAID, FREE)),
-    "end": Scenario(PLAIN, prepare_last, lambda place: place.run(resume=True), (PAID, PAID)),
-    "retry": Scenario(PLAIN, prepare_failure, lambda place: place.run(resume=True), (FREE, FREE)),
-    "respond": Scenario(PLAIN, lambda place: place.run(), lambda place: place.answer(FREE), (FREE, FREE)),
+    "start": Scenario(
+        PLAIN, lambda place: None, lambda place: place.run(), (FREE, FREE)
+    ),
+    "resume": Scenario(
+        PLAIN, prepare_second, lambda place: place.run(resume=True), (PAID, FREE)
+    ),
+    "end": Scenario(
+        PLAIN, prepare_last, lambda place: place.run(resume=True), (PAID, PAID)
+    ),
+    "retry": Scenario(
+        PLAIN, prepare_failure, lambda place: place.run(resume=True), (FREE, FREE)
+    ),
+    "respond": Scenario(
+        PLAIN, lambda place: place.run(), lambda place: place.answer(FREE), (FREE, FREE)
+    ),
     "fresh": Scenario(PLAIN, prepare_second, lambda place: place.run(fresh=True), ()),
     "cancel": Scenario(PLAIN, prepare_second, cancel_it, ()),
-    "phased-start": Scenario(PHASED, lambda place: None, lambda place: place.run(), (FREE, FREE)),
-    "phased-resume": Scenario(PHASED, prepare_second, lambda place: place.run(resume=True), (PAID, FREE)),
-    "phased-end": Scenario(PHASED, prepare_last, lambda place: place.run(resume=True), (PAID, PAID)),
+    "phased-start": Scenario(
+        PHASED, lambda place: None, lambda place: place.run(), (FREE, FREE)
+    ),
+    "phased-resume": Scenario(
+        PHASED, prepare_second, lambda place: place.run(resume=True), (PAID, FREE)
+    ),
+    "phased-end": Scenario(
+        PHASED, prepare_last, lambda place: place.run(resume=True), (PAID, PAID)
+    ),
 }
 
 
@@ -214,7 +262,9 @@ def verdict(place: CrashRoot, scenario: Scenario) -> str:
     if scenario.expected and result[1:] != list(scenario.expected):
         return f"another result: {result}"
     allowed = {".bridgehead"}
-    left = {path.name for path in place.root.iterdir() if not path.name.endswith(".tmp")} - allowed
+    left = {
+        path.name for path in place.root.iterdir() if not path.name.endswith(".tmp")
+    } - allowed
     return f"left behind: {sorted(left)}" if left else "fine"
 
 

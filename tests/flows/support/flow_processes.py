@@ -26,8 +26,17 @@ class Shell:
     root: Path
 
     def environ(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-        return {**kept, "HOME": str(self.home), "BRIDGEHEAD_HOME": str(self.home / "bridgehead"), "COLUMNS": "160"}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "LANG", "TMPDIR")
+            if name in os.environ
+        }
+        return {
+            **kept,
+            "HOME": str(self.home),
+            "BRIDGEHEAD_HOME": str(self.home / "bridgehead"),
+            "COLUMNS": "160",
+        }
 
     def command(self, *words: str) -> list[str]:
         return [str(BRIDGEHEAD), "flow", *words]
@@ -36,7 +45,13 @@ class Shell:
         """`bridgehead flow …`"""
         return self.run(*self.command(*words), stdin=stdin, cwd=cwd)
 
-    def run(self, *command: str, stdin: str = "", cwd: Path | None = None, timeout_seconds: float = 120) -> Done:
+    def run(
+        self,
+        *command: str,
+        stdin: str = "",
+        cwd: Path | None = None,
+        timeout_seconds: float = 120,
+    ) -> Done:
         done = subprocess.run(
             command,
             input=stdin.encode(),
@@ -50,7 +65,11 @@ class Shell:
 
     def start(self, *command: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            command, cwd=self.root, env=self.environ(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            cwd=self.root,
+            env=self.environ(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
 
     def write(self, name: str, text: str) -> Path:
@@ -60,7 +79,9 @@ class Shell:
         return path
 
     def request(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads((self.root / ".agent-request.json").read_bytes())
+        document: dict[str, Any] = json.loads(
+            (self.root / ".agent-request.json").read_bytes()
+        )
         return document
 
 

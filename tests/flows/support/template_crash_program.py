@@ -28,7 +28,9 @@ from flows.support.crash_program import Crash
 NOW = datetime(2026, 11, 15, 10, 15, 2, tzinfo=UTC)
 PHASES = 9
 CRASHES_PER_PHASE = 4
-SOURCE = "class OrderRepository:\n    def find_order(self) -> None:\n        return None\n"
+SOURCE = (
+    "class OrderRepository:\n    def find_order(self) -> None:\n        return None\n"
+)
 AGENT = {
     "name": "orders-specialist",
     "priority": 8,
@@ -67,15 +69,26 @@ class TemplateProject(NamedTuple):
         return self.folder / "made" / "package"
 
     def set_up(self) -> None:
-        source = self.root / "src" / "orderbook" / "repositories" / "order_repository.py"
+        source = (
+            self.root / "src" / "orderbook" / "repositories" / "order_repository.py"
+        )
         source.parent.mkdir(parents=True)
         source.write_text(SOURCE * 4)
-        self.output.mkdir(parents=True)  # there already, so that --force has something to replace
+        self.output.mkdir(
+            parents=True
+        )  # there already, so that --force has something to replace
         (self.output / "old.txt").write_text("the package of before")
 
     def run(self, **flags: Any) -> RunResult:
-        given = {"output_path": str(self.output), "validate": True, "force": True, **flags.pop("given", {})}
-        request = RunRequest(root=self.root, source="template-create", given=given, **flags)
+        given = {
+            "output_path": str(self.output),
+            "validate": True,
+            "force": True,
+            **flags.pop("given", {}),
+        }
+        request = RunRequest(
+            root=self.root, source="template-create", given=given, **flags
+        )
         return run_flow(template_create, request, RunInputs(clock=ManualClock(NOW)))
 
     def answer(self) -> None:
@@ -100,8 +113,14 @@ class TemplateProject(NamedTuple):
         return {str(path.relative_to(self.output)): path.read_text() for path in files}
 
     def leftovers(self) -> list[str]:
-        beside = [path.name for path in self.output.parent.iterdir() if path != self.output]
-        inside = [path.name for path in self.root.iterdir() if path.name not in ("src", ".bridgehead")]
+        beside = [
+            path.name for path in self.output.parent.iterdir() if path != self.output
+        ]
+        inside = [
+            path.name
+            for path in self.root.iterdir()
+            if path.name not in ("src", ".bridgehead")
+        ]
         return sorted((*beside, *inside))
 
 
@@ -171,7 +190,10 @@ def chosen(writes: list[Write]) -> Iterator[Write]:
     """Of each phase some writes evenly over it, its first and its last among them."""
     for phase in range(1, PHASES + 1):
         inside = [write for write in writes if write.phase == phase]
-        picked = {round(step * (len(inside) - 1) / (CRASHES_PER_PHASE - 1)) for step in range(CRASHES_PER_PHASE)}
+        picked = {
+            round(step * (len(inside) - 1) / (CRASHES_PER_PHASE - 1))
+            for step in range(CRASHES_PER_PHASE)
+        }
         yield from (inside[place] for place in sorted(picked) if inside)
 
 
@@ -206,12 +228,16 @@ def main(folder: Path) -> None:
         writes = writes_of(TemplateProject(place))
         for write in chosen(writes):
             _copied(stage, place)
-            verdicts.setdefault(write.phase, []).append(verdict(TemplateProject(place), write.number, expected))
+            verdicts.setdefault(write.phase, []).append(
+                verdict(TemplateProject(place), write.number, expected)
+            )
         _copied(stage, place)
         if TemplateProject(place).run().pause is not None:
             TemplateProject(place).answer()
         _copied(place, stage)
-    sys.stdout.write(json.dumps({"files": sorted(expected), "verdicts": verdicts}) + "\n")
+    sys.stdout.write(
+        json.dumps({"files": sorted(expected), "verdicts": verdicts}) + "\n"
+    )
 
 
 def _copied(source: Path, target: Path) -> None:

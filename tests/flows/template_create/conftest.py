@@ -14,7 +14,9 @@ ORDERS = {
     "src/orderbook/api/create_order.py": '"""Take an order."""\n\n'
     "from orderbook.services.orders import OrderService\n\n\n"
     "async def create_order(service: OrderService, order_total: int) -> str:\n"
-    "    saved_order = await service.create(order_total)\n    return saved_order\n" + "# kept short\n" * 8,
+    "    saved_order = await service.create(order_total)\n    return saved_order\n"
+    + "# kept short\n"
+    * 8,
     "src/orderbook/services/orders.py": '"""What can be done with orders."""\n\nfrom dataclasses import dataclass\n\n\n'
     "@dataclass(frozen=True)\nclass OrderLine:\n    order_id: str\n    unit_price: int\n\n\n"
     "class OrderService:\n    async def create(self, order_total: int) -> str:\n        return str(order_total)\n"
@@ -24,7 +26,9 @@ ORDERS = {
     "class OrderRepository:\n    def find_order(self, order_id: str) -> str | None:\n        return None\n\n\n"
     "class OrderMissing(LookupError):\n    pass\n" + "# kept short\n" * 8,
     "tests/services/test_orders.py": "from orderbook.services.orders import OrderLine\n\n\n"
-    'def test_a_line_knows_its_order() -> None:\n    assert OrderLine("a", 1).order_id == "a"\n' + "# short\n" * 8,
+    'def test_a_line_knows_its_order() -> None:\n    assert OrderLine("a", 1).order_id == "a"\n'
+    + "# short\n"
+    * 8,
     "README.md": "# Orderbook\n",
 }
 

@@ -15,11 +15,21 @@ from support.installed import Done, Machine
 PACKAGE_FILES = ("manifest.json", "settings.json", "CLAUDE.md")
 REPOSITORY = Path(__file__).resolve().parents[3]
 ANALYSIS = {
-    "technology_stack": {"primary_language": "Python", "frameworks": [{"name": "FastAPI", "version": "0.110"}]},
-    "architecture": {"pattern": "Hexagonal", "layers": ["Presentation", "Application", "Infrastructure"]},
+    "technology_stack": {
+        "primary_language": "Python",
+        "frameworks": [{"name": "FastAPI", "version": "0.110"}],
+    },
+    "architecture": {
+        "pattern": "Hexagonal",
+        "layers": ["Presentation", "Application", "Infrastructure"],
+    },
     "patterns": [{"name": "Repository", "confidence": 0.95}, {"confidence": 0.9}],
     "example_files": [
-        {"path": "src/orderbook/services/orders.py", "layer": "Application", "purpose": "a service"},
+        {
+            "path": "src/orderbook/services/orders.py",
+            "layer": "Application",
+            "purpose": "a service",
+        },
         {"path": "../../etc/passwd"},
         {"path": "src/orderbook/none.py"},
     ],
@@ -40,7 +50,10 @@ def new_agent(name: str) -> dict[str, Any]:
 
 def enhanced(name: str) -> dict[str, Any]:
     body = "\n".join(f"Line {number} of {name}." for number in range(60))
-    return {"name": name, "enhanced_content": f"---\nname: {name}\ndescription: Enhanced {name}\n---\n\n{body}"}
+    return {
+        "name": name,
+        "enhanced_content": f"---\nname: {name}\ndescription: Enhanced {name}\n---\n\n{body}",
+    }
 
 
 @pytest.fixture
@@ -58,25 +71,35 @@ def output(tmp_path: Path) -> Path:
 @pytest.fixture
 def create(user: Machine, output: Path) -> Callable[..., Done]:
     def run(*words: str) -> Done:
-        return user.run("flow", "run", "template-create", "--output", str(output), *words)
+        return user.run(
+            "flow", "run", "template-create", "--output", str(output), *words
+        )
 
     return run
 
 
 def respond(user: Machine, answer: Any, **members: str) -> None:
     text = answer if isinstance(answer, str) else json.dumps(answer)
-    words = [word for name, value in members.items() for word in (f"--{name.replace('_', '-')}", value)]
+    words = [
+        word
+        for name, value in members.items()
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
     done = user.run("flow", "respond", "--response-file", "-", *words, stdin=text)
     assert done.code == 0, done.err
 
 
 def request(user: Machine) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((user.project / ".agent-request.json").read_text())
+    document: dict[str, Any] = json.loads(
+        (user.project / ".agent-request.json").read_text()
+    )
     return document
 
 
 def state(user: Machine) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((user.project / ".template-create-state.json").read_text())
+    document: dict[str, Any] = json.loads(
+        (user.project / ".template-create-state.json").read_text()
+    )
     return document
 
 
@@ -87,27 +110,47 @@ def test_three_agent_phases_are_paused_for_answered_and_make_a_package(
     assert started.code == 42, started.err
     assert started.out.startswith("BRIDGEHEAD-PAUSE ")
     assert started.out.count("\n") == 1
-    assert (request(user)["phase"], request(user)["phase_name"]) == (1, "codebase_analysis")
+    assert (request(user)["phase"], request(user)["phase_name"]) == (
+        1,
+        "codebase_analysis",
+    )
     assert "class OrderService" in request(user)["prompt"]
     assert not output.exists()
 
     respond(user, ANALYSIS)
     second = create("--resume")
     assert second.code == 42, second.err
-    assert (request(user)["phase"], request(user)["phase_name"]) == (5, "agent_creation")
+    assert (request(user)["phase"], request(user)["phase_name"]) == (
+        5,
+        "agent_creation",
+    )
     assert state(user)["phase_data"]["codebase_analysis"]["patterns"] == ["Repository"]
     assert [done["phase"] for done in state(user)["completed_phases"]] == [1, 2, 3, 4]
 
     names = [f"agent-{number}" for number in range(5)]
-    respond(user, {"use_existing": [], "create_new": [*map(new_agent, names), new_agent("../evil")], "confidence": 0.9})
+    respond(
+        user,
+        {
+            "use_existing": [],
+            "create_new": [*map(new_agent, names), new_agent("../evil")],
+            "confidence": 0.9,
+        },
+    )
     third = create("--resume")
     assert third.code == 42, third.err
     asked = request(user)
-    assert (asked["phase"], asked["agent_name"], asked["timeout_seconds"]) == (7, "agent-content-enhancer", 300)
+    assert (asked["phase"], asked["agent_name"], asked["timeout_seconds"]) == (
+        7,
+        "agent-content-enhancer",
+        300,
+    )
     assert "agent-3" in asked["prompt"]
     assert "## Agent agent-4" not in asked["prompt"]  # at most four in one request
 
-    respond(user, {"enhanced_agents": [enhanced(name) for name in names[:3]], "confidence": 0.9})
+    respond(
+        user,
+        {"enhanced_agents": [enhanced(name) for name in names[:3]], "confidence": 0.9},
+    )
     fourth = create("--resume")
     assert fourth.code == 42, fourth.err
     assert "## Agent agent-4" in request(user)["prompt"]
@@ -116,19 +159,38 @@ def test_three_agent_phases_are_paused_for_answered_and_make_a_package(
     done = create("--resume")
     assert done.code == 0, done.err
     result = json.loads(done.out)
-    assert (result["template"], result["agents"], result["problems"]) == ("orders-api", names, [])
-    assert result["fallbacks"] == ["agent_enhancement: basic text kept for agent-3, agent-4"]
+    assert (result["template"], result["agents"], result["problems"]) == (
+        "orders-api",
+        names,
+        [],
+    )
+    assert result["fallbacks"] == [
+        "agent_enhancement: basic text kept for agent-3, agent-4"
+    ]
     assert all((output / name).is_file() for name in PACKAGE_FILES)
     assert "Line 59 of agent-0." in (output / "agents/agent-0.md").read_text()
-    assert "- `src/{{Namespace}}/services/{{EntitiesSnake}}.py`" in (output / "agents/agent-0.md").read_text()
+    assert (
+        "- `src/{{Namespace}}/services/{{EntitiesSnake}}.py`"
+        in (output / "agents/agent-0.md").read_text()
+    )
     assert "## Why This Agent Exists" in (output / "agents/agent-3.md").read_text()
-    assert sorted(path.name for path in (output / "agents").iterdir()) == [f"{name}.md" for name in names]
+    assert sorted(path.name for path in (output / "agents").iterdir()) == [
+        f"{name}.md" for name in names
+    ]
     assert all(name in (output / "CLAUDE.md").read_text() for name in names)
-    assert json.loads((output / "manifest.json").read_text())["architecture"] == "Hexagonal"
+    assert (
+        json.loads((output / "manifest.json").read_text())["architecture"]
+        == "Hexagonal"
+    )
     templates = sorted(path.name for path in (output / "templates").rglob("*.template"))
-    assert templates == ["orders.py.template", "pyproject.toml.template"]  # what it is built with comes along
+    assert templates == [
+        "orders.py.template",
+        "pyproject.toml.template",
+    ]  # what it is built with comes along
     assert sorted(path.name for path in output.parent.iterdir()) == ["package"]
-    assert not list(user.project.glob(".agent-*")) and not list(user.project.glob(".template-create*"))
+    assert not list(user.project.glob(".agent-*")) and not list(
+        user.project.glob(".template-create*")
+    )
     assert create("--resume").code == 0
 
 
@@ -141,7 +203,10 @@ def test_files_that_were_cleaned_away_are_made_again_from_the_journal(
         file.unlink()
     assert create("--resume").code == 42
     remade = state(user)
-    assert remade["agent_requests"][0]["request_id"] == before["agent_requests"][0]["request_id"]
+    assert (
+        remade["agent_requests"][0]["request_id"]
+        == before["agent_requests"][0]["request_id"]
+    )
     respond(user, ANALYSIS)
     for file in user.project.glob(".*.json"):
         file.unlink()
@@ -158,12 +223,19 @@ def test_without_any_agent_the_package_is_still_complete(
     assert done.code == 0, done.err
     assert "/9 " not in done.err  # a pipe is not shown what moves
     manifest = json.loads((output / "manifest.json").read_text())
-    assert (manifest["name"], manifest["language"]) == ("python-layered-template", "Python")
+    assert (manifest["name"], manifest["language"]) == (
+        "python-layered-template",
+        "Python",
+    )
     assert "source_project" not in manifest
-    assert str(user.project) not in "".join(p.read_text() for p in output.rglob("*") if p.is_file())
+    assert str(user.project) not in "".join(
+        p.read_text() for p in output.rglob("*") if p.is_file()
+    )
     assert len(json.loads(done.out)["fallbacks"]) == 3
     assert "heuristics_only" in (output / "validation-report.md").read_text()
-    text = (output / "templates/infrastructure/repositories/order_repository.py.template").read_text()
+    text = (
+        output / "templates/infrastructure/repositories/order_repository.py.template"
+    ).read_text()
     assert "class {{EntityName}}Repository" in text
     assert "{{EntitiesTitle}} in the database of {{ProjectWords}}." in text
 
@@ -174,11 +246,19 @@ def test_without_any_agent_the_package_is_still_complete(
         ("no JSON at all", {}, "PARSE_ERROR"),
         ({"technology_stack": []}, {}, "VALIDATION_ERROR"),
         ({**ANALYSIS, "overall_confidence": 0.3}, {}, "low_confidence"),
-        ("", {"status": "error", "error_type": "UNKNOWN", "message": "quota"}, "UNKNOWN"),
+        (
+            "",
+            {"status": "error", "error_type": "UNKNOWN", "message": "quota"},
+            "UNKNOWN",
+        ),
     ],
 )
 def test_an_unusable_analysis_is_replaced_by_the_heuristics_and_said_so(
-    user: Machine, create: Callable[..., Done], answer: Any, members: dict[str, str], reason: str
+    user: Machine,
+    create: Callable[..., Done],
+    answer: Any,
+    members: dict[str, str],
+    reason: str,
 ) -> None:
     assert create("--no-agents").code == 42
     respond(user, answer, **members)
@@ -219,7 +299,9 @@ def test_an_existing_directory_is_only_replaced_when_that_is_asked_for(
 def test_a_score_below_the_one_asked_for_ends_in_1_with_the_package_to_look_at(
     create: Callable[..., Done], output: Path
 ) -> None:
-    done = create("--heuristics-only", "--min-score", "10", "--max-templates", "0", "--validate")
+    done = create(
+        "--heuristics-only", "--min-score", "10", "--max-templates", "0", "--validate"
+    )
 
     assert done.code == 1
     assert "--min-score asks for 10" in done.err
@@ -235,17 +317,27 @@ def test_links_ignored_files_and_secrets_reach_neither_prompt_nor_package(
     (user.project / "src/orderbook/ignored.py").write_text("IGNORED_TEXT = 1\n" * 30)
     (user.project / ".gitignore").write_text("ignored.py\n")
     key = "AKIA" + "QZ3X7VJKLMNPR5TW"
-    (user.project / "src/orderbook/get_keys.py").write_text(f'SECRET_TEXT = 1\naws_access_key_id = "{key}"\n' * 20)
-    subprocess.run(["git", "init", "-q", str(user.project)], check=True, env=user.environ())
+    (user.project / "src/orderbook/get_keys.py").write_text(
+        f'SECRET_TEXT = 1\naws_access_key_id = "{key}"\n' * 20
+    )
+    subprocess.run(
+        ["git", "init", "-q", str(user.project)], check=True, env=user.environ()
+    )
 
     assert create().code == 42
 
     prompt = request(user)["prompt"]
     assert "class OrderService" in prompt
-    assert not [word for word in ("OUTSIDE_TEXT", "IGNORED_TEXT", "SECRET_TEXT", key) if word in prompt]
+    assert not [
+        word
+        for word in ("OUTSIDE_TEXT", "IGNORED_TEXT", "SECRET_TEXT", key)
+        if word in prompt
+    ]
 
 
-def test_the_seeds_own_example_state_can_be_resumed(user: Machine, output: Path) -> None:
+def test_the_seeds_own_example_state_can_be_resumed(
+    user: Machine, output: Path
+) -> None:
     example = {
         "version": "1.0",
         "phase": 5,
@@ -256,23 +348,53 @@ def test_the_seeds_own_example_state_can_be_resumed(user: Machine, output: Path)
         "project_path": str(user.project),
         "template_name": "my-template",
         "phase_data": {
-            "codebase_analysis": {"primary_language": "C#", "framework": ".NET MAUI", "patterns": ["MVVM"]},
-            "manifest": {"name": "my-template", "language": "C#", "framework": ".NET MAUI"},
-            "existing_agents": {"user_custom": [], "template": [], "global": ["code-reviewer"]},
+            "codebase_analysis": {
+                "primary_language": "C#",
+                "framework": ".NET MAUI",
+                "patterns": ["MVVM"],
+            },
+            "manifest": {
+                "name": "my-template",
+                "language": "C#",
+                "framework": ".NET MAUI",
+            },
+            "existing_agents": {
+                "user_custom": [],
+                "template": [],
+                "global": ["code-reviewer"],
+            },
         },
     }
     (user.project / ".template-create-state.json").write_text(json.dumps(example))
 
-    resumed = user.run("flow", "run", "template-create", "--resume", "--heuristics-only")
+    resumed = user.run(
+        "flow", "run", "template-create", "--resume", "--heuristics-only"
+    )
 
     assert resumed.code == 0, resumed.err
     manifest = json.loads((user.project / "my-template/manifest.json").read_text())
-    assert (manifest["name"], manifest["language"], manifest["patterns"]) == ("my-template", "C#", ["MVVM"])
+    assert (manifest["name"], manifest["language"], manifest["patterns"]) == (
+        "my-template",
+        "C#",
+        ["MVVM"],
+    )
 
 
-def test_this_repository_gives_a_sensible_template_without_any_agent(tmp_path: Path) -> None:
+def test_this_repository_gives_a_sensible_template_without_any_agent(
+    tmp_path: Path,
+) -> None:
     listed = subprocess.run(
-        ["git", "-C", str(REPOSITORY), "ls-files", "-z", "src", "tests/flows", "pyproject.toml", "README.md"],
+        [
+            "git",
+            "-C",
+            str(REPOSITORY),
+            "ls-files",
+            "-z",
+            "src",
+            "tests/flows",
+            "pyproject.toml",
+            "README.md",
+        ],
         capture_output=True,
         check=True,
         text=True,
@@ -292,8 +414,12 @@ def test_this_repository_gives_a_sensible_template_without_any_agent(tmp_path: P
     assert done.code == 0, done.err
     manifest = json.loads((tmp_path / "package/manifest.json").read_text())
     assert manifest["language"] == "Python"
-    assert {"Presentation", "Domain", "Application", "Infrastructure"} <= set(manifest["layers"])
-    assert {"click", "pytest"} <= {framework["name"] for framework in manifest["frameworks"]}
+    assert {"Presentation", "Domain", "Application", "Infrastructure"} <= set(
+        manifest["layers"]
+    )
+    assert {"click", "pytest"} <= {
+        framework["name"] for framework in manifest["frameworks"]
+    }
     assert {"Immutable value objects", "Error hierarchy"} <= set(manifest["patterns"])
     templates = list((tmp_path / "package/templates").rglob("*.template"))
     assert 20 <= len(templates) <= 60

@@ -35,7 +35,9 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
-def test_the_project_is_the_root_wherever_the_command_is_given(project: Path, elsewhere: Path) -> None:
+def test_the_project_is_the_root_wherever_the_command_is_given(
+    project: Path, elsewhere: Path
+) -> None:
     paused = create("--project", "../orderbook")
     assert paused.pause is not None
     assert paused.pause.request_file == project / ".agent-request.json"
@@ -52,10 +54,14 @@ def test_a_package_that_nobody_places_goes_to_the_configured_directory(
     create("--project", str(project), "--name", "my-orders", inputs=CONFIGURED)
     assert output_path(project) == str(tmp_path / "shelf/my-orders")
     shutil.rmtree(project / ".bridgehead")
-    assert resume_paused(split_words(["--dir", str(project)]), project, CONFIGURED).actions == ("wait",)
+    assert resume_paused(
+        split_words(["--dir", str(project)]), project, CONFIGURED
+    ).actions == ("wait",)
 
 
-def test_a_state_may_not_name_a_directory_that_is_not_configured(project: Path, tmp_path: Path) -> None:
+def test_a_state_may_not_name_a_directory_that_is_not_configured(
+    project: Path, tmp_path: Path
+) -> None:
     create("--project", str(project), "--output", str(tmp_path / "shelf/x"))
     shutil.rmtree(project / ".bridgehead")
     with pytest.raises(UnsafePath):

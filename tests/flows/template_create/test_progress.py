@@ -15,13 +15,19 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_shows_one_line_in_place_and_is_left_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_one_line_in_place_and_is_left_clean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("bridgehead.flows.template_create.progress.width", lambda _stream: 80)
+    monkeypatch.setattr(
+        "bridgehead.flows.template_create.progress.width", lambda _stream: 80
+    )
     screen = Terminal()
     with Progress(screen) as progress:
         progress.entered(4, "template_generation")
-        progress.finished(4, "template_generation", "20 templates\x1b[2J\nof " + "x" * 200)
+        progress.finished(
+            4, "template_generation", "20 templates\x1b[2J\nof " + "x" * 200
+        )
     shown = screen.getvalue()
     assert "\n" not in shown and "\x1b[2J" not in shown
     entered, finished, gone = shown.removeprefix("\r\x1b[K").split("\r\x1b[K")
@@ -39,8 +45,12 @@ def test_a_warning_takes_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert "\r\x1b[Kan example file was dropped\n" in screen.getvalue()
 
 
-@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()], ids=["a pipe", "a dumb terminal"])
-def test_nothing_is_written_where_nobody_watches(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "stream", [io.StringIO(), Terminal()], ids=["a pipe", "a dumb terminal"]
+)
+def test_nothing_is_written_where_nobody_watches(
+    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TERM", "dumb")
     with Progress(stream) as progress:
         progress.entered(1, "codebase_analysis")

@@ -36,7 +36,10 @@ from bridgehead.flows.template_create.project.sampling import choose_samples
     ("text", "purpose"),
     [
         ('"""Take an order. Then more."""\n', "Take an order"),
-        ("#!/usr/bin/env python\n# coding: utf-8\n'''What is sold\nin the shop.'''", "What is sold"),
+        (
+            "#!/usr/bin/env python\n# coding: utf-8\n'''What is sold\nin the shop.'''",
+            "What is sold",
+        ),
         ("/**\n * Lists the orders.\n */\nexport class A {}", "Lists the orders"),
         ("// Package shop sells things.\npackage shop", "Package shop sells things"),
         ("#!/bin/sh\n# Start the shop\n", "Start the shop"),
@@ -62,39 +65,73 @@ def test_directories_named_like_the_project_are_its_namespace() -> None:
 
 
 def test_samples_come_from_all_over_a_large_project() -> None:
-    sizes = {f"src/app/part{part:02}/module_{n}.py": 900 for part in range(40) for n in range(5)}
-    parts = sorted({int(path.split("/")[2].removeprefix("part")) for path in choose_samples(sizes)})
+    sizes = {
+        f"src/app/part{part:02}/module_{n}.py": 900
+        for part in range(40)
+        for n in range(5)
+    }
+    parts = sorted(
+        {int(path.split("/")[2].removeprefix("part")) for path in choose_samples(sizes)}
+    )
     assert len(parts) == 20
     assert (min(parts) < 5, max(parts) > 34) == (True, True)
 
 
 @pytest.fixture
-def package(laid_out: Callable[[Mapping[str, str]], Path], orders: Mapping[str, str], tmp_path: Path) -> Path:
-    root, output = laid_out({**orders, "Makefile": "test:\n\tpytest orderbook\n"}), tmp_path / "package"
+def package(
+    laid_out: Callable[[Mapping[str, str]], Path],
+    orders: Mapping[str, str],
+    tmp_path: Path,
+) -> Path:
+    root, output = (
+        laid_out({**orders, "Makefile": "test:\n\tpytest orderbook\n"}),
+        tmp_path / "package",
+    )
     options = RunOptions(heuristics_only=True)
-    run_flow(template_create, RunRequest(root=root, given={"output_path": str(output)}, options=options))
+    run_flow(
+        template_create,
+        RunRequest(root=root, given={"output_path": str(output)}, options=options),
+    )
     return output
 
 
-def test_a_package_speaks_of_the_new_project_and_not_of_the_original(package: Path) -> None:
-    documents = [package / "CLAUDE.md", package / "settings.json", *package.rglob(".claude/**/*.md")]
+def test_a_package_speaks_of_the_new_project_and_not_of_the_original(
+    package: Path,
+) -> None:
+    documents = [
+        package / "CLAUDE.md",
+        package / "settings.json",
+        *package.rglob(".claude/**/*.md"),
+    ]
     documents += list((package / "agents").iterdir())
     assert len(documents) > 8
     for document in documents:
         assert "orderbook" not in document.read_text(), document
     main = (package / "CLAUDE.md").read_text()
     assert "`src/{{Namespace}}/repositories`" in main
-    assert "`src/{{Namespace}}/api/create_{{EntitySnake}}.py`: Take an {{EntityWords}}" in main
+    assert (
+        "`src/{{Namespace}}/api/create_{{EntitySnake}}.py`: Take an {{EntityWords}}"
+        in main
+    )
     # A class of the original, not one we made up.
-    assert "types: PascalCase, e.g. `{{EntityName}}Line` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`" in main
+    assert (
+        "types: PascalCase, e.g. `{{EntityName}}Line` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`"
+        in main
+    )
     assert "## Commands\n\n- `make test`\n- `python -m pytest`\n" in main
     rule = (package / ".claude/rules/patterns/immutable-value-objects.md").read_text()
     assert '"src/{{Namespace}}/services/**/*.py"' in rule
-    assert "`@dataclass(frozen=True)` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`." in rule
+    assert (
+        "`@dataclass(frozen=True)` in `src/{{Namespace}}/services/{{EntitiesSnake}}.py`."
+        in rule
+    )
 
 
 def test_how_the_original_is_built_and_tested_comes_along(package: Path) -> None:
-    build = {path.name: path.read_text() for path in (package / "templates" / "build").iterdir()}
+    build = {
+        path.name: path.read_text()
+        for path in (package / "templates" / "build").iterdir()
+    }
     assert sorted(build) == ["Makefile.template", "pyproject.toml.template"]
     assert 'name = "{{Namespace}}"' in build["pyproject.toml.template"]
     assert list((package / "templates" / "tests").rglob("test_orders.py.template"))
@@ -122,13 +159,18 @@ def test_pages_styles_and_queries_that_the_sources_name_come_along(
     output = tmp_path / "package"
     options = RunOptions(heuristics_only=True)
     made = run_flow(
-        template_create, RunRequest(root=laid_out(PAGES), given={"output_path": str(output)}, options=options)
+        template_create,
+        RunRequest(
+            root=laid_out(PAGES), given={"output_path": str(output)}, options=options
+        ),
     )
     assert made.result["not_proven"] == []
     target = tmp_path / "new"
     make(open_package(output), target, name="Acme", entity="Invoice Line")
     named = {
-        path.relative_to(target).as_posix() for path in target.rglob("*") if path.suffix in (".html", ".css", ".sql")
+        path.relative_to(target).as_posix()
+        for path in target.rglob("*")
+        if path.suffix in (".html", ".css", ".sql")
     }
     assert named == {
         "shop/templates/invoice_lines/list.html",
@@ -137,26 +179,53 @@ def test_pages_styles_and_queries_that_the_sources_name_come_along(
         "shop/invoice_lines.sql",
     }
     page = (target / "shop/templates/invoice_lines/list.html").read_text()
-    assert page == '{% extends "base.html" %}\n<h1 class="invoice_line">Your invoice line</h1>\n{{ invoice_line.id }}\n'
+    assert (
+        page
+        == '{% extends "base.html" %}\n<h1 class="invoice_line">Your invoice line</h1>\n{{ invoice_line.id }}\n'
+    )
 
 
 @pytest.mark.parametrize(("most", "needs"), [(3, ()), (2, ("shop/orders.sql",))])
-def test_a_file_that_is_named_and_for_which_there_is_no_room_is_told_of(most: int, needs: tuple[str, ...]) -> None:
-    texts = {path: text for path, text in PAGES.items() if path != "shop/templates/base.html"}
+def test_a_file_that_is_named_and_for_which_there_is_no_room_is_told_of(
+    most: int, needs: tuple[str, ...]
+) -> None:
+    texts = {
+        path: text for path, text in PAGES.items() if path != "shop/templates/base.html"
+    }
     example = ExampleFile("shop/orders.py", "Orders")
-    made = make_templates(CodebaseAnalysis(project_name="orders", example_files=(example,)), texts, most=most)
-    source = next(template for template in made.templates if template.original_path == "shop/orders.py")
+    made = make_templates(
+        CodebaseAnalysis(project_name="orders", example_files=(example,)),
+        texts,
+        most=most,
+    )
+    source = next(
+        template
+        for template in made.templates
+        if template.original_path == "shop/orders.py"
+    )
     assert source.needs == needs
 
 
 def test_a_short_name_is_left_open_wherever_it_is_a_word() -> None:
     analysis = CodebaseAnalysis(
-        project_name="ajv", example_files=(ExampleFile("package.json", layer=BUILD), ExampleFile("lib/ajv.js"))
+        project_name="ajv",
+        example_files=(
+            ExampleFile("package.json", layer=BUILD),
+            ExampleFile("lib/ajv.js"),
+        ),
     )
-    texts = {"package.json": '{"name": "ajv", "main": "dist/ajv.js"}', "lib/ajv.js": 'export const name = "ajv"'}
+    texts = {
+        "package.json": '{"name": "ajv", "main": "dist/ajv.js"}',
+        "lib/ajv.js": 'export const name = "ajv"',
+    }
     package, source = make_templates(analysis, texts).templates
-    assert package.content == '{"name": "{{Namespace}}", "main": "dist/{{Namespace}}.js"}'
-    assert (source.path, source.content) == ("lib/{{Namespace}}.js", 'export const name = "{{ProjectCamel}}"')
+    assert (
+        package.content == '{"name": "{{Namespace}}", "main": "dist/{{Namespace}}.js"}'
+    )
+    assert (source.path, source.content) == (
+        "lib/{{Namespace}}.js",
+        'export const name = "{{ProjectCamel}}"',
+    )
 
 
 def test_what_no_file_of_the_package_shows_is_not_said() -> None:
@@ -172,7 +241,9 @@ def test_what_no_file_of_the_package_shows_is_not_said() -> None:
         ),
         example_files=(ExampleFile("src/shop/e.py"),),
     )
-    made = make_templates(analysis, {"src/shop/e.py": "class ShopError(Exception):\n    pass\n"})
+    made = make_templates(
+        analysis, {"src/shop/e.py": "class ShopError(Exception):\n    pass\n"}
+    )
 
     facts = Facts(analysis, make_settings(analysis), made)
 
@@ -182,16 +253,24 @@ def test_what_no_file_of_the_package_shows_is_not_said() -> None:
         "Wrapped errors": "**Wrapped errors** (common), e.g. `src/{{Namespace}}/e.py`",
     }
     assert facts.abstractions == ["`{{ProjectName}}Error` (`src/{{Namespace}}/e.py`)"]
-    assert (facts.layers, facts.naming, facts.tests) == ([], [], "The original has no tests.")
+    assert (facts.layers, facts.naming, facts.tests) == (
+        [],
+        [],
+        "The original has no tests.",
+    )
 
 
-def test_words_that_only_look_like_a_sign_show_no_pattern_and_make_no_specialist() -> None:
+def test_words_that_only_look_like_a_sign_show_no_pattern_and_make_no_specialist() -> (
+    None
+):
     texts = {
         "src/shop/store.py": 'def find() -> str:\n    """Where the record is kept."""\n    return ""\n',
         "src/shop/page.js": 'button.addEventListener("click", () => {});\n',
     }
     analysis = CodebaseAnalysis(
-        primary_language="Python", frameworks=(Framework("click"),), example_files=tuple(map(ExampleFile, texts))
+        primary_language="Python",
+        frameworks=(Framework("click"),),
+        example_files=tuple(map(ExampleFile, texts)),
     )
 
     facts = Facts(analysis, make_settings(analysis), make_templates(analysis, texts))

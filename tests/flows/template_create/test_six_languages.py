@@ -16,9 +16,18 @@ from bridgehead.flows import RunRequest, run_flow
 from bridgehead.flows.engine.run_request import RunOptions
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.template_create import template_create
-from bridgehead.flows.template_create.package import build, check, make, open_package, packages_below
+from bridgehead.flows.template_create.package import (
+    build,
+    check,
+    make,
+    open_package,
+    packages_below,
+)
 from bridgehead.flows.template_create.phases.p4_templates import make_templates
-from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis, ExampleFile
+from bridgehead.flows.template_create.project.analysis import (
+    CodebaseAnalysis,
+    ExampleFile,
+)
 
 PYTHON = {
     "pyproject.toml": '[project]\nname = "bookshop"\nversion = "1.0"\n',
@@ -41,7 +50,9 @@ PYTHON = {
     '        service.add_customer(Customer("b"))\n',
 }
 SCRIPT = {
-    "package.json": json.dumps({"name": "bookshop", "type": "module", "scripts": {"test": "node --test"}}),
+    "package.json": json.dumps(
+        {"name": "bookshop", "type": "module", "scripts": {"test": "node --test"}}
+    ),
     "src/customer-service.js": 'import { Customer } from "./customer.js";\n\nexport class CustomerService {\n'
     "  #customers = new Map();\n\n  addCustomer(customer) {\n"
     "    if (!(customer instanceof Customer)) throw new TypeError(`not a customer: ${customer}`);\n"
@@ -93,15 +104,30 @@ CSHARP = {
     "    public void AddCustomer(Customer customer) => _customers.Add(customer);\n\n"
     "    public Customer? GetCustomer(string customerId) => _customers.Find(c => c.CustomerId == customerId);\n}\n",
 }
-PROJECTS = {"Python": PYTHON, "JavaScript": SCRIPT, "Rust": RUST, "Go": GO, "Java": JAVA, "C#": CSHARP}
-for files in (SCRIPT, RUST, GO, JAVA, CSHARP):  # very short files stand for nothing and are no samples
+PROJECTS = {
+    "Python": PYTHON,
+    "JavaScript": SCRIPT,
+    "Rust": RUST,
+    "Go": GO,
+    "Java": JAVA,
+    "C#": CSHARP,
+}
+for files in (
+    SCRIPT,
+    RUST,
+    GO,
+    JAVA,
+    CSHARP,
+):  # very short files stand for nothing and are no samples
     for path in files:
         if path.endswith((".js", ".rs", ".go", ".java", ".cs")):
             files[path] += "// Kept short, so that it can be read in the test.\n" * 4
 
 
 @pytest.fixture
-def packaged(laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path) -> Callable[[Mapping[str, str]], Path]:
+def packaged(
+    laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path
+) -> Callable[[Mapping[str, str]], Path]:
     """Makes a package of a project, without agents."""
 
     def made(files: Mapping[str, str]) -> Path:
@@ -116,8 +142,16 @@ def packaged(laid_out: Callable[[Mapping[str, str]], Path], tmp_path: Path) -> C
 
 def everything(root: Path, *, documents: bool = False) -> dict[str, str]:
     """The files below a directory by path; those for agents only when they are wanted."""
-    found = {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
-    return {path: text for path, text in found.items() if documents or not path.startswith((".claude", "CLAUDE.md"))}
+    found = {
+        str(path.relative_to(root)): path.read_text()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+    return {
+        path: text
+        for path, text in found.items()
+        if documents or not path.startswith((".claude", "CLAUDE.md"))
+    }
 
 
 def sections(text: str) -> dict[str, list[str]]:
@@ -137,10 +171,19 @@ def test_what_agents_are_told_is_true_of_the_project_they_work_in(
     """No sentence that fits any project: each agent knows files and commands, each convention shows an example."""
     root, output = laid_out(PROJECTS[language]), tmp_path / "package"
     given = {"output_path": str(output), "heuristic_agents": True}
-    run_flow(template_create, RunRequest(root=root, given=given, options=RunOptions(heuristics_only=True)))
-    made = make(open_package(output), tmp_path / "new", name="Acme Shop", entity="Order Line").path
+    run_flow(
+        template_create,
+        RunRequest(root=root, given=given, options=RunOptions(heuristics_only=True)),
+    )
+    made = make(
+        open_package(output), tmp_path / "new", name="Acme Shop", entity="Order Line"
+    ).path
     files = everything(made, documents=True)
-    assert not [path for path, text in files.items() if "{{" in text or "ookshop" in text or "ustomer" in text]
+    assert not [
+        path
+        for path, text in files.items()
+        if "{{" in text or "ookshop" in text or "ustomer" in text
+    ]
 
     main = sections(files["CLAUDE.md"])
     assert files["CLAUDE.md"].startswith("# Acme Shop\n")
@@ -152,18 +195,24 @@ def test_what_agents_are_told_is_true_of_the_project_they_work_in(
         assert {str(Path(place, name)) for name in quoted([names])} <= files.keys()
     for title in ("Naming conventions", "Patterns", "Quality standards"):
         for line in main.get(title, ()):
-            assert quoted([line]) & files.keys() or line == "- The original has no tests.", line
+            assert (
+                quoted([line]) & files.keys() or line == "- The original has no tests."
+            ), line
     for line in main["Architecture overview"]:
         shown = {name for name in quoted([line]) if "/" in name}
         assert shown <= files.keys() | folders, line
 
-    agents = {path: text for path, text in files.items() if path.startswith(".claude/agents/")}
+    agents = {
+        path: text for path, text in files.items() if path.startswith(".claude/agents/")
+    }
     assert len(agents) >= 5
     for path, text in agents.items():
         found = sections(text)
         assert quoted(found["Commands"]) == commands, path
         assert quoted(found["Files To Read First"]) <= files.keys(), path
-        assert quoted(found["Purpose"]) & (files.keys() | folders | {f"{name}/" for name in folders} | commands), path
+        assert quoted(found["Purpose"]) & (
+            files.keys() | folders | {f"{name}/" for name in folders} | commands
+        ), path
         assert found["Purpose"][0] in files["CLAUDE.md"]
     purposes = [sections(text)["Purpose"][0] for text in agents.values()]
     assert len(set(purposes)) == len(purposes)
@@ -180,7 +229,12 @@ def test_every_file_is_proven_and_nothing_of_the_original_is_left(
     assert (package.manifest.language, package.origin.entity) == (language, "Customer")
     made = make(package, tmp_path / "new", name="Acme Shop", entity="Order Line")
     files = everything(made.path)
-    left = [line for path, text in files.items() for line in (path, *text.splitlines()) if "ustomer" in line]
+    left = [
+        line
+        for path, text in files.items()
+        for line in (path, *text.splitlines())
+        if "ustomer" in line
+    ]
     assert left == []
     assert not [path for path in files if "bookshop" in path.lower()]
 
@@ -193,30 +247,46 @@ def test_the_old_names_give_the_old_project_back(
 
     made = make(package, tmp_path / "again", name="bookshop", entity="customer")
 
-    assert everything(made.path) == {path: text for path, text in PROJECTS[language].items() if text}
+    assert everything(made.path) == {
+        path: text for path, text in PROJECTS[language].items() if text
+    }
 
 
-@pytest.mark.parametrize(("language", "program"), [("Python", "python3"), ("JavaScript", "npm"), ("Rust", "cargo")])
+@pytest.mark.parametrize(
+    ("language", "program"),
+    [("Python", "python3"), ("JavaScript", "npm"), ("Rust", "cargo")],
+)
 def test_the_projects_own_build_and_tests_pass_under_other_names(
-    language: str, program: str, packaged: Callable[[Mapping[str, str]], Path], monkeypatch: pytest.MonkeyPatch
+    language: str,
+    program: str,
+    packaged: Callable[[Mapping[str, str]], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     toolchains = Path(pwd.getpwuid(os.getuid()).pw_dir, ".rustup")
-    if toolchains.is_dir():  # rustup looks for them in the home directory, which is a scratch one in tests
+    if (
+        toolchains.is_dir()
+    ):  # rustup looks for them in the home directory, which is a scratch one in tests
         monkeypatch.setenv("RUSTUP_HOME", str(toolchains))
 
     results = build(open_package(packaged(PROJECTS[language])))
 
     assert results
-    assert [(result.command, result.problem, result.skipped) for result in results if result.problem] == []
+    assert [
+        (result.command, result.problem, result.skipped)
+        for result in results
+        if result.problem
+    ] == []
     assert all(not result.skipped for result in results)
 
 
 def test_strings_keep_what_only_looks_like_a_name(
     packaged: Callable[[Mapping[str, str]], Path], tmp_path: Path
 ) -> None:
-    made = make(open_package(packaged(PYTHON)), tmp_path / "new", name="Acme Shop", entity="Get")
+    made = make(
+        open_package(packaged(PYTHON)), tmp_path / "new", name="Acme Shop", entity="Get"
+    )
 
     service = (made.path / "src/acme_shop/gets/get_service.py").read_text()
     assert '"Invalid email address"' in service
@@ -232,11 +302,16 @@ def test_names_that_other_libraries_gave_are_left_to_them() -> None:
         "app/services.py": text,
         "app/customer.py": "class Customer:\n    pass\n\n\nclass CustomerModel:\n    pass\n",
     }
-    analysis = CodebaseAnalysis(project_name="bookshop", example_files=tuple(map(ExampleFile, texts)))
+    analysis = CodebaseAnalysis(
+        project_name="bookshop", example_files=tuple(map(ExampleFile, texts))
+    )
 
     service = make_templates(analysis, texts).templates[0].content
 
-    assert "from orm import customer_by, Customer as Foreign\nimport orm.customer\n" in service
+    assert (
+        "from orm import customer_by, Customer as Foreign\nimport orm.customer\n"
+        in service
+    )
     assert "class {{EntityName}}Service" in service
     assert ".customer_by({{EntitySnake}}_id)" in service
 
@@ -268,7 +343,11 @@ def test_a_feature_is_added_to_a_project_that_exists_and_overwrites_nothing(
     ],
 )
 def test_names_that_cannot_be_are_refused_before_anything_is_written(
-    name: str, entity: str, told: str, packaged: Callable[[Mapping[str, str]], Path], tmp_path: Path
+    name: str,
+    entity: str,
+    told: str,
+    packaged: Callable[[Mapping[str, str]], Path],
+    tmp_path: Path,
 ) -> None:
     package = open_package(packaged(PYTHON))
 
@@ -304,15 +383,20 @@ def test_packages_are_found_and_what_is_none_is_passed_over(
         open_package(tmp_path / "broken")
 
 
-def test_an_empty_project_has_no_score(packaged: Callable[[Mapping[str, str]], Path]) -> None:
+def test_an_empty_project_has_no_score(
+    packaged: Callable[[Mapping[str, str]], Path],
+) -> None:
     package = open_package(packaged({"README.md": "# Nothing\n"}))
 
     assert check(package).score is None
 
 
-def test_what_generators_and_migrations_wrote_is_left_out(packaged: Callable[[Mapping[str, str]], Path]) -> None:
+def test_what_generators_and_migrations_wrote_is_left_out(
+    packaged: Callable[[Mapping[str, str]], Path],
+) -> None:
     generated = {
-        "src/bookshop/migrations/create_customer.py": "class CreateCustomer:\n    pass\n" + "# row\n" * 60,
+        "src/bookshop/migrations/create_customer.py": "class CreateCustomer:\n    pass\n"
+        + "# row\n" * 60,
         "src/bookshop/get_stub.py": "# Code generated by tool. DO NOT EDIT.\nclass CustomerStub:\n    pass\n"
         + "# x\n" * 60,
     }

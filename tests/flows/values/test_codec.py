@@ -17,7 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.flows.errors import FlowMistake
-from bridgehead.flows.values.codec import NotRecordable, Unfit, canonical, decode, encode, from_plain, to_plain
+from bridgehead.flows.values.codec import (
+    NotRecordable,
+    Unfit,
+    canonical,
+    decode,
+    encode,
+    from_plain,
+    to_plain,
+)
 
 
 class Colour(Enum):
@@ -58,7 +66,13 @@ class Outer:
     table: dict[str, Inner] = field(default_factory=dict)
 
 
-OUTER = Outer(Inner(Path("/a"), [Colour.RED]), datetime(2026, 1, 1, tzinfo=UTC), 3, (1, 2), {"k": Inner(Path("b"))})
+OUTER = Outer(
+    Inner(Path("/a"), [Colour.RED]),
+    datetime(2026, 1, 1, tzinfo=UTC),
+    3,
+    (1, 2),
+    {"k": Inner(Path("b"))},
+)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +118,9 @@ def described(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"{type(value).__name__}({[described(one) for one in value]})"
     if isinstance(value, dict):
-        return f"dict({[(described(key), described(one)) for key, one in value.items()]})"
+        return (
+            f"dict({[(described(key), described(one)) for key, one in value.items()]})"
+        )
     return repr(value)
 
 
@@ -134,10 +150,19 @@ def test_a_value_without_a_type_comes_back_as_it_was(value: Any) -> None:
 
 
 def test_what_older_journals_hold_has_the_digest_it_had() -> None:
-    old = [(1, "a"), {"p": Path("/x"), "at": datetime(2026, 1, 1, tzinfo=UTC)}, Colour.RED, {"~": 1}]
+    old = [
+        (1, "a"),
+        {"p": Path("/x"), "at": datetime(2026, 1, 1, tzinfo=UTC)},
+        Colour.RED,
+        {"~": 1},
+    ]
     spelled = '[[1,"a"],{"at":"2026-01-01T00:00:00+00:00","p":"/x"},"red",{"~":1}]'
     assert canonical(old) == spelled.encode()
-    assert canonical([{1: "a", 2: "b"}]) == canonical([{2: "b", 1: "a"}]) != canonical([{"1": "a", "2": "b"}])
+    assert (
+        canonical([{1: "a", 2: "b"}])
+        == canonical([{2: "b", 1: "a"}])
+        != canonical([{"1": "a", "2": "b"}])
+    )
     assert canonical([{3, 1, 2}]) == canonical([{2, 3, 1}])
 
 
@@ -148,7 +173,10 @@ def test_a_type_takes_what_older_journals_hold_in_its_place() -> None:
     assert from_plain({"1": 2}, dict[int, int]) == {1: 2}
 
 
-@pytest.mark.parametrize("value", [float("nan"), object(), lambda: 1, (x for x in "a"), {object(): 1}, {object()}])
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), object(), lambda: 1, (x for x in "a"), {object(): 1}, {object()}],
+)
 def test_what_has_no_json_form_is_refused_at_once(value: Any) -> None:
     with pytest.raises(NotRecordable, match="cannot be recorded"):
         encode({"a": value})
@@ -199,7 +227,11 @@ def test_the_complaint_names_the_member() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=10,
 )

@@ -44,8 +44,20 @@ class Review:
 
 
 GOOD: list[tuple[Any, Any]] = [
-    (Review, {"verdict": "pass", "score": 3, "extra": {"name": "x"}, "colour": "red", "unknown": 1}),
-    (Review, {"verdict": "pass", "score": 5.0, "parts": [{"verdict": "fail", "score": 1}]}),
+    (
+        Review,
+        {
+            "verdict": "pass",
+            "score": 3,
+            "extra": {"name": "x"},
+            "colour": "red",
+            "unknown": 1,
+        },
+    ),
+    (
+        Review,
+        {"verdict": "pass", "score": 5.0, "parts": [{"verdict": "fail", "score": 1}]},
+    ),
     (list[int], [1, 2]),
     (tuple[int, str], [1, "a"]),
     (tuple[int, ...], [1, 2, 3]),

@@ -13,10 +13,14 @@ def test_a_line_is_one_line_with_nothing_hidden_in_it() -> None:
     assert len(foreign.line("x" * 1000)) == LONGEST_LINE
 
 
-def test_a_block_is_fenced_with_a_marker_of_its_own_answer_and_cut_where_it_is_too_long() -> None:
+def test_a_block_is_fenced_with_a_marker_of_its_own_answer_and_cut_where_it_is_too_long() -> (
+    None
+):
     foreign, other = ForeignText(), ForeignText()
     assert foreign.note != other.note
     block = foreign.block("x" * (MOST_CHARACTERS + 7), origin="rig win-5080")
     assert "[cut here: 7 more characters]" in block
     first, *_, last = block.split("\n")
-    assert first.startswith("<<< begin foreign text ") and last.startswith("<<< end foreign text ")
+    assert first.startswith("<<< begin foreign text ") and last.startswith(
+        "<<< end foreign text "
+    )

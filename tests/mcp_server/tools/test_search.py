@@ -55,9 +55,13 @@ def found(phrase: str, tools: dict[str, str]) -> list[str]:
     """The tools with most words of the phrase: rare words count for more, and so do words of a name."""
     seen = {name: words(text) for name, text in tools.items()}
     asked = words(phrase) - words("a my this of to for what is the")
-    weights = {word: 1 / max(1, sum(word in one for one in seen.values())) for word in asked}
+    weights = {
+        word: 1 / max(1, sum(word in one for one in seen.values())) for word in asked
+    }
     scores = {
-        name: sum(weights[word] * (1.5 if word in words(name) else 1) for word in asked & one)
+        name: sum(
+            weights[word] * (1.5 if word in words(name) else 1) for word in asked & one
+        )
         for name, one in seen.items()
     }
     best = max(scores.values())
@@ -70,7 +74,13 @@ def test_thirty_phrases_find_their_tool(tmp_path: Path) -> None:
         return (await client.list_tools()).tools
 
     shown = with_client(orders_project(tmp_path), listed)
-    tools = {tool.name: f"{tool.name} {tool.title} {tool.description}" for tool in shown}
-    missed = {phrase: found(phrase, tools) for phrase, tool in PHRASES.items() if found(phrase, tools) != [tool]}
+    tools = {
+        tool.name: f"{tool.name} {tool.title} {tool.description}" for tool in shown
+    }
+    missed = {
+        phrase: found(phrase, tools)
+        for phrase, tool in PHRASES.items()
+        if found(phrase, tools) != [tool]
+    }
     assert len(PHRASES) >= 30
     assert missed == {}

@@ -22,11 +22,15 @@ pytestmark = pytest.mark.xdist_group("mcp")
 ALONE = {"paths": ["orders/store.py"], "runtimes": ["static"], "intensity": "quick"}
 
 
-def test_both_generations_of_clients_hold_councils_with_progress_over_http(orders: Machine) -> None:
+def test_both_generations_of_clients_hold_councils_with_progress_over_http(
+    orders: Machine,
+) -> None:
     told: list[str] = []
 
     async def review(client: Client) -> dict[str, Any]:
-        async def heard(_progress: float, _total: float | None, message: str | None) -> None:
+        async def heard(
+            _progress: float, _total: float | None, message: str | None
+        ) -> None:
             told.append(message or "")
 
         result = await client.call_tool("council", ALONE, progress_callback=heard)
@@ -46,7 +50,9 @@ def test_both_generations_of_clients_hold_councils_with_progress_over_http(order
         text = with_http_client(address, "auto", look)
 
     assert reported["verdict"] == "CONCERNS"
-    assert "host_unknown" in reported["warnings"], "nobody knows which seat this client would take"
+    assert "host_unknown" in reported["warnings"], (
+        "nobody knows which seat this client would take"
+    )
     assert any(message.startswith("static: completed, ") for message in told)
     assert reported["review_id"] in text
     assert "<<< begin foreign text" in text
@@ -56,10 +62,16 @@ def message(method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-def test_strangers_and_contradictions_are_refused_before_anything_is_done(orders: Machine) -> None:
+def test_strangers_and_contradictions_are_refused_before_anything_is_done(
+    orders: Machine,
+) -> None:
     envelope = {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}
     call = message("tools/call", name="doctor", _meta=envelope)
-    routed = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "doctor"}
+    routed = {
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "doctor",
+    }
     ours = {"authorization": f"Bearer {TOKEN}"}
     cases: list[tuple[str, dict[str, str], Any, int]] = [
         ("POST", {}, call, 401),
@@ -73,7 +85,12 @@ def test_strangers_and_contradictions_are_refused_before_anything_is_done(orders
         ("POST", {**ours, **routed, "mcp-name": "council"}, call, 400),
         ("POST", {**ours, **routed, "mcp-method": "tools/list"}, call, 400),
         ("POST", {**ours, **routed, "mcp-protocol-version": "2025-11-25"}, call, 400),
-        ("POST", {**ours, **routed, "mcp-method": "no/such"}, message("no/such", _meta=envelope), 404),
+        (
+            "POST",
+            {**ours, **routed, "mcp-method": "no/such"},
+            message("no/such", _meta=envelope),
+            404,
+        ),
         ("POST", ours, {"jsonrpc": "2.0", "method": "notifications/initialized"}, 202),
     ]
 
@@ -84,11 +101,17 @@ def test_strangers_and_contradictions_are_refused_before_anything_is_done(orders
         ]
         begun = client.post(address, headers=ours, json=message("initialize", **HELLO))
         session = {**ours, "mcp-session-id": begun.headers["mcp-session-id"]}
-        listed = client.post(address, headers=session, json=message("tools/list")).json()
+        listed = client.post(
+            address, headers=session, json=message("tools/list")
+        ).json()
         unknown = client.post(address, headers=session, json=message("no/such"))
         ended = client.delete(address, headers=session).status_code
-        gone = client.post(address, headers=session, json=message("tools/list")).status_code
-        too_large = client.post(address, headers=ours, content=b" " * (17 << 20)).status_code
+        gone = client.post(
+            address, headers=session, json=message("tools/list")
+        ).status_code
+        too_large = client.post(
+            address, headers=ours, content=b" " * (17 << 20)
+        ).status_code
 
     assert answers == [status for *_, status in cases]
     assert len(listed["result"]["tools"]) == len(TOOLS)

@@ -12,7 +12,12 @@ from bridgehead.errors import UserError
 from bridgehead.mcp_server.jsonrpc import Client, RpcRequest, Wire
 from bridgehead.mcp_server.server import Server
 from bridgehead.mcp_server.transports.calls import Questions
-from bridgehead.mcp_server.transports.http import MOST_SESSIONS, HttpApp, HttpCall, HttpSessions
+from bridgehead.mcp_server.transports.http import (
+    MOST_SESSIONS,
+    HttpApp,
+    HttpCall,
+    HttpSessions,
+)
 
 TOKEN = "t" * 32
 
@@ -61,11 +66,18 @@ class NotingServer(Server):
 
 
 @pytest.mark.parametrize(("client_stays", "noted"), [(True, ["answered"]), (False, [])])
-def test_what_waits_for_the_answer_waits_until_it_was_written(client_stays: bool, noted: list[str]) -> None:
+def test_what_waits_for_the_answer_waits_until_it_was_written(
+    client_stays: bool, noted: list[str]
+) -> None:
     server = NotingServer()
 
     async def read_answer() -> None:
-        call = HttpCall(server, RpcRequest(1, "tools/call", {}), Client("c", "2025-11-25"), Questions())
+        call = HttpCall(
+            server,
+            RpcRequest(1, "tools/call", {}),
+            Client("c", "2025-11-25"),
+            Questions(),
+        )
         events = call.events(lambda: None)
         assert b'"id":1' in await anext(events)
         assert server.noted == []

@@ -37,7 +37,11 @@ PIECES = st.sampled_from(
         b'"',
     ]
 )
-RAW = st.one_of(st.binary(), st.lists(PIECES).map(b"".join), st.binary().map(lambda raw: b"---\n" + raw + b"\n---\n"))
+RAW = st.one_of(
+    st.binary(),
+    st.lists(PIECES).map(b"".join),
+    st.binary().map(lambda raw: b"---\n" + raw + b"\n---\n"),
+)
 
 
 @settings(deadline=None)
@@ -58,7 +62,12 @@ def test_property_reading_never_raises_and_both_readers_agree(raw: bytes) -> Non
 @given(RAW)
 def test_property_splitting_bytes_is_splitting_text(raw: bytes) -> None:
     """rigs §3.1 line by line, as the reference does it."""
-    text = raw.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = (
+        raw.decode("utf-8", "replace")
+        .removeprefix("\ufeff")
+        .replace("\r\n", "\n")
+        .replace("\r", "\n")
+    )
     lines = text.split("\n")
     if lines[0] != "---" or "---" not in lines[1:]:
         assert isinstance(split_file(raw), ParseFailure)
@@ -67,14 +76,21 @@ def test_property_splitting_bytes_is_splitting_text(raw: bytes) -> None:
     parts = split_file(raw)
     assert isinstance(parts, FileParts)
     assert parts.frontmatter == "\n".join(lines[1:end])
-    assert parts.body.replace("\r\n", "\n").replace("\r", "\n") == "\n".join(lines[end + 1 :])
+    assert parts.body.replace("\r\n", "\n").replace("\r", "\n") == "\n".join(
+        lines[end + 1 :]
+    )
 
 
 def test_a_body_may_hold_fences() -> None:
-    assert parse_envelope(b"---\nfrom: a\n---\nx\n---\ny\n") == Envelope({"from": "a"}, "x\n---\ny\n")
+    assert parse_envelope(b"---\nfrom: a\n---\nx\n---\ny\n") == Envelope(
+        {"from": "a"}, "x\n---\ny\n"
+    )
 
 
-@pytest.mark.parametrize("raw", [b"---\nfrom: a\n---", b"---\nfrom: a\n---\n", b"\xef\xbb\xbf---\rfrom: a\r---"])
+@pytest.mark.parametrize(
+    "raw",
+    [b"---\nfrom: a\n---", b"---\nfrom: a\n---\n", b"\xef\xbb\xbf---\rfrom: a\r---"],
+)
 def test_a_file_may_end_with_its_frontmatter(raw: bytes) -> None:
     assert parse_envelope(raw) == Envelope({"from": "a"}, "\n")
 
@@ -100,7 +116,9 @@ def test_files_without_proper_fences_do_not_parse(raw: bytes, why: str) -> None:
 
 
 def test_bytes_that_are_not_utf_8_become_replacement_characters() -> None:
-    assert parse_envelope(b"---\nfrom: a\xff\n---\n\xc3\n") == Envelope({"from": "a\ufffd"}, "\ufffd\n")
+    assert parse_envelope(b"---\nfrom: a\xff\n---\n\xc3\n") == Envelope(
+        {"from": "a\ufffd"}, "\ufffd\n"
+    )
 
 
 def test_a_file_of_fifty_mebibytes_is_read_and_one_byte_more_is_not() -> None:
@@ -129,5 +147,10 @@ def test_reading_an_ordinary_file_loads_no_yaml_library() -> None:
         "heavy = {'yaml', 'dataclasses', 'inspect', 'msgspec', 'json', 'hashlib', 'datetime', 'asyncio'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout == "[]\n"

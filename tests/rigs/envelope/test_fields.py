@@ -6,7 +6,13 @@ import pytest
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope import fields
-from bridgehead.rigs.envelope.fields import StatusClass, listed_status_class, parse_status, status_class, tidy_status
+from bridgehead.rigs.envelope.fields import (
+    StatusClass,
+    listed_status_class,
+    parse_status,
+    status_class,
+    tidy_status,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,9 @@ def test_thread_ids(text: str, expected: bool) -> None:
         ("٢٠٢٦-٠٥-١٥", False, False),
     ],
 )
-def test_dates_and_timestamps_by_their_shape(text: str, date: bool, timestamp: bool) -> None:
+def test_dates_and_timestamps_by_their_shape(
+    text: str, date: bool, timestamp: bool
+) -> None:
     assert fields.is_date(text) is date
     assert fields.is_timestamp(text) is timestamp
 
@@ -69,7 +77,13 @@ def test_commit_references(text: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("0" * 64, True), ("0" * 63, False), ("0" * 65, False), ("A" * 64, False), ("0" * 64 + "\n", False)],
+    [
+        ("0" * 64, True),
+        ("0" * 63, False),
+        ("0" * 65, False),
+        ("A" * 64, False),
+        ("0" * 64 + "\n", False),
+    ],
 )
 def test_body_hashes(text: str, expected: bool) -> None:
     assert fields.is_body_hash(text) is expected
@@ -107,7 +121,9 @@ def test_a_new_thread_may_not_have_a_name_that_listings_skip() -> None:
         fields.parse_new_thread_id("dist")
 
 
-@pytest.mark.parametrize("typed", ["a", "demo-", "..", "../evil", "Bad_Id", "", "node_modules"])
+@pytest.mark.parametrize(
+    "typed", ["a", "demo-", "..", "../evil", "Bad_Id", "", "node_modules"]
+)
 def test_bad_thread_ids_are_refused(typed: str) -> None:
     with pytest.raises(UserError, match="is not a valid kebab-case slug"):
         fields.parse_new_thread_id(typed)
@@ -115,13 +131,18 @@ def test_bad_thread_ids_are_refused(typed: str) -> None:
 
 def test_message_types_are_taken_exactly() -> None:
     assert fields.parse_message_type("ACK") == "ACK"
-    with pytest.raises(UserError, match='unknown message type "ack" — must be one of: REQUEST, '):
+    with pytest.raises(
+        UserError, match='unknown message type "ack" — must be one of: REQUEST, '
+    ):
         fields.parse_message_type("ack")
 
 
 def test_only_three_types_can_be_relayed() -> None:
     assert fields.parse_relay_type("DECISIONS") == "DECISIONS"
-    with pytest.raises(UserError, match=r'unknown type "HANDOFF" — must be one of: DECISIONS, RESPONSE, ACK$'):
+    with pytest.raises(
+        UserError,
+        match=r'unknown type "HANDOFF" — must be one of: DECISIONS, RESPONSE, ACK$',
+    ):
         fields.parse_relay_type("HANDOFF")
 
 
@@ -142,7 +163,9 @@ def test_only_three_types_can_be_relayed() -> None:
         (5, None),
     ],
 )
-def test_the_class_follows_from_the_first_visible_character(status: object, expected: StatusClass | None) -> None:
+def test_the_class_follows_from_the_first_visible_character(
+    status: object, expected: StatusClass | None
+) -> None:
     assert status_class(status) is expected
 
 
@@ -153,9 +176,16 @@ def test_listings_take_an_unmarked_status_for_active() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "expected"),
-    [("▶\ufe0f go", "▶ go"), ("  ✅ done ", "✅ done"), ("▶\ufe0f\ufe0f go", "▶\ufe0f go"), ("a\ufe0f", "a\ufe0f")],
+    [
+        ("▶\ufe0f go", "▶ go"),
+        ("  ✅ done ", "✅ done"),
+        ("▶\ufe0f\ufe0f go", "▶\ufe0f go"),
+        ("a\ufe0f", "a\ufe0f"),
+    ],
 )
-def test_one_emoji_presentation_selector_and_outer_blanks_are_dropped(typed: str, expected: str) -> None:
+def test_one_emoji_presentation_selector_and_outer_blanks_are_dropped(
+    typed: str, expected: str
+) -> None:
     assert tidy_status(typed) == expected
 
 

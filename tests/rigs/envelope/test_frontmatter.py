@@ -64,15 +64,45 @@ USUAL_VALUES = {
     "from": ["mac-m5max", "null", "true", "x", "1x"],
     "to": ["windows-5080", "false", "\n  - a\n  - b-2", "\n  - null", "[]"],
     "date": ["2026-05-15", "2026-05-15T10:00:00.000Z", "2026-05", "12:30"],
-    "status": ["▶ go", "✅ Done", "✅", "▶ a: b", "▶ a #b", "▶ end ", "go", "\u2028 go", "\xa0 go", "é go"],
+    "status": [
+        "▶ go",
+        "✅ Done",
+        "✅",
+        "▶ a: b",
+        "▶ a #b",
+        "▶ end ",
+        "go",
+        "\u2028 go",
+        "\xa0 go",
+        "é go",
+    ],
     "type": ["ACK", "TRUE", "Null"],
     "thread": ["demo-01", "2026", "null", "a"],
     "display_name": [None, "Mike", "no", "NULL", '"q"', "ünï"],
-    "tldr": [None, "step 12, all fine", "it's", "- x", "1e3", "a\tb", "a\u2028b", "nullable", "true "],
-    "references": [None, "\n  - abc1234", "\n  - 1234567", "\n  - 12e4567\n  - abc1234", "[]"],
+    "tldr": [
+        None,
+        "step 12, all fine",
+        "it's",
+        "- x",
+        "1e3",
+        "a\tb",
+        "a\u2028b",
+        "nullable",
+        "true ",
+    ],
+    "references": [
+        None,
+        "\n  - abc1234",
+        "\n  - 1234567",
+        "\n  - 12e4567\n  - abc1234",
+        "[]",
+    ],
     "body_hash": ["0" * 63 + "a", "0" * 64, "1e" + "0" * 62, "ab" * 32],
 }
-AWKWARD = st.text(alphabet="aA1-.:#?~e '\"\\[]{},&*!|>%@`\t\n\r\x00\x1b\x7f\x85\u2028\ufeff🎯\uffff", max_size=12)
+AWKWARD = st.text(
+    alphabet="aA1-.:#?~e '\"\\[]{},&*!|>%@`\t\n\r\x00\x1b\x7f\x85\u2028\ufeff🎯\uffff",
+    max_size=12,
+)
 TEXTS = st.one_of(st.text(), AWKWARD, st.from_regex(r"\A[-+.0-9xoeE]{1,6}\Z"))
 
 
@@ -94,8 +124,15 @@ def test_property_the_fast_path_never_differs_from_the_full_loader(text: str) ->
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.sampled_from("from to tldr nonce".split()), st.text() | st.lists(st.text(), min_size=1)))
-def test_property_the_fast_path_agrees_with_the_full_loader_on_what_we_write(fields: dict[str, Value]) -> None:
+@given(
+    st.dictionaries(
+        st.sampled_from(["from", "to", "tldr", "nonce"]),
+        st.text() | st.lists(st.text(), min_size=1),
+    )
+)
+def test_property_the_fast_path_agrees_with_the_full_loader_on_what_we_write(
+    fields: dict[str, Value],
+) -> None:
     text = write_mapping(fields).removesuffix("\n")
     fast = fast_path(text)
     assert fast is None or fast == load(text) == fields
@@ -180,7 +217,11 @@ def test_numbers_and_nulls_are_never_made_text() -> None:
     }
 
 
-@given(st.fixed_dictionaries({key: st.sampled_from(values) for key, values in USUAL_VALUES.items()}))
+@given(
+    st.fixed_dictionaries(
+        {key: st.sampled_from(values) for key, values in USUAL_VALUES.items()}
+    )
+)
 @settings(max_examples=300)
 def test_the_usual_form_is_read_as_any_other(values: dict[str, str | None]) -> None:
     text = "\n".join(
@@ -192,7 +233,9 @@ def test_the_usual_form_is_read_as_any_other(values: dict[str, str | None]) -> N
 
     if at_one_stroke is not None:
         assert at_one_stroke == read_lines(text) == load(text)
-        assert list(at_one_stroke) == [key for key, value in values.items() if value is not None]
+        assert list(at_one_stroke) == [
+            key for key, value in values.items() if value is not None
+        ]
 
 
 def test_what_send_writes_is_read_at_one_stroke() -> None:
@@ -221,12 +264,19 @@ def test_what_send_writes_is_read_at_one_stroke() -> None:
 @example("\ufeff")
 def test_property_any_text_is_read_back_as_written(text: str) -> None:
     written = write_envelope({"tldr": text, "to": [text, text]}, "x")
-    assert parse_envelope(written.encode()) == Envelope({"tldr": text, "to": [text, text]}, "x\n")
+    assert parse_envelope(written.encode()) == Envelope(
+        {"tldr": text, "to": [text, text]}, "x\n"
+    )
     assert load(write_mapping({"tldr": text})) == {"tldr": text}
 
 
 @settings(deadline=None)
-@given(st.dictionaries(st.sampled_from("from to date status tldr references".split()), TEXTS | st.lists(TEXTS)))
+@given(
+    st.dictionaries(
+        st.sampled_from(["from", "to", "date", "status", "tldr", "references"]),
+        TEXTS | st.lists(TEXTS),
+    )
+)
 def test_property_fields_keep_their_order(fields: dict[str, Value]) -> None:
     fields = {"nonce": "x", **fields}  # an empty mapping is no frontmatter
     parsed = parse_envelope(write_envelope(fields, "").encode())

@@ -6,7 +6,12 @@ import pytest
 
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope import names
-from bridgehead.rigs.envelope.names import RigId, is_rig_id, parse_recipients, suggestion
+from bridgehead.rigs.envelope.names import (
+    RigId,
+    is_rig_id,
+    parse_recipients,
+    suggestion,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +24,9 @@ from bridgehead.rigs.envelope.names import RigId, is_rig_id, parse_recipients, s
         ({"ACK-2.md"}, "ACK.md"),
     ],
 )
-def test_the_first_free_name_is_taken_and_gaps_are_filled(taken: set[str], expected: str) -> None:
+def test_the_first_free_name_is_taken_and_gaps_are_filled(
+    taken: set[str], expected: str
+) -> None:
     assert names.next_filename("ACK", taken) == expected
 
 
@@ -39,7 +46,14 @@ def test_a_resolution_file_closes_a_thread_and_a_second_one_does_not() -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("demo-01", True), ("dist", False), ("node_modules", False), (".git", False), ("a", False), ("Demo", False)],
+    [
+        ("demo-01", True),
+        ("dist", False),
+        ("node_modules", False),
+        (".git", False),
+        ("a", False),
+        ("Demo", False),
+    ],
 )
 def test_which_directories_are_threads(name: str, expected: bool) -> None:
     assert names.is_thread_directory(name) is expected
@@ -58,7 +72,9 @@ def test_which_directories_are_threads(name: str, expected: bool) -> None:
         (".bridge/config.yaml", None, None),
     ],
 )
-def test_what_a_path_says(path: str, thread: str | None, envelope: tuple[str, str] | None) -> None:
+def test_what_a_path_says(
+    path: str, thread: str | None, envelope: tuple[str, str] | None
+) -> None:
     assert names.thread_of(path) == thread
     assert names.envelope_at(path) == envelope
     assert envelope is None or "/".join(envelope) == path
@@ -69,7 +85,9 @@ def test_odd_but_legal_ids_are_rig_ids(text: str) -> None:
     assert is_rig_id(text)
 
 
-@pytest.mark.parametrize("text", ["", "Mac", "5080", "-a", "mac_m5", "mac m5", "mac\n", "é", "a²"])
+@pytest.mark.parametrize(
+    "text", ["", "Mac", "5080", "-a", "mac_m5", "mac m5", "mac\n", "é", "a²"]
+)
 def test_other_spellings_are_not(text: str) -> None:
     assert not is_rig_id(text)
 
@@ -85,14 +103,19 @@ def test_a_relay_rig_is_told_by_its_suffix() -> None:
 
 
 def test_a_bad_id_is_refused_with_the_place_it_came_from() -> None:
-    with pytest.raises(UserError, match=r'--to: rig id "bad_rig" is not a canonical kebab-case slug'):
+    with pytest.raises(
+        UserError, match=r'--to: rig id "bad_rig" is not a canonical kebab-case slug'
+    ):
         RigId.parse("Bad_Rig", where="--to")
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("Mac", "mac"), ("mac\n", "mac"), ("mac", None), ("5080", None), ("", None)]
+    ("text", "expected"),
+    [("Mac", "mac"), ("mac\n", "mac"), ("mac", None), ("5080", None), ("", None)],
 )
-def test_suggestions_are_made_only_for_untidy_spellings(text: str, expected: str | None) -> None:
+def test_suggestions_are_made_only_for_untidy_spellings(
+    text: str, expected: str | None
+) -> None:
     assert suggestion(text) == expected
 
 

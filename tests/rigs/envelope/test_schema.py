@@ -64,9 +64,15 @@ def test_each_of_them_is_needed(name: str) -> None:
         ("nonce", "n" * 65, {"/nonce"}),
     ],
 )
-def test_a_fault_is_found_at_the_value_that_has_it(name: str, value: Value, expected: set[str]) -> None:
+def test_a_fault_is_found_at_the_value_that_has_it(
+    name: str, value: Value, expected: set[str]
+) -> None:
     assert paths(**{name: value}) == expected
 
 
 def test_all_faults_are_reported_at_once() -> None:
-    assert paths(date="today", status="go", thread="a") == {"/date", "/status", "/thread"}
+    assert paths(date="today", status="go", thread="a") == {
+        "/date",
+        "/status",
+        "/thread",
+    }

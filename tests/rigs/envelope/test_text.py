@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.envelope.fields import is_timestamp
-from bridgehead.rigs.envelope.text import headline, iso_timestamp, timestamp_ms, trim, utf8
+from bridgehead.rigs.envelope.text import (
+    headline,
+    iso_timestamp,
+    timestamp_ms,
+    trim,
+    utf8,
+)
 
 
 @pytest.mark.parametrize("blank", ["\t", "\u00a0", "\ufeff", "\u2028", "\u3000"])
@@ -33,7 +39,9 @@ def test_what_only_python_calls_whitespace_is_kept(kept: str) -> None:
         ("", ""),
     ],
 )
-def test_a_headline_is_the_first_line_with_something_on_it(text: str, expected: str) -> None:
+def test_a_headline_is_the_first_line_with_something_on_it(
+    text: str, expected: str
+) -> None:
     assert headline(text) == expected
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.rigs.envelope.yaml_core import Scalar, is_text_when_plain, resolve_plain, resolve_tagged
+from bridgehead.rigs.envelope.yaml_core import (
+    Scalar,
+    is_text_when_plain,
+    resolve_plain,
+    resolve_tagged,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +47,35 @@ def test_yaml_1_2_core_types(text: str, expected: Scalar) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    "yes no on off y nULL tRUE 2026-05-15 2026-05-15T10:30:00Z 12:30:45 1_000 0b11 0o18 0x 1e - + . ... --- = <<"
-    " NaN inf .infinity ١٢ 1234567a".split(),
+    [
+        "yes",
+        "no",
+        "on",
+        "off",
+        "y",
+        "nULL",
+        "tRUE",
+        "2026-05-15",
+        "2026-05-15T10:30:00Z",
+        "12:30:45",
+        "1_000",
+        "0b11",
+        "0o18",
+        "0x",
+        "1e",
+        "-",
+        "+",
+        ".",
+        "...",
+        "---",
+        "=",
+        "<<",
+        "NaN",
+        "inf",
+        ".infinity",
+        "١٢",
+        "1234567a",
+    ],
 )
 def test_everything_else_is_text(text: str) -> None:
     assert resolve_plain(text) == text

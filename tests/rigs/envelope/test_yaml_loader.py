@@ -7,7 +7,12 @@ import yaml
 
 from bridgehead.rigs.envelope import yaml_loader
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.envelope.yaml_loader import MAX_DEPTH, MAX_VALUES, YamlRefused, load
+from bridgehead.rigs.envelope.yaml_loader import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    YamlRefused,
+    load,
+)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +43,12 @@ def test_yaml_beyond_the_fast_path(text: str, expected: Value) -> None:
     assert load(text) == expected
 
 
-@pytest.mark.parametrize("odd", list("\x85\u2028\u2029\ufeff\x7f\x9f\x00\x1b\ufffe\uffff\t"))
-@pytest.mark.parametrize("text", ["a: x{}y", 'a: "x{}y"', "a: 'x{}y'", "a: |-\n  x{}y", "a: [x{}y]"])
+@pytest.mark.parametrize(
+    "odd", list("\x85\u2028\u2029\ufeff\x7f\x9f\x00\x1b\ufffe\uffff\t")
+)
+@pytest.mark.parametrize(
+    "text", ["a: x{}y", 'a: "x{}y"', "a: 'x{}y'", "a: |-\n  x{}y", "a: [x{}y]"]
+)
 def test_characters_that_pyyaml_misreads_are_content(odd: str, text: str) -> None:
     value = load(text.format(odd))
     assert value in ({"a": f"x{odd}y"}, {"a": [f"x{odd}y"]})
@@ -76,7 +85,9 @@ def test_an_anchor_may_be_used_a_hundred_times() -> None:
 
 
 def test_a_bomb_of_nested_aliases_is_refused() -> None:
-    levels = [f"l{n}: &l{n} [" + ", ".join([f"*l{n - 1}"] * 9) + "]" for n in range(1, 9)]
+    levels = [
+        f"l{n}: &l{n} [" + ", ".join([f"*l{n - 1}"] * 9) + "]" for n in range(1, 9)
+    ]
     with pytest.raises(YamlRefused, match="more than 100 times"):
         load("\n".join(["l0: &l0 [x, x, x]", *levels]))
 
@@ -99,8 +110,14 @@ def test_more_values_than_any_envelope_has_are_refused() -> None:
         load("a: [" + "x," * MAX_VALUES + "]")
 
 
-def test_pyyaml_without_its_c_parser_reads_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pyyaml_without_its_c_parser_reads_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(yaml_loader, "_Loader", yaml.BaseLoader)
-    assert load("a: &x [b, 12]\nc: *x\nd: |\n  e\u2028\n") == {"a": ["b", 12], "c": ["b", 12], "d": "e\u2028\n"}
+    assert load("a: &x [b, 12]\nc: *x\nd: |\n  e\u2028\n") == {
+        "a": ["b", 12],
+        "c": ["b", 12],
+        "d": "e\u2028\n",
+    }
     with pytest.raises(YamlRefused, match="not indented"):
         load('a: "b\nc"')

@@ -26,7 +26,9 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture
 def agent(server: ModelServer, tmp_path: Path) -> dict[str, str]:
     """The environment of Claude Code in a home of its own, which knows nothing but the model server."""
-    home = peer_clis.furnish(tmp_path / "agent", lambda _: server.base_url(), ("claude",))
+    home = peer_clis.furnish(
+        tmp_path / "agent", lambda _: server.base_url(), ("claude",)
+    )
     return home.environment
 
 
@@ -38,7 +40,15 @@ def mac(bridge: Bridge) -> Clone:
 
 
 def asking(mac: Clone) -> None:
-    mac.rig("send", "REQUEST", *SEND, "windows-5080", "--body-file", "-", stdin="Which toolkit?\n").ok()
+    mac.rig(
+        "send",
+        "REQUEST",
+        *SEND,
+        "windows-5080",
+        "--body-file",
+        "-",
+        stdin="Which toolkit?\n",
+    ).ok()
 
 
 def answering(tmp_path: Path, agent: dict[str, str], *, reads: str) -> Path:
@@ -55,11 +65,17 @@ def answering(tmp_path: Path, agent: dict[str, str], *, reads: str) -> Path:
 
 
 def test_watch_exec_wakes_an_agent_that_answers(
-    bridge: Bridge, mac: Clone, agent: dict[str, str], server: ModelServer, tmp_path: Path
+    bridge: Bridge,
+    mac: Clone,
+    agent: dict[str, str],
+    server: ModelServer,
+    tmp_path: Path,
 ) -> None:
     windows = bridge.clone("b", "windows-5080")
     script = answering(tmp_path, agent, reads="cat")
-    with windows.start("watch", "--exec", str(script), "--timeout", "10m", "--interval", "5") as watching:
+    with windows.start(
+        "watch", "--exec", str(script), "--timeout", "10m", "--interval", "5"
+    ) as watching:
         try:
             assert watching.stdout is not None
             json.loads(watching.stdout.readline())
@@ -71,16 +87,25 @@ def test_watch_exec_wakes_an_agent_that_answers(
             watching.terminate()
     assert (event["filename"], event["exit_code"]) == ("REQUEST.md", 0)
 
-    assert "type=RESPONSE from=windows-5080" in mac.rig("wait", "--for", "RESPONSE", "--timeout", "10m").ok().out
+    assert (
+        "type=RESPONSE from=windows-5080"
+        in mac.rig("wait", "--for", "RESPONSE", "--timeout", "10m").ok().out
+    )
     said = (tmp_path / "said").read_text().strip()
     assert said and said in mac.rig("thread", "demo-01").ok().out
     prompts = json.dumps([request.body for request in server.log.questions()])
     assert "begin foreign text" in prompts and "Which toolkit?" in prompts
 
 
-def test_wait_wakes_an_agent_that_answers(bridge: Bridge, mac: Clone, agent: dict[str, str], tmp_path: Path) -> None:
+def test_wait_wakes_an_agent_that_answers(
+    bridge: Bridge, mac: Clone, agent: dict[str, str], tmp_path: Path
+) -> None:
     windows = bridge.clone("b", "windows-5080")
-    script = answering(tmp_path, agent, reads=f"{OURS} wait --for REQUEST --timeout 10m >&2 && {OURS} inbox --prompt")
+    script = answering(
+        tmp_path,
+        agent,
+        reads=f"{OURS} wait --for REQUEST --timeout 10m >&2 && {OURS} inbox --prompt",
+    )
     asking(mac)
     windows.run(str(script), PATH=os.environ["PATH"]).ok()
     mac.rig("sync", "--auto").ok()

@@ -47,8 +47,12 @@ for number in range(first, last):
 def test_no_acknowledged_envelope_is_lost_or_doubled(bridge: Bridge) -> None:
     clones = [bridge.clone(f"c{n}", f"rig-{n}") for n in range(CLONES)]
     if shutil.which("setsid"):
-        for clone in clones:  # whoever kills a sender does not kill the server's half of its push
-            clone.git("config", "remote.origin.receivepack", "setsid --wait git-receive-pack")
+        for clone in (
+            clones
+        ):  # whoever kills a sender does not kill the server's half of its push
+            clone.git(
+                "config", "remote.origin.receivepack", "setsid --wait git-receive-pack"
+            )
     (clones[0].path / "race-01").mkdir()
     clones[0].rig("send", "REQUEST", "--thread", "race-01", "--to", "rig-1").ok()
     clones[1].rig("sync", "--auto").ok()
@@ -59,10 +63,26 @@ def test_no_acknowledged_envelope_is_lost_or_doubled(bridge: Bridge) -> None:
 
     # No repair step: the next ordinary command of each clone sends what a killed one left behind.
     for number, clone in enumerate(clones):
-        clone.rig("send", "ACK", "--thread", "race-01", "--to", f"rig-{number}", "--tldr", "last").ok()
+        clone.rig(
+            "send",
+            "ACK",
+            "--thread",
+            "race-01",
+            "--to",
+            f"rig-{number}",
+            "--tldr",
+            "last",
+        ).ok()
     clones[0].rig("sync", "--auto").ok()
-    subjects = [line.removeprefix("STATE: ") for line in clones[0].git("log", "--format=%s").splitlines()]
-    acknowledged = [mark for name in senders for mark in (bridge.base / f"{name}.acks").read_text().split()]
+    subjects = [
+        line.removeprefix("STATE: ")
+        for line in clones[0].git("log", "--format=%s").splitlines()
+    ]
+    acknowledged = [
+        mark
+        for name in senders
+        for mark in (bridge.base / f"{name}.acks").read_text().split()
+    ]
     assert len(acknowledged) == PROCESSES * share
     assert [mark for mark in acknowledged if mark not in subjects] == []
     assert clones[0].rig("verify").ok().out.endswith("failed=0\n")
@@ -70,7 +90,10 @@ def test_no_acknowledged_envelope_is_lost_or_doubled(bridge: Bridge) -> None:
     for clone in clones:
         assert clone.git("status", "--porcelain") == ""
     if REFERENCE.exists():
-        assert f"envelopes={len(clones[0].envelopes())}" in clones[0].reference("status", "--wide").ok().out
+        assert (
+            f"envelopes={len(clones[0].envelopes())}"
+            in clones[0].reference("status", "--wide").ok().out
+        )
 
 
 def _race(base: Path, senders: dict[str, Clone], share: int) -> None:
@@ -84,7 +107,10 @@ def _race(base: Path, senders: dict[str, Clone], share: int) -> None:
 
 
 def _run_and_kill(
-    base: Path, senders: dict[str, Clone], share: int, running: dict[str, subprocess.Popen[bytes]]
+    base: Path,
+    senders: dict[str, Clone],
+    share: int,
+    running: dict[str, subprocess.Popen[bytes]],
 ) -> None:
     chance = random.Random(20261115)
     waiting = set(senders)

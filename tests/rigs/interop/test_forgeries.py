@@ -14,7 +14,10 @@ from bridgehead.rigs.envelope.body_hash import body_hash
 from support.git_copies import Kept
 from support.rig_bridges import Clone, make_bridge, needs_ssh_keygen, with_signing_key
 
-pytestmark = [needs_ssh_keygen, pytest.mark.xdist_group("forgeries")]  # the world is made once
+pytestmark = [
+    needs_ssh_keygen,
+    pytest.mark.xdist_group("forgeries"),
+]  # the world is made once
 
 SAID = "Ship it on Friday."
 OTHER = "Ship it today, without tests."
@@ -36,11 +39,25 @@ class World:
         """A decision relayed with the key of that clone; the path of its envelope."""
         turns = clone.rig("thread", "demo-01", "--json").ok().json["envelopes"]
         asked = turns[0]["frontmatter"]["body_hash"]
-        answer = ("--thread", "demo-01", "--in-reply-to", asked, "--to", "reader-rig", "--body-file", "-")
+        answer = (
+            "--thread",
+            "demo-01",
+            "--in-reply-to",
+            asked,
+            "--to",
+            "reader-rig",
+            "--body-file",
+            "-",
+        )
         clone.rig("relay", "DECISIONS", *answer, *options, stdin=f"{SAID}\n").ok()
         return clone.git("show", "--format=", "--name-only", "HEAD")
 
-    def forge(self, *, file: File = lambda path, text: (path, text), commit: Commit = lambda raw: raw) -> str:
+    def forge(
+        self,
+        *,
+        file: File = lambda path, text: (path, text),
+        commit: Commit = lambda raw: raw,
+    ) -> str:
         """Take a turn of the human's before it is pushed, and push it with another file or other bytes around it."""
         path = self.relay(self.human, "--no-push")
         new_path, text = file(path, (self.human.path / path).read_text())
@@ -48,8 +65,12 @@ class World:
         at = self.attacker
         (at.path / new_path).write_text(text)
         at.git("add", "-f", "--", new_path)
-        raw = re.sub(rb"\Atree [0-9a-f]+", b"tree " + at.git("write-tree").encode(), raw)
-        made = git_bytes(at, "hash-object", "-t", "commit", "-w", "--stdin", stdin=commit(raw))
+        raw = re.sub(
+            rb"\Atree [0-9a-f]+", b"tree " + at.git("write-tree").encode(), raw
+        )
+        made = git_bytes(
+            at, "hash-object", "-t", "commit", "-w", "--stdin", stdin=commit(raw)
+        )
         at.git("update-ref", "refs/heads/main", made.decode().strip())
         at.git("push", "-q", "origin", "main")
         return new_path
@@ -60,14 +81,25 @@ class World:
         items = self.reader.rig("verify", "--json").json["verification"]["items"]
         thread, name = path.split("/")
         turns = self.reader.rig("thread", thread, "--json").ok().json["envelopes"]
-        states = [turn["verification"]["state"] for turn in turns if turn["filename"] == name]
-        kinds = [kind for item in items if item["path"] == path for kind in item["kinds"]]
+        states = [
+            turn["verification"]["state"] for turn in turns if turn["filename"] == name
+        ]
+        kinds = [
+            kind for item in items if item["path"] == path for kind in item["kinds"]
+        ]
         return kinds, states == ["verified"]
 
 
 def git_bytes(clone: Clone, *arguments: str, stdin: bytes = b"") -> bytes:
     command = ["git", *arguments]
-    done = subprocess.run(command, cwd=clone.path, env=clone.environ(), input=stdin, capture_output=True, check=True)
+    done = subprocess.run(
+        command,
+        cwd=clone.path,
+        env=clone.environ(),
+        input=stdin,
+        capture_output=True,
+        check=True,
+    )
     return done.stdout
 
 
@@ -80,14 +112,18 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Kept:
         reader.rig("send", "REQUEST", "--thread", thread, "--to", "mike-relay").ok()
     human = bridge.clone("human", "mike-relay")
     bridge.clone("attacker", "mike-relay")
-    reader.rig("trust", "add", "mike@example.com", str(with_signing_key(human, bridge.base))).ok()
+    reader.rig(
+        "trust", "add", "mike@example.com", str(with_signing_key(human, bridge.base))
+    ).ok()
     return Kept(bridge.base)
 
 
 @pytest.fixture
 def world(ready: Kept) -> World:
     base = ready.restored()
-    human, reader, attacker = (Clone(base / name, base / "home") for name in ("human", "reader", "attacker"))
+    human, reader, attacker = (
+        Clone(base / name, base / "home") for name in ("human", "reader", "attacker")
+    )
     return World(human, reader, attacker, base)
 
 
@@ -100,7 +136,9 @@ def unsigned(world: World) -> str:
 
 
 def with_a_bad_signature(world: World) -> str:
-    return world.forge(commit=lambda raw: raw.replace(b"DECISIONS (relay)", b"DECISIONS  (relay)"))
+    return world.forge(
+        commit=lambda raw: raw.replace(b"DECISIONS (relay)", b"DECISIONS  (relay)")
+    )
 
 
 def signed_by_a_stranger(world: World) -> str:
@@ -116,7 +154,9 @@ def signed_by_a_stranger_in_the_humans_name(world: World) -> str:
 
 def signed_with_a_revoked_key(world: World) -> str:
     revoked = world.base / "revoked"
-    world.reader.run("ssh-keygen", "-q", "-k", "-f", str(revoked), str(world.base / "key-mike.pub")).ok()
+    world.reader.run(
+        "ssh-keygen", "-q", "-k", "-f", str(revoked), str(world.base / "key-mike.pub")
+    ).ok()
     world.reader.git("config", "gpg.ssh.revocationFile", str(revoked))
     return world.relay(world.human)
 
@@ -147,17 +187,23 @@ def with_another_body(world: World) -> str:
 def with_another_body_and_its_hash(world: World) -> str:
     def edit(path: str, text: str) -> tuple[str, str]:
         edited = text.replace(SAID, OTHER)
-        return path, re.sub(r"(?m)^body_hash: .*$", f"body_hash: {body_hash(OTHER + chr(10))}", edited)
+        return path, re.sub(
+            r"(?m)^body_hash: .*$", f"body_hash: {body_hash(OTHER + chr(10))}", edited
+        )
 
     return world.forge(file=edit)
 
 
 def with_other_front_matter(world: World) -> str:
-    return world.forge(file=lambda path, text: (path, text.replace("to: reader-rig", "to: other-rig")))
+    return world.forge(
+        file=lambda path, text: (path, text.replace("to: reader-rig", "to: other-rig"))
+    )
 
 
 def filed_under_another_thread(world: World) -> str:
-    return world.forge(file=lambda path, text: (path.replace("demo-01", "other-01"), text))
+    return world.forge(
+        file=lambda path, text: (path.replace("demo-01", "other-01"), text)
+    )
 
 
 def filed_under_another_thread_that_it_names(world: World) -> str:
@@ -183,7 +229,10 @@ def filed_under_another_thread_that_it_names(world: World) -> str:
         (with_another_body, {"body_hash_mismatch", "signature_bad"}),
         (with_another_body_and_its_hash, {"signature_bad"}),
         (with_other_front_matter, {"signature_bad"}),
-        (filed_under_another_thread, {"thread_mismatch", "signature_bad", "parent_unknown"}),
+        (
+            filed_under_another_thread,
+            {"thread_mismatch", "signature_bad", "parent_unknown"},
+        ),
         (filed_under_another_thread_that_it_names, {"signature_bad", "parent_unknown"}),
     ],
     ids=lambda value: value.__name__ if callable(value) else None,
@@ -198,4 +247,6 @@ def test_of_all_that_can_be_done_to_a_turn_only_one_is_verified(
     assert (set(kinds), verified) == (against, not against)
     read = world.reader.rig("thread", path.split("/")[0]).ok().out
     expected = turn is replayed_with_the_humans_own_key or against <= {"signer_unknown"}
-    assert (read.count(SAID), OTHER in read) == (int(expected), False), "what is broken is not read"
+    assert (read.count(SAID), OTHER in read) == (int(expected), False), (
+        "what is broken is not read"
+    )

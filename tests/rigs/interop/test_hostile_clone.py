@@ -32,10 +32,17 @@ def precious(bridge: Bridge) -> Path:
 
 def tables(path: Path) -> list[str]:
     with sqlite3.connect(path) as database:
-        return [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+        return [
+            name
+            for (name,) in database.execute(
+                "select name from sqlite_master where type = 'table'"
+            )
+        ]
 
 
-def push_tracked(clone: Clone, path: str, text: str | None = None, link: str | None = None) -> None:
+def push_tracked(
+    clone: Clone, path: str, text: str | None = None, link: str | None = None
+) -> None:
     target = clone.path / path
     target.parent.mkdir(exist_ok=True)
     target.unlink(missing_ok=True)
@@ -49,7 +56,9 @@ def push_tracked(clone: Clone, path: str, text: str | None = None, link: str | N
 
 
 @pytest.mark.parametrize("named", ["absolute", "climbing"])
-def test_a_tracked_configuration_names_no_database(bridge: Bridge, hostile: Clone, precious: Path, named: str) -> None:
+def test_a_tracked_configuration_names_no_database(
+    bridge: Bridge, hostile: Clone, precious: Path, named: str
+) -> None:
     path = str(precious) if named == "absolute" else "../precious.db"
     push_tracked(hostile, ".bridge/config.yaml", f"{CONFIG}control_plane: {path}\n")
     victim = bridge.clone("v")
@@ -60,10 +69,14 @@ def test_a_tracked_configuration_names_no_database(bridge: Bridge, hostile: Clon
     assert "control_plane in it is ignored" in done.err
 
 
-def test_a_tracked_link_leads_to_no_database(bridge: Bridge, hostile: Clone, precious: Path) -> None:
+def test_a_tracked_link_leads_to_no_database(
+    bridge: Bridge, hostile: Clone, precious: Path
+) -> None:
     push_tracked(hostile, ".bridge/control-plane.db", link=str(precious))
     victim = bridge.clone("v")
-    (victim.path / ".bridge" / "config.yaml").write_text(f"{CONFIG}control_plane: true\n")
+    (victim.path / ".bridge" / "config.yaml").write_text(
+        f"{CONFIG}control_plane: true\n"
+    )
 
     done = victim.rig("sync", "--auto").ok()
 
@@ -73,10 +86,23 @@ def test_a_tracked_link_leads_to_no_database(bridge: Bridge, hostile: Clone, pre
 
 @needs_ssh_keygen
 @pytest.mark.parametrize("configured_by", ["them", "the user"])
-def test_tracked_signers_are_trusted_by_nobody(bridge: Bridge, hostile: Clone, configured_by: str) -> None:
+def test_tracked_signers_are_trusted_by_nobody(
+    bridge: Bridge, hostile: Clone, configured_by: str
+) -> None:
     key = with_signing_key(hostile, bridge.base, "evil@example.com")
-    asked = hostile.rig("thread", "demo-01", "--json").json["envelopes"][0]["frontmatter"]["body_hash"]
-    hostile.rig("relay", "DECISIONS", "--thread", "demo-01", "--in-reply-to", asked, "--to", "mac-m5max").ok()
+    asked = hostile.rig("thread", "demo-01", "--json").json["envelopes"][0][
+        "frontmatter"
+    ]["body_hash"]
+    hostile.rig(
+        "relay",
+        "DECISIONS",
+        "--thread",
+        "demo-01",
+        "--in-reply-to",
+        asked,
+        "--to",
+        "mac-m5max",
+    ).ok()
     signers = f'evil@example.com namespaces="git" {key.read_text()}'
     push_tracked(hostile, ".bridge/allowed_signers", signers)
     config = f"{CONFIG}allowed_signers: .bridge/allowed_signers\n"
@@ -88,9 +114,15 @@ def test_tracked_signers_are_trusted_by_nobody(bridge: Bridge, hostile: Clone, c
 
     found = victim.rig("inbox", "--json").ok()
 
-    states = {entry["type"]: entry["verification"]["state"] for entry in found.json["envelopes"]}
+    states = {
+        entry["type"]: entry["verification"]["state"]
+        for entry in found.json["envelopes"]
+    }
     assert states["DECISIONS"] == "unverified"
-    assert "none is trusted" in found.err or "allowed_signers in it is ignored" in found.err
+    assert (
+        "none is trusted" in found.err
+        or "allowed_signers in it is ignored" in found.err
+    )
     if configured_by == "the user":
         refused = victim.rig("trust", "add", "evil@example.com", str(key))
         assert refused.code == 1 and "is tracked" in refused.err

@@ -28,7 +28,9 @@ def clone(bridge: Bridge) -> Clone:
     return made
 
 
-def run_here(clone: Clone, arguments: tuple[str, ...], answer: Path, last_line: int = sys.maxsize) -> bool:
+def run_here(
+    clone: Clone, arguments: tuple[str, ...], answer: Path, last_line: int = sys.maxsize
+) -> bool:
     """Run one command in a child, killed at a line of the code followed; False once it has come to its end before."""
     lines = 0
 
@@ -50,7 +52,12 @@ def run_here(clone: Clone, arguments: tuple[str, ...], answer: Path, last_line: 
             os.environ.update(environment)
             out = os.open(answer, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(out, 1)
-            os.dup2(os.open(answer.with_suffix(".err"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+            os.dup2(
+                os.open(
+                    answer.with_suffix(".err"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                ),
+                2,
+            )
             sys.stdout = os.fdopen(1, "w")
             sys.settrace(follow)
             os._exit(run.run_rig(arguments, program="rig-bridge"))
@@ -66,10 +73,14 @@ def run_here(clone: Clone, arguments: tuple[str, ...], answer: Path, last_line: 
 
 
 def said(where: Path, clone: Clone, words: str) -> list[str]:
-    return str(Clone(where, clone.home).git("log", "--format=%s", f"--grep={words}", "main")).splitlines()
+    return str(
+        Clone(where, clone.home).git("log", "--format=%s", f"--grep={words}", "main")
+    ).splitlines()
 
 
-def killed(clone: Clone, flags: tuple[str, ...], tmp_path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+def killed(
+    clone: Clone, flags: tuple[str, ...], tmp_path: Path
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Send at every step, killed there; yields what was to be said, until one comes to its end."""
     answer, line, goes_on = tmp_path / "answer", 0, True
     while goes_on:
@@ -94,13 +105,17 @@ def test_a_send_killed_at_any_step_and_repeated_is_said_once(
     assert [len(said(where, clone, words)) for words, _ in every] == [1] * len(every)
     words, command = every[-1]
     assert not run_here(clone, command, tmp_path / "answer")
-    assert len(said(where, clone, words)) == 2  # whoever was answered and says it again means it
+    assert (
+        len(said(where, clone, words)) == 2
+    )  # whoever was answered and says it again means it
 
 
 def test_a_sender_killed_right_after_its_answer_can_say_it_again_after_an_hour(
     bridge: Bridge, clone: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting.Outgoing, "mark", lambda self, intent: os.kill(os.getpid(), 9))
+    monkeypatch.setattr(
+        posting.Outgoing, "mark", lambda self, intent: os.kill(os.getpid(), 9)
+    )
     command = (*SENT, "--tldr", "the same words")
     assert run_here(clone, command, tmp_path / "answer")
     assert (tmp_path / "answer").read_text().startswith("rig-bridge: sent type=STATE")
@@ -108,7 +123,9 @@ def test_a_sender_killed_right_after_its_answer_can_say_it_again_after_an_hour(
     clone.rig(*command).ok()
     assert len(said(bridge.remote, clone, "the same words")) == 1
 
-    monkeypatch.setattr(posting.Outgoing, "mark", lambda self, intent: os.kill(os.getpid(), 9))
+    monkeypatch.setattr(
+        posting.Outgoing, "mark", lambda self, intent: os.kill(os.getpid(), 9)
+    )
     assert run_here(clone, command, tmp_path / "answer")
     monkeypatch.undo()
     [left] = (clone.path / ".git/bridgehead/outgoing").iterdir()

@@ -20,7 +20,9 @@ from bridgehead.rigs.threads.index import EnvelopeIndex
 
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 REPOSITORY = Path(__file__).resolve().parents[3]
-PEERS = Path(os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv/npm/node_modules/.bin")
+PEERS = Path(
+    os.environ.get("BRIDGEHEAD_PEERS") or REPOSITORY / ".venv/npm/node_modules/.bin"
+)
 
 pytestmark = pytest.mark.peer
 
@@ -37,7 +39,11 @@ class Reference:
 
     def __call__(self, *arguments: str) -> str:
         finished = subprocess.run(
-            [*self._command, *arguments], cwd=self._clone, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            [*self._command, *arguments],
+            cwd=self._clone,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
         )
         assert finished.returncode == 0, finished.stderr.decode()
         return finished.stdout.decode()
@@ -53,9 +59,14 @@ def reference(other_clone: Path) -> Reference:
 
 
 def send(repository: GitRepository, path: str, body: str) -> str:
-    draft = draft_send(Author("mac-m5max"), "ACK", "demo-01", ["windows-5080"], "2026-05-15", body=body)
+    draft = draft_send(
+        Author("mac-m5max"), "ACK", "demo-01", ["windows-5080"], "2026-05-15", body=body
+    )
     (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
-    with repository.lock(), repository.begin_posting(path, draft.text.encode()) as posting:
+    with (
+        repository.lock(),
+        repository.begin_posting(path, draft.text.encode()) as posting,
+    ):
         return posting.land(f"ACK: {path}")
 
 
@@ -69,18 +80,34 @@ def test_the_reference_pulls_lists_and_shows_what_we_posted(repository, referenc
     assert shown["body"] == "from us: é ▶\n"
 
 
-def test_we_list_what_the_reference_sent_with_nothing_against_it(world, clone, other_clone, repository, reference):
+def test_we_list_what_the_reference_sent_with_nothing_against_it(
+    world, clone, other_clone, repository, reference
+):
     (other_clone / "demo-01").mkdir()
-    reference("send", "REQUEST", "--thread", "demo-01", "--to", "mac-m5max", "--tldr", "first: contact #1")
+    reference(
+        "send",
+        "REQUEST",
+        "--thread",
+        "demo-01",
+        "--to",
+        "mac-m5max",
+        "--tldr",
+        "first: contact #1",
+    )
     assert repository.fast_forward(repository.fetch(WIRE)) is None
     [listing] = EnvelopeIndex(GitRepository(clone), with_findings=True).threads()
     [listed] = listing.envelopes
     assert listed.findings == ()
-    assert (listed.turn.sender, listed.turn.tldr) == ("windows-5080", "first: contact #1")
+    assert (listed.turn.sender, listed.turn.tldr) == (
+        "windows-5080",
+        "first: contact #1",
+    )
     assert listed.turn.commit_sha == world.head(other_clone)
 
 
-def test_a_race_with_the_reference_ends_with_both_turns_in_one_line(world, clone, other_clone, repository, reference):
+def test_a_race_with_the_reference_ends_with_both_turns_in_one_line(
+    world, clone, other_clone, repository, reference
+):
     (other_clone / "demo-01").mkdir()
     reference("send", "ACK", "--thread", "demo-01", "--to", "mac-m5max")
     commit = send(repository, "demo-01/ACK.md", "ours\n")
@@ -95,7 +122,9 @@ def test_a_race_with_the_reference_ends_with_both_turns_in_one_line(world, clone
 
 
 def test_freezes_are_invisible_to_the_reference(repository, reference):
-    assert repository.freeze(WIRE, "demo-01", "note")._replace(object_id="") == FreezeNote("note")
+    assert repository.freeze(WIRE, "demo-01", "note")._replace(
+        object_id=""
+    ) == FreezeNote("note")
     commit = send(repository, "demo-01/ACK.md", "x\n")
     repository.push(WIRE, commit)
     assert "pulled=true" in reference("sync", "--auto")
@@ -104,7 +133,11 @@ def test_freezes_are_invisible_to_the_reference(repository, reference):
 def test_each_reads_the_others_configuration(other_clone, reference):
     config = other_clone / ".bridge/config.yaml"
     assert parse_config(config.read_bytes()).rig_id == "windows-5080"
-    ours = {**new_config(RigId("mac-m5max"), "Mac: #1"), "auto_references": True, "freeze_minutes": 5}
+    ours = {
+        **new_config(RigId("mac-m5max"), "Mac: #1"),
+        "auto_references": True,
+        "freeze_minutes": 5,
+    }
     config.write_text(write_config(ours))
     reference("new", "demo-09")
     scaffold = (other_clone / "demo-09/REQUEST.md").read_text()

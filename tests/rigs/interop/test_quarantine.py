@@ -7,7 +7,13 @@ import json
 import pytest
 
 from bridgehead.rigs.envelope.body_hash import body_hash
-from support.rig_bridges import Bridge, Clone, needs_reference, needs_ssh_keygen, with_signing_key
+from support.rig_bridges import (
+    Bridge,
+    Clone,
+    needs_reference,
+    needs_ssh_keygen,
+    with_signing_key,
+)
 
 SEND = ("--thread", "demo-01", "--to")
 
@@ -25,7 +31,13 @@ def windows(bridge: Bridge, mac: Clone) -> Clone:
     return bridge.clone("b", "windows-5080")
 
 
-def envelope(kind: str, *, thread: str = "demo-01", sender: str = "windows-5080", said: str = "evil words") -> str:
+def envelope(
+    kind: str,
+    *,
+    thread: str = "demo-01",
+    sender: str = "windows-5080",
+    said: str = "evil words",
+) -> str:
     return (
         f"---\nfrom: {sender}\nto: mac-m5max\ndate: 2026-05-16\nstatus: ▶ s\ntype: {kind}\n"
         f"thread: {thread}\nbody_hash: {body_hash(said + chr(10))}\n---\n{said}\n"
@@ -45,40 +57,62 @@ def pushed(clone: Clone, files: dict[str, str]) -> None:
 BAD = {"demo-01/VERIFY.md": envelope("VERIFY", thread="other-01")}
 
 
-def test_a_bad_envelope_does_not_stop_the_good_ones_behind_it(mac: Clone, windows: Clone) -> None:
+def test_a_bad_envelope_does_not_stop_the_good_ones_behind_it(
+    mac: Clone, windows: Clone
+) -> None:
     pushed(windows, BAD)
     pushed(windows, {"demo-01/VERIFY-2.md": envelope("VERIFY", said="please look")})
 
     done = mac.rig("sync", "--auto").ok()
 
-    assert done.out == ("rig-bridge: sync pulled=true fast_forward=true new_envelopes=1 diverged=false quarantined=1\n")
+    assert done.out == (
+        "rig-bridge: sync pulled=true fast_forward=true new_envelopes=1 diverged=false quarantined=1\n"
+    )
     assert "! demo-01/VERIFY.md (quarantined: thread_mismatch)" in done.err
-    assert [found["filename"] for found in mac.rig("inbox", "--json").json["envelopes"]] == ["VERIFY-2.md"]
+    assert [
+        found["filename"] for found in mac.rig("inbox", "--json").json["envelopes"]
+    ] == ["VERIFY-2.md"]
     for shown in (mac.rig("thread", "demo-01"), mac.rig("inbox", "--prompt")):
-        assert "please look" in shown.ok().out and "evil words" not in shown.out + shown.err
+        assert (
+            "please look" in shown.ok().out
+            and "evil words" not in shown.out + shown.err
+        )
     assert "envelopes=2" in mac.rig("status", "--wide").out
 
 
-def test_quarantine_list_and_show_name_it_and_verify_does_not_fail_for_ever(mac: Clone, windows: Clone) -> None:
+def test_quarantine_list_and_show_name_it_and_verify_does_not_fail_for_ever(
+    mac: Clone, windows: Clone
+) -> None:
     assert mac.rig("quarantine", "list").ok().out == "rig-bridge: quarantine held=0\n"
     pushed(windows, BAD)
     mac.rig("sync", "--auto").ok()
 
-    assert "path=demo-01/VERIFY.md state=held kinds=thread_mismatch" in mac.rig("quarantine", "list").ok().out
+    assert (
+        "path=demo-01/VERIFY.md state=held kinds=thread_mismatch"
+        in mac.rig("quarantine", "list").ok().out
+    )
     [entry] = mac.rig("quarantine", "list", "--json").ok().json["envelopes"]
     assert (entry["path"], entry["kinds"]) == ("demo-01/VERIFY.md", ["thread_mismatch"])
     shown = mac.rig("quarantine", "show", "demo-01/VERIFY.md").ok()
-    assert f"quarantine: lift demo-01/VERIFY.md {entry['blob']}" in shown.out and "evil" not in shown.out
+    assert (
+        f"quarantine: lift demo-01/VERIFY.md {entry['blob']}" in shown.out
+        and "evil" not in shown.out
+    )
     assert "thread_mismatch: it names another thread" in shown.err
     assert mac.rig("quarantine", "show", "demo-01/NO.md").code == 1
     assert mac.rig("quarantine").code == 1
     assert "rig-bridge quarantine list" in mac.rig("quarantine", "--help").ok().out
     verified = mac.rig("verify").ok()
-    assert verified.out == "rig-bridge: verify checked=2 ok=1 warned=1 failed=0 quarantined=1\n"
+    assert (
+        verified.out
+        == "rig-bridge: verify checked=2 ok=1 warned=1 failed=0 quarantined=1\n"
+    )
     assert "! demo-01/VERIFY.md (quarantined: thread_mismatch)" in verified.err
 
 
-def test_a_fresh_clone_shows_no_bad_question_and_verify_puts_it_apart(bridge: Bridge, windows: Clone) -> None:
+def test_a_fresh_clone_shows_no_bad_question_and_verify_puts_it_apart(
+    bridge: Bridge, windows: Clone
+) -> None:
     pushed(windows, BAD)
     fresh = bridge.clone("c", "mac-m5max")
     assert fresh.rig("inbox").ok().out == "rig-bridge: inbox waiting=0\n"
@@ -89,7 +123,9 @@ def test_a_fresh_clone_shows_no_bad_question_and_verify_puts_it_apart(bridge: Br
 
 
 def test_a_resolution_in_quarantine_closes_nothing(mac: Clone, windows: Clone) -> None:
-    pushed(windows, {"demo-01/RESOLUTION.md": envelope("RESOLUTION", thread="other-01")})
+    pushed(
+        windows, {"demo-01/RESOLUTION.md": envelope("RESOLUTION", thread="other-01")}
+    )
     mac.rig("sync", "--auto").ok()
     assert "open=1 closed=0" in mac.rig("status").ok().out
 
@@ -104,7 +140,9 @@ def test_accepting_it_takes_it_in_still_named(mac: Clone, windows: Clone) -> Non
     mac.rig("verify").ok()
 
 
-def test_the_pull_inside_send_says_what_came_and_leaves_the_question_waiting(mac: Clone, windows: Clone) -> None:
+def test_the_pull_inside_send_says_what_came_and_leaves_the_question_waiting(
+    mac: Clone, windows: Clone
+) -> None:
     pushed(windows, {"demo-01/VERIFY.md": envelope("VERIFY", said="please look")})
 
     done = mac.rig("send", "RESPONSE", *SEND, "windows-5080").ok()
@@ -114,7 +152,9 @@ def test_the_pull_inside_send_says_what_came_and_leaves_the_question_waiting(mac
     assert [found["filename"] for found in waiting] == ["VERIFY.md"]
 
 
-def test_the_pull_inside_send_is_the_same_gate_as_sync(mac: Clone, windows: Clone) -> None:
+def test_the_pull_inside_send_is_the_same_gate_as_sync(
+    mac: Clone, windows: Clone
+) -> None:
     pushed(windows, BAD)
 
     done = mac.rig("send", "STATE", *SEND, "windows-5080").ok()
@@ -126,16 +166,27 @@ def test_the_pull_inside_send_is_the_same_gate_as_sync(mac: Clone, windows: Clon
 
 
 @pytest.mark.parametrize(
-    "command", [("send", "STATE", *SEND, "windows-5080"), ("close", "demo-01", "--status", "completed")]
+    "command",
+    [
+        ("send", "STATE", *SEND, "windows-5080"),
+        ("close", "demo-01", "--status", "completed"),
+    ],
 )
-def test_a_changed_envelope_stops_every_pull(mac: Clone, windows: Clone, command: tuple[str, ...]) -> None:
+def test_a_changed_envelope_stops_every_pull(
+    mac: Clone, windows: Clone, command: tuple[str, ...]
+) -> None:
     request = windows.path / "demo-01" / "REQUEST.md"
     pushed(windows, {"demo-01/REQUEST.md": request.read_text() + "more\n"})
 
     pull = mac.rig("sync", "--auto", "--accept-unverified").ok()
     assert "reason=non_append_change_on_remote" in pull.out
-    assert f"git diff HEAD...{windows.git('rev-parse', 'HEAD')[:7]} shows what was changed" in pull.err
-    assert "quarantined" not in mac.rig("sync", "--auto").ok().err, "nothing was moved, so nothing was put apart"
+    assert (
+        f"git diff HEAD...{windows.git('rev-parse', 'HEAD')[:7]} shows what was changed"
+        in pull.err
+    )
+    assert "quarantined" not in mac.rig("sync", "--auto").ok().err, (
+        "nothing was moved, so nothing was put apart"
+    )
     refused = mac.rig(*command)
 
     assert refused.code == 1 and "commit landed locally but push failed." in refused.err
@@ -143,7 +194,9 @@ def test_a_changed_envelope_stops_every_pull(mac: Clone, windows: Clone, command
     assert "more" not in (mac.path / "demo-01" / "REQUEST.md").read_text()
 
 
-def test_an_envelope_added_and_deleted_again_stops_the_pull(mac: Clone, windows: Clone) -> None:
+def test_an_envelope_added_and_deleted_again_stops_the_pull(
+    mac: Clone, windows: Clone
+) -> None:
     pushed(windows, {"demo-01/STATE.md": envelope("STATE")})
     windows.git("rm", "-q", "demo-01/STATE.md")
     windows.git("commit", "-q", "-m", "gone")
@@ -153,11 +206,16 @@ def test_an_envelope_added_and_deleted_again_stops_the_pull(mac: Clone, windows:
     assert "! demo-01/STATE.md (file deleted on remote)" in done.err
 
 
-def test_a_readme_is_taken_with_the_flag_although_something_here_is_unpushed(mac: Clone, windows: Clone) -> None:
+def test_a_readme_is_taken_with_the_flag_although_something_here_is_unpushed(
+    mac: Clone, windows: Clone
+) -> None:
     pushed(windows, {"README.md": "# hello\n"})
 
     refused = mac.rig("send", "STATE", *SEND, "windows-5080")
-    assert refused.code == 1 and "rig-bridge sync --auto --accept-non-envelope" in refused.err
+    assert (
+        refused.code == 1
+        and "rig-bridge sync --auto --accept-non-envelope" in refused.err
+    )
 
     (mac.path / "README.md").write_text("mine\n")
     blocked = mac.rig("sync", "--auto", "--accept-non-envelope")
@@ -168,7 +226,11 @@ def test_a_readme_is_taken_with_the_flag_although_something_here_is_unpushed(mac
     assert "pulled=true" in done.out and (mac.path / "README.md").exists()
     mac.git("push", "-q")
     assert mac.envelopes() == ["README.md", "demo-01/REQUEST.md", "demo-01/STATE.md"]
-    assert windows.rig("sync", "--auto").ok().out.startswith("rig-bridge: sync pulled=true")
+    assert (
+        windows.rig("sync", "--auto")
+        .ok()
+        .out.startswith("rig-bridge: sync pulled=true")
+    )
 
 
 def test_watching_tells_of_a_refusal_once(mac: Clone, windows: Clone) -> None:
@@ -177,16 +239,25 @@ def test_watching_tells_of_a_refusal_once(mac: Clone, windows: Clone) -> None:
         try:
             assert watching.stdout is not None
             first = json.loads(watching.stdout.readline())
-            assert (first["event"], first["reason"]) == ("snapshot", "non_append_change_on_remote")
+            assert (first["event"], first["reason"]) == (
+                "snapshot",
+                "non_append_change_on_remote",
+            )
             pushed(windows, {"README-2.md": "# hello again\n"})
             second = json.loads(watching.stdout.readline())
-            assert (second["event"], second["reason"]) == ("refused", "non_append_change_on_remote")
+            assert (second["event"], second["reason"]) == (
+                "refused",
+                "non_append_change_on_remote",
+            )
         finally:
             watching.terminate()
 
 
 @needs_ssh_keygen
-@pytest.mark.parametrize(("word", "state", "waiting"), [("lift", "lifted", True), ("confirm", "confirmed", False)])
+@pytest.mark.parametrize(
+    ("word", "state", "waiting"),
+    [("lift", "lifted", True), ("confirm", "confirmed", False)],
+)
 def test_a_signed_verdict_of_a_trusted_human_decides(
     bridge: Bridge, mac: Clone, windows: Clone, word: str, state: str, waiting: bool
 ) -> None:
@@ -195,19 +266,35 @@ def test_a_signed_verdict_of_a_trusted_human_decides(
     shown = mac.rig("quarantine", "show", "demo-01/VERIFY.md", "--json").ok().json
     relay = bridge.clone("r", "mike-relay")
     key = with_signing_key(relay, bridge.base)
-    asked = relay.rig("thread", "demo-01", "--json").json["envelopes"][0]["frontmatter"]["body_hash"]
-    arguments = ("relay", "DECISIONS", "--thread", "demo-01", "--in-reply-to", asked, "--body-file", "-")
+    asked = relay.rig("thread", "demo-01", "--json").json["envelopes"][0][
+        "frontmatter"
+    ]["body_hash"]
+    arguments = (
+        "relay",
+        "DECISIONS",
+        "--thread",
+        "demo-01",
+        "--in-reply-to",
+        asked,
+        "--body-file",
+        "-",
+    )
     relay.rig(*arguments, stdin=f"I looked.\n{shown['verdict_lines'][word]}\n").ok()
 
     mac.rig("sync", "--auto").ok()
-    assert "state=held" in mac.rig("quarantine", "list").out  # nobody here trusts that key yet
+    assert (
+        "state=held" in mac.rig("quarantine", "list").out
+    )  # nobody here trusts that key yet
     mac.rig("trust", "add", "mike@example.com", str(key)).ok()
     mac.rig("verify").ok()
 
     assert f"state={state}" in mac.rig("quarantine", "list").out
     assert ("file=VERIFY.md" in mac.rig("inbox").out) is waiting
     advice = mac.rig("quarantine", "show", "demo-01/VERIFY.md").ok().out
-    assert ("to accept it" in advice, "to exclude it" in advice) == (not waiting, waiting)
+    assert ("to accept it" in advice, "to exclude it" in advice) == (
+        not waiting,
+        waiting,
+    )
 
 
 @needs_ssh_keygen
@@ -216,29 +303,53 @@ def test_a_verdict_holds_in_the_clone_it_comes_from_if_that_trusts_the_key(
 ) -> None:
     relay = bridge.clone("r", "mike-relay")
     key = with_signing_key(relay, bridge.base)
-    pushed(windows, {**BAD, "demo-01/VERIFY-2.md": envelope("VERIFY", thread="other-01")})
+    pushed(
+        windows, {**BAD, "demo-01/VERIFY-2.md": envelope("VERIFY", thread="other-01")}
+    )
     relay.rig("sync", "--auto").ok()
-    asked = relay.rig("thread", "demo-01", "--json").json["envelopes"][0]["frontmatter"]["body_hash"]
-    arguments = ("relay", "DECISIONS", "--thread", "demo-01", "--in-reply-to", asked, "--body-file", "-")
+    asked = relay.rig("thread", "demo-01", "--json").json["envelopes"][0][
+        "frontmatter"
+    ]["body_hash"]
+    arguments = (
+        "relay",
+        "DECISIONS",
+        "--thread",
+        "demo-01",
+        "--in-reply-to",
+        asked,
+        "--body-file",
+        "-",
+    )
 
     def decide(filename: str) -> str:
-        lines = relay.rig("quarantine", "show", f"demo-01/{filename}", "--json").json["verdict_lines"]
+        lines = relay.rig("quarantine", "show", f"demo-01/{filename}", "--json").json[
+            "verdict_lines"
+        ]
         return relay.rig(*arguments, stdin=f"{lines['lift']}\n").ok().err
 
-    assert "lifts the quarantine of demo-01/VERIFY.md, but not in this clone" in decide("VERIFY.md")
+    assert "lifts the quarantine of demo-01/VERIFY.md, but not in this clone" in decide(
+        "VERIFY.md"
+    )
     assert "state=lifted" not in relay.rig("quarantine", "list").out
     relay.rig("trust", "add", "mike@example.com", str(key)).ok()
 
     said = decide("VERIFY-2.md")
 
-    assert "lifts the quarantine of demo-01/VERIFY-2.md\n" in said and "thread_mismatch" not in said
-    assert "path=demo-01/VERIFY-2.md state=lifted" in relay.rig("quarantine", "list").out
+    assert (
+        "lifts the quarantine of demo-01/VERIFY-2.md\n" in said
+        and "thread_mismatch" not in said
+    )
+    assert (
+        "path=demo-01/VERIFY-2.md state=lifted" in relay.rig("quarantine", "list").out
+    )
 
 
 def test_what_nothing_speaks_against_any_more_leaves_the_quarantine_with_the_next_verify(
     mac: Clone, windows: Clone
 ) -> None:
-    pushed(windows, BAD | {"demo-01/VERIFY-2.md": envelope("VERIFY", said="please look")})
+    pushed(
+        windows, BAD | {"demo-01/VERIFY-2.md": envelope("VERIFY", said="please look")}
+    )
     config = mac.path / ".bridge/config.yaml"
     usual = config.read_text()
     config.write_text(f"{usual}require_signed: all\n")
@@ -253,23 +364,35 @@ def test_what_nothing_speaks_against_any_more_leaves_the_quarantine_with_the_nex
     assert "file=VERIFY-2.md" in mac.rig("inbox").out
 
 
-def test_a_configuration_that_cannot_be_used_is_named_by_commands_that_do_without(mac: Clone) -> None:
+def test_a_configuration_that_cannot_be_used_is_named_by_commands_that_do_without(
+    mac: Clone,
+) -> None:
     config = mac.path / ".bridge/config.yaml"
     config.write_text(f"{config.read_text()}require_signed: sometimes\n")
 
-    assert "warning: .bridge/config.yaml: require_signed must be one of" in mac.rig("verify").ok().err
+    assert (
+        "warning: .bridge/config.yaml: require_signed must be one of"
+        in mac.rig("verify").ok().err
+    )
 
 
-def test_what_is_not_shown_is_not_said_to_be_in_a_quarantine_that_does_not_list_it(mac: Clone, windows: Clone) -> None:
+def test_what_is_not_shown_is_not_said_to_be_in_a_quarantine_that_does_not_list_it(
+    mac: Clone, windows: Clone
+) -> None:
     pushed(windows, BAD)
     mac.git("pull", "-q")
 
-    assert "! demo-01/VERIFY.md (thread_mismatch); not shown" in mac.rig("thread", "demo-01").ok().err
+    assert (
+        "! demo-01/VERIFY.md (thread_mismatch); not shown"
+        in mac.rig("thread", "demo-01").ok().err
+    )
     assert mac.rig("quarantine", "list").out == "rig-bridge: quarantine held=0\n"
 
 
 @needs_reference
-def test_the_reference_works_on_beside_an_envelope_in_quarantine(bridge: Bridge, mac: Clone, windows: Clone) -> None:
+def test_the_reference_works_on_beside_an_envelope_in_quarantine(
+    bridge: Bridge, mac: Clone, windows: Clone
+) -> None:
     pushed(windows, BAD)
     mac.rig("sync", "--auto").ok()
     peer = bridge.clone("p", "linux-peer", by_reference=True)

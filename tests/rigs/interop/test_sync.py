@@ -27,22 +27,34 @@ def appended(bridge: Bridge, path: str, text: str, clone: str = "b") -> None:
 def test_pulling_nothing_is_told_as_the_reference_tells_it(mac: Clone) -> None:
     before = mac.git("rev-parse", "HEAD")
     done = mac.rig("sync", "--auto").ok()
-    assert done.out == "rig-bridge: sync pulled=true fast_forward=true new_envelopes=0 diverged=false\n"
+    assert (
+        done.out
+        == "rig-bridge: sync pulled=true fast_forward=true new_envelopes=0 diverged=false\n"
+    )
     assert mac.git("rev-parse", "HEAD") == before
 
 
-def test_whatever_counts_as_a_new_envelope_is_verified(bridge: Bridge, mac: Clone) -> None:
+def test_whatever_counts_as_a_new_envelope_is_verified(
+    bridge: Bridge, mac: Clone
+) -> None:
     appended(bridge, "demo-01/deeper/ACK.md", ENVELOPE.format("demo-02"))
     pulled = mac.rig("sync", "--auto", "--json").ok().json
     assert (pulled["pulled"], pulled["new_envelopes"]) == (True, 0)
     assert (
         pulled["verification"]["items"]
         == pulled["quarantined"]
-        == [{"path": "demo-01/deeper/ACK.md", "kinds": ["body_hash_absent", "thread_mismatch"]}]
+        == [
+            {
+                "path": "demo-01/deeper/ACK.md",
+                "kinds": ["body_hash_absent", "thread_mismatch"],
+            }
+        ]
     )
 
 
-def test_the_gate_says_a_line_per_check_with_the_remedy_of_those_that_fail(mac: Clone) -> None:
+def test_the_gate_says_a_line_per_check_with_the_remedy_of_those_that_fail(
+    mac: Clone,
+) -> None:
     (mac.path / "loose.txt").write_text("x\n")
     mac.git("commit", "-q", "--allow-empty", "-m", "mine")
     done = mac.rig("sync", "--check")
@@ -56,7 +68,9 @@ def test_the_gate_says_a_line_per_check_with_the_remedy_of_those_that_fail(mac: 
     ]
 
 
-def test_a_remote_that_went_back_is_said_to_have_lost_commits(bridge: Bridge, mac: Clone) -> None:
+def test_a_remote_that_went_back_is_said_to_have_lost_commits(
+    bridge: Bridge, mac: Clone
+) -> None:
     opened(mac)
     bridge.clone("b").git("push", "-q", "--force", "origin", "HEAD~1:main")
 
@@ -70,7 +84,10 @@ def test_a_remote_that_went_back_is_said_to_have_lost_commits(bridge: Bridge, ma
 @pytest.mark.parametrize("looked", ["before", "never", "by fetching only"])
 @pytest.mark.parametrize(
     "command",
-    [("send", "STATE", "--thread", "demo-01", "--to", "windows-5080"), ("close", "demo-01", "--status", "completed")],
+    [
+        ("send", "STATE", "--thread", "demo-01", "--to", "windows-5080"),
+        ("close", "demo-01", "--status", "completed"),
+    ],
 )
 def test_a_remote_that_went_back_is_not_given_back_in_passing_what_it_lost(
     bridge: Bridge, mac: Clone, command: tuple[str, ...], looked: str
@@ -89,7 +106,9 @@ def test_a_remote_that_went_back_is_not_given_back_in_passing_what_it_lost(
     for again in (command, ("push",)):
         refused = mac.rig(*again)
         assert refused.code == 1, refused
-        assert "the remote's history was rewritten: a commit it had is gone" in refused.err
+        assert (
+            "the remote's history was rewritten: a commit it had is gone" in refused.err
+        )
         assert other.git("ls-remote", "origin", "main") == there
 
     mac.git(*refused.err.partition("accept it (git ")[2].partition(")")[0].split())
@@ -106,17 +125,25 @@ def test_what_a_killed_push_left_there_is_no_rewritten_history(mac: Clone) -> No
     assert mac.git("status", "-sb") == "## main...origin/main"
 
 
-def test_only_envelopes_count_as_turns_that_were_pushed(bridge: Bridge, mac: Clone) -> None:
+def test_only_envelopes_count_as_turns_that_were_pushed(
+    bridge: Bridge, mac: Clone
+) -> None:
     opened(mac)
-    mac.rig("send", "STATE", "--thread", "demo-01", "--to", "windows-5080", "--no-push").ok()
+    mac.rig(
+        "send", "STATE", "--thread", "demo-01", "--to", "windows-5080", "--no-push"
+    ).ok()
     appended(bridge, "demo-02/ACK.md", ENVELOPE.format("demo-02"))
     mac.git("pull", "-q", "--no-rebase", "--no-edit")
     assert mac.rig("push").ok().out.startswith("rig-bridge: push turns=1 ")
 
 
-def test_the_remedy_for_a_rewritten_history_keeps_what_was_never_pushed(bridge: Bridge, mac: Clone) -> None:
+def test_the_remedy_for_a_rewritten_history_keeps_what_was_never_pushed(
+    bridge: Bridge, mac: Clone
+) -> None:
     opened(mac)
-    mac.rig("send", "STATE", "--thread", "demo-01", "--to", "windows-5080", "--no-push").ok()
+    mac.rig(
+        "send", "STATE", "--thread", "demo-01", "--to", "windows-5080", "--no-push"
+    ).ok()
     bridge.clone("c").git("push", "-q", "--force", "origin", "HEAD~1:main")
     appended(bridge, "demo-02/ACK.md", ENVELOPE.format("demo-02"))
 
@@ -141,7 +168,11 @@ def test_a_sync_that_commits_nothing_does_not_speak_of_a_commit(mac: Clone) -> N
 
     failed = mac.rig("sync")
 
-    assert failed.code == 1 and "cannot be reached now" in failed.err and "the commit" not in failed.err
+    assert (
+        failed.code == 1
+        and "cannot be reached now" in failed.err
+        and "the commit" not in failed.err
+    )
 
 
 def test_a_lock_that_is_in_the_way_of_a_commit_is_called_a_lock(mac: Clone) -> None:

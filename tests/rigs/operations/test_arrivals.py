@@ -64,7 +64,9 @@ class Operator:
         trusted.write_text(f'{MIKE} namespaces="git" {key.read_text()}')
         world.git("config", "gpg.ssh.allowedSignersFile", str(trusted), at=here)
 
-    def turn(self, *, random: int = 7, parent: str = QUESTION, body: str = "yes\n") -> bytes:
+    def turn(
+        self, *, random: int = 7, parent: str = QUESTION, body: str = "yes\n"
+    ) -> bytes:
         return (
             f"---\nfrom: mike-relay\nto: rig-a\ndate: 2026-05-15\nstatus: ▶ Relayed\ntype: DECISIONS\n"
             f"thread: demo-01\nin_reply_to: {body_hash(parent)}\nattested_by: {self.fingerprint}\n"
@@ -77,16 +79,29 @@ class Operator:
         (self.there / "demo-01" / name).write_bytes(text)
         self.world.git("add", "--", f"demo-01/{name}", at=self.there)
         people = {"GIT_AUTHOR_EMAIL": author, "GIT_COMMITTER_EMAIL": author}
-        self.world.git("commit", "-q", "-S", "-m", "relay", at=self.there, GIT_COMMITTER_DATE=ATTESTED_AT, **people)
+        self.world.git(
+            "commit",
+            "-q",
+            "-S",
+            "-m",
+            "relay",
+            at=self.there,
+            GIT_COMMITTER_DATE=ATTESTED_AT,
+            **people,
+        )
         self.world.git("push", "-q", "origin", "HEAD:main", at=self.there)
 
 
 @pytest.fixture
-def operator(world: World, clone: Path, other_clone: Path, make_key: Callable[[str], Path]) -> Operator:
+def operator(
+    world: World, clone: Path, other_clone: Path, make_key: Callable[[str], Path]
+) -> Operator:
     return Operator(world, clone, other_clone, make_key("mike"))
 
 
-def ask(world: World, there: Path, path: str = "demo-01/REQUEST.md", said: str = QUESTION) -> None:
+def ask(
+    world: World, there: Path, path: str = "demo-01/REQUEST.md", said: str = QUESTION
+) -> None:
     thread = path.partition("/")[0]
     world.commit(there, {path: envelope(thread, kind="REQUEST", body=said)})
 
@@ -119,7 +134,9 @@ def test_a_turn_in_answer_to_another_thread_has_no_parent(
     assert kinds_of(arrival_in(clone))["demo-01/RELAY.md"] == (Kind.PARENT_UNKNOWN,)
 
 
-def test_a_turn_in_answer_to_itself_has_no_parent(clone: Path, operator: Operator) -> None:
+def test_a_turn_in_answer_to_itself_has_no_parent(
+    clone: Path, operator: Operator
+) -> None:
     operator.relay("RELAY.md", operator.turn(parent="yes\n", body="yes\n"))
     assert kinds_of(arrival_in(clone))["demo-01/RELAY.md"] == (Kind.PARENT_UNKNOWN,)
 
@@ -135,8 +152,12 @@ def test_what_is_in_quarantine_here_is_nobodys_parent(
     assert kinds_of(arrival_in(clone))["demo-01/RELAY.md"] == (Kind.PARENT_UNKNOWN,)
 
 
-@pytest.mark.parametrize("earlier", [True, False], ids=["in an earlier pull", "in the same pull"])
-def test_a_nonce_is_used_once(world: World, clone: Path, other_clone: Path, operator: Operator, earlier: bool) -> None:
+@pytest.mark.parametrize(
+    "earlier", [True, False], ids=["in an earlier pull", "in the same pull"]
+)
+def test_a_nonce_is_used_once(
+    world: World, clone: Path, other_clone: Path, operator: Operator, earlier: bool
+) -> None:
     ask(world, other_clone)
     operator.relay("RELAY.md", operator.turn())
     if earlier:
@@ -161,7 +182,9 @@ def test_a_link_in_the_place_of_an_envelope_is_put_apart_and_never_followed(
     assert kinds_of(arrival) == {"demo-01/STATE.md": (Kind.SYMLINK,)}
     assert arrival.taken_in == ["demo-01/REQUEST.md"]
     hold(rig_in(clone), arrival)
-    assert Quarantine(GitRepository(clone).private_dir).names_in("demo-01") == {"STATE.md"}
+    assert Quarantine(GitRepository(clone).private_dir).names_in("demo-01") == {
+        "STATE.md"
+    }
 
 
 def test_an_envelope_changed_since_the_last_pull_stops_the_next_one(
@@ -178,7 +201,9 @@ def test_an_envelope_changed_since_the_last_pull_stops_the_next_one(
     assert world.head(clone) == head
 
 
-def test_an_envelope_changed_on_the_way_stops_the_pull(world: World, clone: Path, other_clone: Path) -> None:
+def test_an_envelope_changed_on_the_way_stops_the_pull(
+    world: World, clone: Path, other_clone: Path
+) -> None:
     ask(world, other_clone)
     ask(world, other_clone, said="something else\n")
     arrival = arrival_in(clone)
@@ -186,7 +211,9 @@ def test_an_envelope_changed_on_the_way_stops_the_pull(world: World, clone: Path
     assert Kind.REWRITTEN in kinds_of(arrival)["demo-01/REQUEST.md"]
 
 
-def test_an_envelope_that_came_and_went_stops_the_pull(world: World, clone: Path, other_clone: Path) -> None:
+def test_an_envelope_that_came_and_went_stops_the_pull(
+    world: World, clone: Path, other_clone: Path
+) -> None:
     ask(world, other_clone)
     ask(world, other_clone, "demo-01/STATE.md")
     world.git("rm", "-q", "demo-01/STATE.md", at=other_clone)
@@ -199,11 +226,21 @@ def test_an_envelope_that_came_and_went_stops_the_pull(world: World, clone: Path
 
 @pytest.mark.parametrize(
     ("kind", "author", "believed"),
-    [("DECISIONS", MIKE, True), ("ACK", MIKE, False), ("DECISIONS", "eve@example.com", False)],
+    [
+        ("DECISIONS", MIKE, True),
+        ("ACK", MIKE, False),
+        ("DECISIONS", "eve@example.com", False),
+    ],
     ids=["a decision", "no decision", "somebody else's decision"],
 )
 def test_only_a_verified_decision_is_a_verdict(
-    world: World, clone: Path, other_clone: Path, operator: Operator, kind: str, author: str, believed: bool
+    world: World,
+    clone: Path,
+    other_clone: Path,
+    operator: Operator,
+    kind: str,
+    author: str,
+    believed: bool,
 ) -> None:
     bad = envelope("other-01", body="evil words\n")
     ask(world, other_clone)
@@ -211,12 +248,21 @@ def test_only_a_verified_decision_is_a_verdict(
     pull(clone)
     [entry] = Quarantine(GitRepository(clone).private_dir).kept_apart
     turn = operator.turn(body=f"I looked.\n{verdict_line(entry, lifts=True)}\n")
-    operator.relay("RELAY.md", turn.replace(b"type: DECISIONS", f"type: {kind}".encode()), author=author)
+    operator.relay(
+        "RELAY.md",
+        turn.replace(b"type: DECISIONS", f"type: {kind}".encode()),
+        author=author,
+    )
     pull(clone)
-    assert Quarantine(GitRepository(clone).private_dir).holds("demo-01/STATE.md") is not believed
+    assert (
+        Quarantine(GitRepository(clone).private_dir).holds("demo-01/STATE.md")
+        is not believed
+    )
 
 
-def test_an_envelope_deleted_and_added_again_stops_the_pull(world: World, clone: Path, other_clone: Path) -> None:
+def test_an_envelope_deleted_and_added_again_stops_the_pull(
+    world: World, clone: Path, other_clone: Path
+) -> None:
     ask(world, other_clone)
     world.git("rm", "-q", "demo-01/REQUEST.md", at=other_clone)
     world.git("commit", "-q", "-m", "gone", at=other_clone)

@@ -29,7 +29,9 @@ MAC = Author("mac-m5max")
 MIKE = Author("mike-relay", "ignored: the operator's name is written")
 DAY = "2026-05-15"
 PARENT = "4ec6442b6e50b35af47b83dfea98b028fa1ce872387924da7b127d33ac817ae2"
-ATTESTATION = Attestation("SHA256:key", "2026-05-16T10:30:00.123Z", "01KRNJ0NG0-0000000000")
+ATTESTATION = Attestation(
+    "SHA256:key", "2026-05-16T10:30:00.123Z", "01KRNJ0NG0-0000000000"
+)
 
 
 def test_a_message_with_nothing_but_its_address() -> None:
@@ -65,9 +67,24 @@ def test_a_message_with_everything() -> None:
 @pytest.mark.parametrize(
     ("outcome", "note", "status", "body"),
     [
-        (StatusClass.COMPLETED, None, "✅ Completed", "# d1 — RESOLUTION (completed)\n\nStanding by.\n"),
-        (StatusClass.CANCELLED, "", "❌ Cancelled", "# d1 — RESOLUTION (cancelled)\n\nStanding by.\n"),
-        (StatusClass.COMPLETED, " \n", "✅ Completed", "# d1 — RESOLUTION (completed)\n\nStanding by.\n"),
+        (
+            StatusClass.COMPLETED,
+            None,
+            "✅ Completed",
+            "# d1 — RESOLUTION (completed)\n\nStanding by.\n",
+        ),
+        (
+            StatusClass.CANCELLED,
+            "",
+            "❌ Cancelled",
+            "# d1 — RESOLUTION (cancelled)\n\nStanding by.\n",
+        ),
+        (
+            StatusClass.COMPLETED,
+            " \n",
+            "✅ Completed",
+            "# d1 — RESOLUTION (completed)\n\nStanding by.\n",
+        ),
         (
             StatusClass.COMPLETED,
             "все готово",
@@ -92,7 +109,16 @@ def test_closing_puts_the_first_line_of_the_note_into_the_status(
 
 
 def test_a_relay_turn_carries_its_attestation_in_writing_order() -> None:
-    draft = draft_relay(MIKE, "Mike Op", "DECISIONS", "demo-01", ["mac-m5max"], PARENT, ATTESTATION, tldr="B")
+    draft = draft_relay(
+        MIKE,
+        "Mike Op",
+        "DECISIONS",
+        "demo-01",
+        ["mac-m5max"],
+        PARENT,
+        ATTESTATION,
+        tldr="B",
+    )
     assert draft.text == (
         "---\nfrom: mike-relay\nto: mac-m5max\ndate: 2026-05-16\nstatus: ▶ Relayed DECISIONS\ntype: DECISIONS\n"
         f"thread: demo-01\nin_reply_to: {PARENT}\nattested_by: SHA256:key\n"
@@ -105,9 +131,28 @@ def test_a_relay_turn_carries_its_attestation_in_writing_order() -> None:
 
 def test_every_draft_is_a_valid_envelope_when_read_back() -> None:
     drafts = [
-        draft_send(MAC, "ACK", "demo-01", ["ops"], DAY, tldr="two\nlines\n\n", body="\ufeff\ufeffx\ud800"),
-        draft_close(MAC, "demo-01", StatusClass.COMPLETED, "ops", DAY, note="why: # because"),
-        draft_relay(MIKE, "Mike Op", "ACK", "demo-01", ["a", "b"], PARENT, ATTESTATION, references=["1234567"]),
+        draft_send(
+            MAC,
+            "ACK",
+            "demo-01",
+            ["ops"],
+            DAY,
+            tldr="two\nlines\n\n",
+            body="\ufeff\ufeffx\ud800",
+        ),
+        draft_close(
+            MAC, "demo-01", StatusClass.COMPLETED, "ops", DAY, note="why: # because"
+        ),
+        draft_relay(
+            MIKE,
+            "Mike Op",
+            "ACK",
+            "demo-01",
+            ["a", "b"],
+            PARENT,
+            ATTESTATION,
+            references=["1234567"],
+        ),
     ]
     for draft in drafts:
         parsed = parse_envelope(draft.text.encode())
@@ -126,7 +171,9 @@ def test_every_draft_is_a_valid_envelope_when_read_back() -> None:
         ({"tldr": "not \udcff text"}, "/tldr"),
     ],
 )
-def test_a_draft_that_breaks_the_schema_is_refused(changes: dict[str, object], path: str) -> None:
+def test_a_draft_that_breaks_the_schema_is_refused(
+    changes: dict[str, object], path: str
+) -> None:
     with pytest.raises(UserError, match="failed schema validation") as refused:
         draft_send(MAC, "ACK", "demo-01", ["ops"], DAY, **changes)  # type: ignore[arg-type]
     assert re.findall(r" (/\S+) ", refused.value.message) == [path]
@@ -152,25 +199,34 @@ def test_the_subject_of_a_message_is_one_line(tldr: str | None, expected: str) -
 
 
 def test_the_other_subjects() -> None:
-    assert close_subject("demo-01", StatusClass.COMPLETED) == "RESOLUTION: demo-01 completed"
+    assert (
+        close_subject("demo-01", StatusClass.COMPLETED)
+        == "RESOLUTION: demo-01 completed"
+    )
     assert relay_subject("ACK", "demo-01", "N-1") == "ACK (relay): demo-01 nonce=N-1"
 
 
 def test_a_thread_is_completed_or_cancelled() -> None:
     assert parse_outcome("completed") is StatusClass.COMPLETED
     for typed in ("done", "active", "Completed"):
-        with pytest.raises(UserError, match='--status must be "cancelled" or "completed"'):
+        with pytest.raises(
+            UserError, match='--status must be "cancelled" or "completed"'
+        ):
             parse_outcome(typed)
 
 
 def written() -> Envelope:
-    parsed = parse_envelope(draft_scaffold(Author("mac-m5max"), "demo-01", "2026-05-15").text.encode())
+    parsed = parse_envelope(
+        draft_scaffold(Author("mac-m5max"), "demo-01", "2026-05-15").text.encode()
+    )
     assert isinstance(parsed, Envelope)
     return parsed
 
 
 def test_a_scaffold_names_its_rig_and_thread_and_no_recipient() -> None:
-    assert draft_scaffold(Author("mac-m5max", "Mac Claude"), "demo-01", "2026-05-15").text.startswith(
+    assert draft_scaffold(
+        Author("mac-m5max", "Mac Claude"), "demo-01", "2026-05-15"
+    ).text.startswith(
         "---\nfrom: mac-m5max\nto: (set --to recipient when sending)\ndate: 2026-05-15\n"
         "status: ▶ demo-01 opened\ntype: REQUEST\nthread: demo-01\ndisplay_name: Mac Claude\n---\n# demo-01 — REQUEST\n"
     )

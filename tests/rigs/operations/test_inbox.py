@@ -39,7 +39,9 @@ class Place:
 
     def configure(self, *lines: str) -> None:
         (self.clone / ".bridge").mkdir(exist_ok=True)
-        (self.clone / ".bridge" / "config.yaml").write_text("\n".join([f"rig_id: {OWN}", *lines, ""]))
+        (self.clone / ".bridge" / "config.yaml").write_text(
+            "\n".join([f"rig_id: {OWN}", *lines, ""])
+        )
 
     def rig(self) -> Rig:
         return Rig(
@@ -50,7 +52,9 @@ class Place:
             tell=lambda _text: None,
         )
 
-    def post(self, thread: str, kind: str, sender: str = "rig-a", *, name: str = "") -> str:
+    def post(
+        self, thread: str, kind: str, sender: str = "rig-a", *, name: str = ""
+    ) -> str:
         self._count += 1
         path = f"{thread}/{name or f'{kind}-{self._count}'}.md"
         text = envelope(thread, sender, kind=kind, body=f"{self._count}\n")
@@ -59,7 +63,10 @@ class Place:
         return path
 
     def paths(self) -> list[str]:
-        return sorted(str(found.relative_to(self.clone)) for found in self.clone.glob("demo-*/*.md"))
+        return sorted(
+            str(found.relative_to(self.clone))
+            for found in self.clone.glob("demo-*/*.md")
+        )
 
     def desk(self) -> Desk:
         return desk(self.rig())
@@ -78,7 +85,14 @@ def place(world: World, clone: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def rewrite_history(place: Place, _chance: random.Random) -> None:
-    place.world.git("commit", "-q", "--amend", "-m", f"again {place.world.head(place.clone)}", at=place.clone)
+    place.world.git(
+        "commit",
+        "-q",
+        "--amend",
+        "-m",
+        f"again {place.world.head(place.clone)}",
+        at=place.clone,
+    )
 
 
 def set_back(place: Place, _chance: random.Random) -> None:
@@ -112,7 +126,9 @@ def keep_apart(place: Place, chance: random.Random) -> None:
     path = chance.choice(place.paths())
     blob = place.world.git("hash-object", path, at=place.clone).strip()
     place.private.mkdir(exist_ok=True)
-    Quarantine(place.private).change([KeptApart(path, blob, ("body_hash_mismatch",), "")])
+    Quarantine(place.private).change(
+        [KeptApart(path, blob, ("body_hash_mismatch",), "")]
+    )
 
 
 def take_in(place: Place, _chance: random.Random) -> None:
@@ -129,7 +145,11 @@ def close(place: Place, chance: random.Random) -> None:
 
 
 def post(place: Place, chance: random.Random) -> None:
-    place.post(chance.choice(THREADS), chance.choice(KINDS), chance.choice(["rig-a", "rig-b", OWN]))
+    place.post(
+        chance.choice(THREADS),
+        chance.choice(KINDS),
+        chance.choice(["rig-a", "rig-b", OWN]),
+    )
 
 
 RARE: Sequence[Callable[[Place, random.Random], None]] = (
@@ -158,8 +178,12 @@ def test_whatever_happens_nothing_is_missed(place: Place, seed: int) -> None:
     for happen in happening:
         happen(place, chance)
         found = place.desk()
-        known_idle = shutil.copy(place.private / "idle.json", place.clone.parent / "idle.json")
-        assert found == place.desk_without_knowing_any_thread_to_be_idle(), happen.__name__
+        known_idle = shutil.copy(
+            place.private / "idle.json", place.clone.parent / "idle.json"
+        )
+        assert found == place.desk_without_knowing_any_thread_to_be_idle(), (
+            happen.__name__
+        )
         shutil.copy(known_idle, place.private / "idle.json")
 
 
@@ -174,13 +198,18 @@ def answered(place: Place, threads: Iterable[str] = THREADS) -> None:
 
 
 def test_a_question_that_crossed_with_its_answer_waits_after_all(place: Place) -> None:
-    question, answer = place.post("demo-01", "REQUEST"), place.post("demo-01", "RESPONSE", OWN)
+    question, answer = (
+        place.post("demo-01", "REQUEST"),
+        place.post("demo-01", "RESPONSE", OWN),
+    )
     assert asked(place) == []
     Crossings(place.private).note(answer, [question])
     assert asked(place) == ["demo-01"]
 
 
-def test_an_answer_that_should_have_been_signed_answers_nothing(place: Place, make_key: Callable[[str], Path]) -> None:
+def test_an_answer_that_should_have_been_signed_answers_nothing(
+    place: Place, make_key: Callable[[str], Path]
+) -> None:
     answered(place, ["demo-01"])
     assert asked(place) == []
     signers = place.clone.parent / "signers"
@@ -192,7 +221,10 @@ def test_an_answer_that_should_have_been_signed_answers_nothing(place: Place, ma
 def test_the_same_files_in_another_order_mean_something_else(place: Place) -> None:
     place.post("demo-02", "STATE")
     start = place.world.head(place.clone)
-    question, answer = place.post("demo-01", "REQUEST"), place.post("demo-01", "RESPONSE", OWN)
+    question, answer = (
+        place.post("demo-01", "REQUEST"),
+        place.post("demo-01", "RESPONSE", OWN),
+    )
     assert asked(place) == []
     texts = {path: (place.clone / path).read_bytes() for path in (answer, question)}
     place.world.git("reset", "-q", "--hard", start, at=place.clone)
@@ -201,11 +233,17 @@ def test_the_same_files_in_another_order_mean_something_else(place: Place) -> No
     assert asked(place) == ["demo-01"]
 
 
-def test_where_nothing_waits_no_file_is_looked_at(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_waits_no_file_is_looked_at(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answered(place)
     assert asked(place) == []
-    monkeypatch.setattr(GitSurvey, "_state", lambda *_arguments: pytest.fail("git status"))
-    monkeypatch.setattr(EnvelopeIndex, "thread", lambda _index, name: pytest.fail(f"{name} was read"))
+    monkeypatch.setattr(
+        GitSurvey, "_state", lambda *_arguments: pytest.fail("git status")
+    )
+    monkeypatch.setattr(
+        EnvelopeIndex, "thread", lambda _index, name: pytest.fail(f"{name} was read")
+    )
     assert asked(place) == []
 
 
@@ -232,7 +270,9 @@ def test_where_something_waits_a_file_that_is_changed_in_place_is_noticed(
     limits.clear()
     assert asked(place) == ["demo-02"]
     assert limits == []
-    (place.clone / "demo-02" / "REQUEST-new.md").write_bytes(envelope("demo-02", kind="STATE"))
+    (place.clone / "demo-02" / "REQUEST-new.md").write_bytes(
+        envelope("demo-02", kind="STATE")
+    )
     assert asked(place) == []
     assert limits == [("--", "demo-02")]
 
@@ -254,7 +294,9 @@ def test_a_file_that_was_changed_lately_is_looked_at_again(
     assert limits == [("--", "demo-02")]
 
 
-def test_git_is_not_given_a_list_of_many_threads(place: Place, limits: list[Sequence[str]]) -> None:
+def test_git_is_not_given_a_list_of_many_threads(
+    place: Place, limits: list[Sequence[str]]
+) -> None:
     threads = [f"demo-{number:02}" for number in range(13)]
     for thread in threads:
         place.post(thread, "REQUEST")
@@ -278,13 +320,17 @@ def test_a_damaged_note_of_idle_threads_is_no_note(place: Place) -> None:
         assert IdleThreads(place.private).marks.keys() == set(THREADS)
 
 
-def test_rows_that_turn_out_to_be_damaged_are_read_anew_also_where_nothing_waits(place: Place) -> None:
+def test_rows_that_turn_out_to_be_damaged_are_read_anew_also_where_nothing_waits(
+    place: Place,
+) -> None:
     answered(place)
     place.post("demo-02", "REQUEST")
     assert asked(place) == ["demo-02"]
     rows = place.private / "envelopes.idx"
     start, listed, content = rows.read_bytes().split(b"\n", 2)
-    rows.write_bytes(b"\n".join([start, listed, content.replace(b"REQUEST", b"request")]))
+    rows.write_bytes(
+        b"\n".join([start, listed, content.replace(b"REQUEST", b"request")])
+    )
     assert asked(place) == ["demo-02"]
     assert len(look_at(place.rig()).envelopes()) == 7
 
@@ -293,7 +339,11 @@ def test_a_question_whose_signature_could_not_be_checked_comes_back_once_it_can(
     place: Place, make_key: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = make_key("mike")
-    for name, value in (("gpg.format", "ssh"), ("user.signingkey", str(key)), ("commit.gpgsign", "true")):
+    for name, value in (
+        ("gpg.format", "ssh"),
+        ("user.signingkey", str(key)),
+        ("commit.gpgsign", "true"),
+    ):
         place.world.git("config", name, value, at=place.clone)
     signers = place.clone.parent / "signers"
     signers.write_text(f"rig-a {key.read_text()}")
@@ -301,15 +351,25 @@ def test_a_question_whose_signature_could_not_be_checked_comes_back_once_it_can(
     place.post("demo-01", "REQUEST")
     with monkeypatch.context() as patched:
         broken = SignatureCheck(Signature.BAD)
-        patched.setattr(GitRepository, "check_signatures", lambda _self, commits, _file: dict.fromkeys(commits, broken))
+        patched.setattr(
+            GitRepository,
+            "check_signatures",
+            lambda _self, commits, _file: dict.fromkeys(commits, broken),
+        )
         assert asked(place) == []
     assert asked(place) == ["demo-01"]
 
 
-def test_a_look_that_is_handed_in_may_have_passed_idle_threads_over(place: Place) -> None:
+def test_a_look_that_is_handed_in_may_have_passed_idle_threads_over(
+    place: Place,
+) -> None:
     answered(place)
     assert asked(place) == []
-    (place.clone / "demo-01" / "REQUEST-1.md").write_bytes(envelope("demo-01", kind="STATE"))
+    (place.clone / "demo-01" / "REQUEST-1.md").write_bytes(
+        envelope("demo-01", kind="STATE")
+    )
     rig = place.rig()
     assert look_at(rig).survey.dirty == ()
-    assert [file.path for file in catalogue(rig).survey.dirty] == ["demo-01/REQUEST-1.md"]
+    assert [file.path for file in catalogue(rig).survey.dirty] == [
+        "demo-01/REQUEST-1.md"
+    ]

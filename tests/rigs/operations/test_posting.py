@@ -12,8 +12,12 @@ from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.rig import Rig
 
 
-def test_an_envelope_that_nobody_could_read_is_refused_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_envelope_that_nobody_could_read_is_refused_before_anything_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(posting, "MAX_ENVELOPE_BYTES", 19)
-    what = posting.Post("demo-01", Draft({"from": "mac"}, "x\n"), name=str, subject=str, push=False)
+    what = posting.Post(
+        "demo-01", Draft({"from": "mac"}, "x\n"), name=str, subject=str, push=False
+    )
     with pytest.raises(UserError, match="would have 20 bytes"):
         posting.post(cast(Rig, None), what)

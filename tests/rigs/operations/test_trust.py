@@ -22,7 +22,10 @@ def test_a_key_that_ssh_keygen_cannot_read_is_not_trusted(clone: Path) -> None:
 
 def test_a_signer_comes_and_goes(clone: Path, make_key: Callable[[str], Path]) -> None:
     key = str(make_key("mike"))
-    assert len(add_signer(rig_called("rig-a", clone), "mike@example.com", key).signers) == 1
+    assert (
+        len(add_signer(rig_called("rig-a", clone), "mike@example.com", key).signers)
+        == 1
+    )
     file = clone / ".bridge" / "config.yaml"
     named = file.read_text()
     rig = rig_called("rig-a", clone)

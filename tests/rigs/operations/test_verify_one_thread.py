@@ -12,11 +12,20 @@ from bridgehead.rigs.rig import Rig
 from rigs.support.git_world import World, envelope
 
 
-def test_only_the_envelopes_of_the_thread_are_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_envelopes_of_the_thread_are_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clone = world.base / "a"
     for thread in ("demo-01", "demo-02"):
         for number in range(3):
-            world.commit(clone, {f"{thread}/ACK-{number}.md": envelope(thread, body=f"{thread} {number}\n")})
+            world.commit(
+                clone,
+                {
+                    f"{thread}/ACK-{number}.md": envelope(
+                        thread, body=f"{thread} {number}\n"
+                    )
+                },
+            )
     world.commit(clone, {"demo-02/STATE.md": envelope("demo-01")})
     read: list[str] = []
     ask = GitRepository.read_blobs

@@ -15,12 +15,20 @@ FREEZE = Freeze("mike-relay", "s", "e")
 
 def notice(path: str, position: int = 1) -> Notice:
     thread_id, _, filename = path.partition("/")
-    turn = turn_of(thread_id, filename, {"type": "ACK", "date": "2026-05-15"}, commit_sha="1" * 40, position=position)
+    turn = turn_of(
+        thread_id,
+        filename,
+        {"type": "ACK", "date": "2026-05-15"},
+        commit_sha="1" * 40,
+        position=position,
+    )
     return Notice(turn, Verification(VerificationState.UNVERIFIED))
 
 
 def seeing(*paths: str) -> Snapshot:
-    return EMPTY._replace(envelopes={path: notice(path, 9 - number) for number, path in enumerate(paths)})
+    return EMPTY._replace(
+        envelopes={path: notice(path, 9 - number) for number, path in enumerate(paths)}
+    )
 
 
 def started(snapshot: Snapshot = EMPTY, **options: bool) -> Watch:
@@ -30,7 +38,10 @@ def started(snapshot: Snapshot = EMPTY, **options: bool) -> Watch:
 
 
 def told(events: list[Event]) -> list[tuple[object, object]]:
-    return [(event["event"], event.get("filename") or event.get("thread_id")) for event in events]
+    return [
+        (event["event"], event.get("filename") or event.get("thread_id"))
+        for event in events
+    ]
 
 
 def test_the_first_event_is_what_the_command_prints_once() -> None:
@@ -63,7 +74,9 @@ def test_new_envelopes_are_announced_in_thread_order_with_running_numbers() -> N
 def test_an_envelope_is_announced_once_per_run_even_if_it_comes_back() -> None:
     watch = started(seeing("t-1/A.md"))
     assert watch.update(seeing("t-1/A.md"), 1) == []
-    assert told(watch.update(seeing("t-1/A.md", "t-1/B.md"), 2)) == [("envelope", "B.md")]
+    assert told(watch.update(seeing("t-1/A.md", "t-1/B.md"), 2)) == [
+        ("envelope", "B.md")
+    ]
     assert watch.update(EMPTY, 3) == []
     assert watch.update(seeing("t-1/A.md", "t-1/B.md"), 4) == []
 
@@ -90,7 +103,11 @@ def test_a_divergence_is_told_when_it_appears_and_when_it_changes() -> None:
 def test_freezing_and_thawing() -> None:
     watch = started()
     (frozen,) = watch.update(EMPTY._replace(freezes={"t-1": FREEZE}), 1)
-    assert (frozen["event"], frozen["rig"], frozen["expires"]) == ("frozen", "mike-relay", "e")
+    assert (frozen["event"], frozen["rig"], frozen["expires"]) == (
+        "frozen",
+        "mike-relay",
+        "e",
+    )
     assert told(watch.update(EMPTY, 2)) == [("thawed", "t-1")]
 
 

@@ -37,12 +37,17 @@ def test_freezes_of_other_threads_are_no_news(world: World, clone: Path) -> None
     assert (news["event"], news["thread_id"]) == ("frozen", "demo-01")
 
 
-def test_a_watch_that_is_started_before_its_remote_can_be_reached_waits_for_it(world: World, clone: Path) -> None:
+def test_a_watch_that_is_started_before_its_remote_can_be_reached_waits_for_it(
+    world: World, clone: Path
+) -> None:
     world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     address = world.git("remote", "get-url", "origin", at=clone).strip()
     world.git("remote", "set-url", "origin", str(clone / "away"), at=clone)
     pauses: Iterator[Callable[[], object]] = iter(
-        [lambda: None, lambda: world.git("remote", "set-url", "origin", address, at=clone)]
+        [
+            lambda: None,
+            lambda: world.git("remote", "set-url", "origin", address, at=clone),
+        ]
     )
     rig = Rig(
         lambda: GitRepository(clone),
@@ -53,5 +58,9 @@ def test_a_watch_that_is_started_before_its_remote_can_be_reached_waits_for_it(w
     )
     events = watch(rig, WatchRequest("sync", heartbeat=False))
     told = [next(events) for _ in range(3)]
-    assert [(event["event"], event["seq"]) for event in told] == [("error", 1), ("error", 2), ("snapshot", 3)]
+    assert [(event["event"], event["seq"]) for event in told] == [
+        ("error", 1),
+        ("error", 2),
+        ("snapshot", 3),
+    ]
     assert "git fetch failed" in str(told[0]["message"])

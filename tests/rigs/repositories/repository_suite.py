@@ -9,9 +9,22 @@ import pytest
 
 from bridgehead.errors import UserError
 from bridgehead.host.file_errors import FileMissing, FileTaken, IsSymlink
-from bridgehead.rigs.repositories.errors import CommitFailed, FetchFailed, PushFailed, SigningFailed
+from bridgehead.rigs.repositories.errors import (
+    CommitFailed,
+    FetchFailed,
+    PushFailed,
+    SigningFailed,
+)
 from bridgehead.rigs.repositories.git.repository import GitRepository
-from bridgehead.rigs.repositories.records import FreezeNote, Identity, InTheWay, Pushed, Raced, Rebuilt, Wire
+from bridgehead.rigs.repositories.records import (
+    FreezeNote,
+    Identity,
+    InTheWay,
+    Pushed,
+    Raced,
+    Rebuilt,
+    Wire,
+)
 from bridgehead.rigs.trust.attestation import Signature
 
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")
@@ -28,7 +41,9 @@ class Pair(Protocol):
     def put(self, repository: GitRepository, path: str, content: bytes) -> None: ...
     def link(self, repository: GitRepository, path: str, target: str) -> None: ...
     def stage(self, repository: GitRepository, path: str) -> None: ...
-    def commit_by_hand(self, repository: GitRepository, files: dict[str, bytes | None]) -> str: ...
+    def commit_by_hand(
+        self, repository: GitRepository, files: dict[str, bytes | None]
+    ) -> str: ...
     def refuse_commits(self, repository: GitRepository, says: str) -> None: ...
     def cut_the_line(self) -> None: ...
     def refuse_freezes(self) -> None: ...
@@ -36,7 +51,12 @@ class Pair(Protocol):
     def add_signing_key(self, repository: GitRepository) -> None: ...
 
 
-def post(repository: GitRepository, path: str, content: bytes = b"x\n", subject: str | None = None) -> str:
+def post(
+    repository: GitRepository,
+    path: str,
+    content: bytes = b"x\n",
+    subject: str | None = None,
+) -> str:
     (Path(repository.root) / path).parent.mkdir(exist_ok=True)
     with repository.lock(), repository.begin_posting(path, content) as posting:
         return posting.land(subject or f"ACK: {path}")
@@ -52,7 +72,9 @@ def catch_up(repository: GitRepository) -> None:
     assert repository.fast_forward(repository.fetch(WIRE)) is None
 
 
-def note(repository: GitRepository, text: str, *, only_here: bool = False) -> FreezeNote:
+def note(
+    repository: GitRepository, text: str, *, only_here: bool = False
+) -> FreezeNote:
     return FreezeNote(text, only_here, repository.blob_id(text.encode()))
 
 
@@ -65,8 +87,12 @@ class RepositorySuite:
 
         assert fetched == commit
         assert (incoming.ahead, incoming.behind) == (0, 1)
-        assert [(change.status, change.path) for change in incoming.changes] == [("A", "demo-01/REQUEST.md")]
-        assert pair.there.read_blobs([incoming.changes[0].blob]) == {incoming.changes[0].blob: b"hello\n"}
+        assert [(change.status, change.path) for change in incoming.changes] == [
+            ("A", "demo-01/REQUEST.md")
+        ]
+        assert pair.there.read_blobs([incoming.changes[0].blob]) == {
+            incoming.changes[0].blob: b"hello\n"
+        }
         assert not pair.there.has_file("demo-01/REQUEST.md"), "looking moves nothing"
         assert pair.there.fast_forward(fetched) is None
         assert pair.there.read_file("demo-01/REQUEST.md") == b"hello\n"
@@ -89,7 +115,11 @@ class RepositorySuite:
     def test_a_posting_that_does_not_land_leaves_nothing(self, pair: Pair):
         head = pair.here.head()
         (Path(pair.here.root) / "demo-01").mkdir(exist_ok=True)
-        with pytest.raises(KeyboardInterrupt), pair.here.lock(), pair.here.begin_posting("demo-01/ACK.md", b"x"):
+        with (
+            pytest.raises(KeyboardInterrupt),
+            pair.here.lock(),
+            pair.here.begin_posting("demo-01/ACK.md", b"x"),
+        ):
             assert pair.here.has_file("demo-01/ACK.md")
             raise KeyboardInterrupt
         assert not pair.here.has_file("demo-01/ACK.md")
@@ -109,7 +139,9 @@ class RepositorySuite:
         with (
             pytest.raises(CommitFailed),
             pair.here.lock(),
-            pair.here.begin_posting("demo-01/REQUEST.md", b"sent\n", replaces_draft=True) as posting,
+            pair.here.begin_posting(
+                "demo-01/REQUEST.md", b"sent\n", replaces_draft=True
+            ) as posting,
         ):
             posting.land("REQUEST: x")
         assert pair.here.read_file("demo-01/REQUEST.md") == b"draft\n"
@@ -128,7 +160,10 @@ class RepositorySuite:
             pair.here.read_file("demo-01/ACK.md")
         with pytest.raises(IsSymlink):
             pair.here.write_file("demo-01/ACK.md", b"x", replace=True)
-        assert list(pair.here.read_files("demo-01", ["ACK.md", "NONE.md"])) == [None, None]
+        assert list(pair.here.read_files("demo-01", ["ACK.md", "NONE.md"])) == [
+            None,
+            None,
+        ]
         stamp = pair.here.stamp("demo-01/ACK.md")
         assert stamp is not None
         assert stamp.is_symlink
@@ -169,9 +204,16 @@ class RepositorySuite:
             "demo-02": ["D.md"],
         }
         assert set(pair.here.survey("demo-02").names()) == {"demo-02"}
-        assert {file.path for file in pair.here.survey("demo-01").dirty} == {"demo-01/A.md", "demo-01/C.md"}
-        assert pair.here.survey().index_text == survey.index_text and survey.still_stands()
-        assert set(survey.trees) == set(pair.here.survey("demo-01").trees) == {"demo-01"}
+        assert {file.path for file in pair.here.survey("demo-01").dirty} == {
+            "demo-01/A.md",
+            "demo-01/C.md",
+        }
+        assert (
+            pair.here.survey().index_text == survey.index_text and survey.still_stands()
+        )
+        assert (
+            set(survey.trees) == set(pair.here.survey("demo-01").trees) == {"demo-01"}
+        )
 
     def test_history_is_given_once_and_then_only_what_is_new(self, pair: Pair):
         root = pair.here.head().commit
@@ -192,7 +234,9 @@ class RepositorySuite:
         assert set(pair.here.committed_files(first)) == {"demo-01/A.md"}
         assert pair.here.newest_commits(second, 2) == commits[:0:-1]
 
-    def test_a_lost_race_is_a_value_and_the_turn_is_rebuilt_under_the_next_name(self, pair: Pair):
+    def test_a_lost_race_is_a_value_and_the_turn_is_rebuilt_under_the_next_name(
+        self, pair: Pair
+    ):
         theirs = send(pair.there, "demo-01/ACK.md", b"theirs\n")
         pair.put(pair.here, "notes.txt", b"mine\n")
         ours = post(pair.here, "demo-01/ACK.md", b"ours\n")
@@ -201,7 +245,9 @@ class RepositorySuite:
         with pair.here.lock():
             rebuilt = pair.here.rebuild(pair.here.fetch(WIRE))
 
-        assert rebuilt == [Rebuilt(ours, "demo-01/ACK.md", "demo-01/ACK-2.md", pair.here.head().commit)]
+        assert rebuilt == [
+            Rebuilt(ours, "demo-01/ACK.md", "demo-01/ACK-2.md", pair.here.head().commit)
+        ]
         [record] = pair.here.unpushed()
         assert record.subject == "ACK: demo-01/ACK-2.md"
         assert record.parents == (theirs,)
@@ -220,7 +266,11 @@ class RepositorySuite:
             rebuilt = pair.here.rebuild(pair.here.fetch(WIRE))
 
         assert rebuilt is not None
-        assert [turn.path for turn in rebuilt] == ["demo-01/ACK-2.md", "demo-01/ACK-3.md", "demo-02/STATE.md"]
+        assert [turn.path for turn in rebuilt] == [
+            "demo-01/ACK-2.md",
+            "demo-01/ACK-3.md",
+            "demo-02/STATE.md",
+        ]
         assert [record.subject for record in reversed(pair.here.unpushed())] == [
             "ACK: with a summary",
             "ACK: demo-01/ACK-3.md",
@@ -250,13 +300,18 @@ class RepositorySuite:
         [
             ({"demo-01/A.md": b"other\n"}, [("M", "demo-01/A.md", None)]),
             ({"demo-01/A.md": None}, [("D", "demo-01/A.md", None)]),
-            ({"demo-01/A.md": None, "demo-01/B.md": b"same content\n"}, [("R", "demo-01/B.md", "demo-01/A.md")]),
+            (
+                {"demo-01/A.md": None, "demo-01/B.md": b"same content\n"},
+                [("R", "demo-01/B.md", "demo-01/A.md")],
+            ),
             ({"README.md": b"top\n"}, [("A", "README.md", None)]),
             ({}, []),
         ],
         ids=["modified", "deleted", "renamed", "outside", "empty"],
     )
-    def test_what_a_remote_changed_is_named(self, pair: Pair, change: dict[str, bytes | None], expected: list[object]):
+    def test_what_a_remote_changed_is_named(
+        self, pair: Pair, change: dict[str, bytes | None], expected: list[object]
+    ):
         send(pair.here, "demo-01/A.md", b"same content\n")
         catch_up(pair.there)
         pair.commit_by_hand(pair.there, change)
@@ -264,7 +319,9 @@ class RepositorySuite:
         incoming = pair.here.compare(pair.here.fetch(WIRE))
 
         assert incoming.behind == 1
-        assert [(found.status, found.path, found.old_path) for found in incoming.changes] == expected
+        assert [
+            (found.status, found.path, found.old_path) for found in incoming.changes
+        ] == expected
 
     def test_local_turns_are_not_called_deleted_when_both_sides_moved(self, pair: Pair):
         send(pair.there, "demo-01/THEIRS.md")
@@ -273,20 +330,28 @@ class RepositorySuite:
         assert (incoming.ahead, incoming.behind) == (1, 1)
         assert [change.path for change in incoming.changes] == ["demo-01/THEIRS.md"]
 
-    def test_a_change_hidden_inside_the_range_is_seen_commit_by_commit(self, pair: Pair):
+    def test_a_change_hidden_inside_the_range_is_seen_commit_by_commit(
+        self, pair: Pair
+    ):
         base = pair.here.head().commit
         send(pair.there, "demo-01/A.md", b"first\n")
         pair.commit_by_hand(pair.there, {"demo-01/A.md": b"second\n"})
         tip = pair.here.fetch(WIRE)
         assert [change.status for change in pair.here.compare(tip).changes] == ["A"]
-        statuses = [change.status for record in pair.here.commits_between(base, tip) for change in record.changes]
+        statuses = [
+            change.status
+            for record in pair.here.commits_between(base, tip)
+            for change in record.changes
+        ]
         assert statuses == ["A", "M"]
 
     def test_a_file_in_the_way_of_a_fast_forward_is_named_and_kept(self, pair: Pair):
         head = pair.here.head()
         send(pair.there, "demo-01/A.md", b"theirs\n")
         pair.put(pair.here, "demo-01/A.md", b"mine\n")
-        assert pair.here.fast_forward(pair.here.fetch(WIRE)) == InTheWay(("demo-01/A.md",))
+        assert pair.here.fast_forward(pair.here.fetch(WIRE)) == InTheWay(
+            ("demo-01/A.md",)
+        )
         assert pair.here.read_file("demo-01/A.md") == b"mine\n"
         assert pair.here.head() == head
 
@@ -300,7 +365,10 @@ class RepositorySuite:
 
     def test_only_the_wire_branch_is_the_wire(self, pair: Pair):
         assert pair.here.wire() == WIRE == pair.here.upstream()
-        with pytest.raises(UserError, match=r'branch "main" follows origin/main, but the bridge uses origin/other'):
+        with pytest.raises(
+            UserError,
+            match=r'branch "main" follows origin/main, but the bridge uses origin/other',
+        ):
             pair.here.wire(branch="other")
         assert pair.alone.wire(pushing=False) is None
         with pytest.raises(UserError, match="no remote"):
@@ -311,9 +379,9 @@ class RepositorySuite:
         assert isinstance(pair.there.freeze(WIRE, "demo-01", "theirs"), Raced)
         assert pair.there.ask_freeze(WIRE, "demo-01") == note(pair.here, "ours")
         assert pair.there.freezes() == {"demo-01": note(pair.here, "ours")}
-        assert pair.there.freeze(WIRE, "demo-01", "theirs", replaces=note(pair.here, "ours")) == note(
-            pair.here, "theirs"
-        )
+        assert pair.there.freeze(
+            WIRE, "demo-01", "theirs", replaces=note(pair.here, "ours")
+        ) == note(pair.here, "theirs")
 
         pair.here.fetch(WIRE)
         assert pair.here.freezes() == {"demo-01": note(pair.here, "theirs")}
@@ -324,13 +392,19 @@ class RepositorySuite:
 
     def test_a_freeze_the_remote_refuses_is_kept_here(self, pair: Pair):
         pair.refuse_freezes()
-        assert pair.here.freeze(WIRE, "demo-01", "n") == note(pair.here, "n", only_here=True)
+        assert pair.here.freeze(WIRE, "demo-01", "n") == note(
+            pair.here, "n", only_here=True
+        )
         pair.here.fetch(WIRE)
-        assert pair.here.ask_freeze(WIRE, "demo-01") == note(pair.here, "n", only_here=True)
+        assert pair.here.ask_freeze(WIRE, "demo-01") == note(
+            pair.here, "n", only_here=True
+        )
         assert pair.here.thaw(WIRE, "demo-01")
         assert pair.here.freezes() == {}
 
-    def test_asking_about_a_freeze_without_a_line_gives_the_last_known_state(self, pair: Pair):
+    def test_asking_about_a_freeze_without_a_line_gives_the_last_known_state(
+        self, pair: Pair
+    ):
         pair.here.freeze(WIRE, "demo-01", "n")
         pair.cut_the_line()
         assert pair.here.ask_freeze(WIRE, "demo-01") == note(pair.here, "n")
@@ -348,7 +422,10 @@ class RepositorySuite:
     def test_a_signature_is_judged_by_the_file_of_signers(self, pair: Pair):
         plain = send(pair.here, "demo-01/A.md")
         pair.add_signing_key(pair.here)
-        with pair.here.lock(), pair.here.begin_posting("demo-01/RELAY.md", b"x") as posting:
+        with (
+            pair.here.lock(),
+            pair.here.begin_posting("demo-01/RELAY.md", b"x") as posting,
+        ):
             signed = posting.land("ACK (relay): x", must_sign=True)
 
         known = pair.here.check_signatures([plain, signed], pair.signers_file())
@@ -365,5 +442,7 @@ class RepositorySuite:
         assert pair.here.exclude(".bridge/")
         assert not pair.here.exclude(".bridge/")
         assert not pair.here.has_commit_msg_hook()
-        assert pair.here.install_commit_msg_hook(b"#!/bin/sh\nexit 0\n").endswith("hooks/commit-msg")
+        assert pair.here.install_commit_msg_hook(b"#!/bin/sh\nexit 0\n").endswith(
+            "hooks/commit-msg"
+        )
         assert pair.here.has_commit_msg_hook()

@@ -64,7 +64,10 @@ cp "$1" hook-msg
 
 
 def test_its_refusal_is_a_failed_commit_with_its_words(world, clone):
-    install(clone / ".git/hooks/commit-msg", "#!/bin/sh\necho 'ticket number missing' >&2\nexit 3\n")
+    install(
+        clone / ".git/hooks/commit-msg",
+        "#!/bin/sh\necho 'ticket number missing' >&2\nexit 3\n",
+    )
     with pytest.raises(CommitFailed, match="git commit failed: ticket number missing"):
         post(clone)
     assert world.porcelain(clone) == []
@@ -100,7 +103,12 @@ def test_one_that_is_not_executable_is_ignored_as_git_does(world, clone):
 def test_a_hooks_path_of_the_users_own_is_followed(world, clone, tmp_path, relative):
     place = clone / ".git/my-hooks" if relative else tmp_path / "hooks"
     install(place / "commit-msg", '#!/bin/sh\necho mine > "$1"\n')
-    world.git("config", "core.hooksPath", ".git/my-hooks" if relative else str(place), at=clone)
+    world.git(
+        "config",
+        "core.hooksPath",
+        ".git/my-hooks" if relative else str(place),
+        at=clone,
+    )
     assert GitRepository(clone).has_commit_msg_hook()
     post(clone)
     assert message(world, clone) == "mine\n\n"
@@ -113,7 +121,10 @@ def test_an_untracked_hooks_directory_in_the_work_tree_is_the_users_own(world, c
     assert message(world, clone) == "mine\n\n"
 
 
-@pytest.mark.parametrize("way", ["hooks path", "magic name", "link to file", "link to directory", "tracked link"])
+@pytest.mark.parametrize(
+    "way",
+    ["hooks path", "magic name", "link to file", "link to directory", "tracked link"],
+)
 def test_nothing_tracked_on_the_way_to_the_hook_is_trusted(world, clone, tmp_path, way):
     script = "#!/bin/sh\nexit 1\n"
     if way == "tracked link":
@@ -122,7 +133,9 @@ def test_nothing_tracked_on_the_way_to_the_hook_is_trusted(world, clone, tmp_pat
         world.git("add", "tools", at=clone)
         world.commit(clone, {})
     else:
-        folder = ":(icase)tools" if way == "magic name" else "tools"  # git reads the first as a pattern, if it may
+        folder = (
+            ":(icase)tools" if way == "magic name" else "tools"
+        )  # git reads the first as a pattern, if it may
         world.commit(clone, {f"{folder}/commit-msg": script.encode()})
         (clone / folder / "commit-msg").chmod(0o755)
     world.git("config", "core.fileMode", "false", at=clone)
@@ -133,7 +146,12 @@ def test_nothing_tracked_on_the_way_to_the_hook_is_trusted(world, clone, tmp_pat
         (clone / ".git/linked").symlink_to("../tools")
         world.git("config", "core.hooksPath", ".git/linked", at=clone)
     else:
-        world.git("config", "core.hooksPath", ":(icase)tools" if way == "magic name" else "tools", at=clone)
+        world.git(
+            "config",
+            "core.hooksPath",
+            ":(icase)tools" if way == "magic name" else "tools",
+            at=clone,
+        )
     _, warnings = post(clone)
     assert len(warnings) == 1
     assert "was not run: it is a tracked file" in warnings[0]

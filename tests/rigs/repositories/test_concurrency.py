@@ -21,12 +21,19 @@ PROGRAM = Path(__file__).parent / "programs/send_many.py"
 
 def start(clone: Path, rig: str, number: int, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, str(PROGRAM), str(clone), rig, str(number), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def contents_on_remote(world: World) -> list[str]:
-    names = world.git("ls-tree", "-r", "--name-only", "-z", "main", at=world.remote).split("\0")[:-1]
-    return [world.git("cat-file", "blob", f"main:{name}", at=world.remote).strip() for name in names]
+    names = world.git(
+        "ls-tree", "-r", "--name-only", "-z", "main", at=world.remote
+    ).split("\0")[:-1]
+    return [
+        world.git("cat-file", "blob", f"main:{name}", at=world.remote).strip()
+        for name in names
+    ]
 
 
 def test_processes_of_one_clone_take_turns_and_names(world, clone):
@@ -37,17 +44,27 @@ def test_processes_of_one_clone_take_turns_and_names(world, clone):
     paths = [line.split()[2] for out, _ in printed for line in out.splitlines()]
     assert len(set(paths)) == 12
     assert world.porcelain(clone) == []
-    commits = world.git("log", "--format=", "--name-only", "origin/main..HEAD", at=clone).split()
+    commits = world.git(
+        "log", "--format=", "--name-only", "origin/main..HEAD", at=clone
+    ).split()
     assert sorted(commits) == sorted(paths), "one commit each, one file each"
 
 
-def test_two_clones_that_race_end_with_everything_on_the_remote_once(world, clone, other_clone):
+def test_two_clones_that_race_end_with_everything_on_the_remote_once(
+    world, clone, other_clone
+):
     for place in (clone, other_clone):
         (place / "demo-01").mkdir()
-    running = [start(clone, "a1", 3), start(other_clone, "b1", 3), start(other_clone, "b2", 3)]
+    running = [
+        start(clone, "a1", 3),
+        start(other_clone, "b1", 3),
+        start(other_clone, "b2", 3),
+    ]
     printed = [process.communicate() for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], printed
-    expected = sorted(f"{rig} {count}" for rig in ("a1", "b1", "b2") for count in range(3))
+    expected = sorted(
+        f"{rig} {count}" for rig in ("a1", "b1", "b2") for count in range(3)
+    )
     assert sorted(contents_on_remote(world)) == expected
     linear = world.git("rev-list", "--merges", "main", at=world.remote)
     assert linear == ""
@@ -75,7 +92,9 @@ def test_linked_worktrees_share_the_lock(world, clone):
 
 
 @pytest.mark.slow
-def test_random_kills_lose_nothing_that_was_reported_and_duplicate_nothing(world, clone, other_clone):
+def test_random_kills_lose_nothing_that_was_reported_and_duplicate_nothing(
+    world, clone, other_clone
+):
     for place in (clone, other_clone):
         (place / "demo-01").mkdir()
     reported: list[str] = []
@@ -103,7 +122,9 @@ def test_random_kills_lose_nothing_that_was_reported_and_duplicate_nothing(world
     )
 
 
-def test_a_waiting_command_gives_up_on_one_holder_but_not_on_a_queue(clone: Path, monkeypatch) -> None:
+def test_a_waiting_command_gives_up_on_one_holder_but_not_on_a_queue(
+    clone: Path, monkeypatch
+) -> None:
     holders = iter(["pid 1", "pid 2", "pid 3", "pid 3"])
     tried: list[str] = []
 

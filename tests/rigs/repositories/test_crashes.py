@@ -31,7 +31,14 @@ FOLLOWED = (child.__file__, command_module.__file__)
 
 def run_and_kill(clone: Path, task: str, step: int, moment: str) -> bool:
     """Return whether the program was killed; False means it had no such step."""
-    command = [sys.executable, str(PROGRAMS / "die_at_step.py"), str(clone), task, str(step), moment]
+    command = [
+        sys.executable,
+        str(PROGRAMS / "die_at_step.py"),
+        str(clone),
+        task,
+        str(step),
+        moment,
+    ]
     finished = subprocess.run(command, capture_output=True, check=False)
     assert finished.returncode in (0, -signal.SIGKILL), finished.stderr.decode()
     return finished.returncode != 0
@@ -46,13 +53,18 @@ def recover(clone: Path) -> Recovered | None:
 def leftovers(clone: Path) -> list[str]:
     private = [path.name for path in (clone / ".git/bridgehead").iterdir()]
     hidden = [path.name for path in (clone / "demo-01").glob(".*")]
-    return sorted({*private, *hidden} - {"lock", "children", "COMMIT_EDITMSG", "envelopes.idx", "fetched"})
+    return sorted(
+        {*private, *hidden}
+        - {"lock", "children", "COMMIT_EDITMSG", "envelopes.idx", "fetched"}
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("draft", [False, True], ids=["new", "draft"])
-def test_a_posting_killed_at_any_step_is_finished_or_taken_back(world: World, clone: Path, moment: str, draft: bool):
+def test_a_posting_killed_at_any_step_is_finished_or_taken_back(
+    world: World, clone: Path, moment: str, draft: bool
+):
     repository = GitRepository(clone)
     (clone / ".git/hooks").mkdir(exist_ok=True)
     repository.install_commit_msg_hook(b"#!/bin/sh\nexit 0\n")
@@ -68,7 +80,9 @@ def test_a_posting_killed_at_any_step_is_finished_or_taken_back(world: World, cl
         if not run_and_kill(clone, "post", step, moment):
             break
         seen = world.porcelain(clone)
-        assert "D  demo-01/ACK.md" not in seen, "a plain commit would now delete the envelope"
+        assert "D  demo-01/ACK.md" not in seen, (
+            "a plain commit would now delete the envelope"
+        )
         recovered = recover(clone)
         outcomes.add(recovered is not None and recovered.commit is not None)
         assert leftovers(clone) == []
@@ -92,13 +106,18 @@ def test_a_posting_killed_at_any_step_is_finished_or_taken_back(world: World, cl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_rebuild_killed_at_any_step_leaves_the_old_or_the_new_turns(world, clone, other_clone, moment):
+def test_a_rebuild_killed_at_any_step_leaves_the_old_or_the_new_turns(
+    world, clone, other_clone, moment
+):
     world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01", body="theirs\n")})
     (clone / "demo-01").mkdir()
     (clone / "staged.txt").write_text("the user's own\n")
     world.git("add", "staged.txt", at=clone)
     repository = GitRepository(clone)
-    with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting:
+    with (
+        repository.lock(),
+        repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting,
+    ):
         old = posting.land("ACK: demo-01/ACK.md")
     for step in range(MOST_STEPS):
         if not run_and_kill(clone, "rebuild", step, moment):
@@ -128,7 +147,13 @@ def test_an_edited_envelope_of_a_killed_posting_is_left_to_its_editor(world, clo
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{", b'{"path": "../../x", "blob": "", "had_draft": false, "pid": 1}']
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"path": "../../x", "blob": "", "had_draft": false, "pid": 1}',
+    ],
 )
 def test_a_journal_that_cannot_be_read_is_dropped(clone, world, content):
     journal = clone / ".git/bridgehead/posting.json"
@@ -139,7 +164,9 @@ def test_a_journal_that_cannot_be_read_is_dropped(clone, world, content):
     assert not GitRepository(clone).has_unfinished_posting()
 
 
-def test_the_lock_is_held_for_as_long_as_a_git_of_a_killed_command_runs(world, clone, tmp_path, monkeypatch):
+def test_the_lock_is_held_for_as_long_as_a_git_of_a_killed_command_runs(
+    world, clone, tmp_path, monkeypatch
+):
     """A wrapper around git halts in update-ref; its parent is killed there; the next command waits for the git."""
     (clone / "demo-01").mkdir()
     reached, go_on = tmp_path / "reached", tmp_path / "go-on"
@@ -147,13 +174,26 @@ def test_the_lock_is_held_for_as_long_as_a_git_of_a_killed_command_runs(world, c
     os.mkfifo(go_on)
     wrapper = tmp_path / "bin/git"
     wrapper.parent.mkdir()
-    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
+    real = subprocess.run(
+        ["which", "git"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     halt = f'echo x > "{reached}"; read x < "{go_on}"'
-    wrapper.write_text(f'#!/bin/sh\ncase " $* " in *" update-ref "*) {halt};; esac\nexec {real} "$@"\n')
+    wrapper.write_text(
+        f'#!/bin/sh\ncase " $* " in *" update-ref "*) {halt};; esac\nexec {real} "$@"\n'
+    )
     wrapper.chmod(0o755)
-    command = [sys.executable, str(PROGRAMS / "die_at_step.py"), str(clone), "post", "999", "after"]
+    command = [
+        sys.executable,
+        str(PROGRAMS / "die_at_step.py"),
+        str(clone),
+        "post",
+        "999",
+        "after",
+    ]
     path = f"{wrapper.parent}:{os.environ['PATH']}"
-    running = subprocess.Popen(command, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE)
+    running = subprocess.Popen(
+        command, env={**os.environ, "PATH": path}, stdout=subprocess.PIPE
+    )
     reached.read_text()
     running.kill()
     running.communicate()
@@ -174,7 +214,9 @@ def test_a_signal_during_the_commit_finishes_or_undoes_it(world, clone, name):
     (clone / "demo-01").mkdir()
     repository = GitRepository(clone)
     (clone / ".git/hooks").mkdir(exist_ok=True)
-    repository.install_commit_msg_hook(f"#!/bin/sh\nkill -{name[3:]} $PPID\nexit 0\n".encode())
+    repository.install_commit_msg_hook(
+        f"#!/bin/sh\nkill -{name[3:]} $PPID\nexit 0\n".encode()
+    )
 
     class Stopped(BaseException):
         pass
@@ -184,7 +226,11 @@ def test_a_signal_during_the_commit_finishes_or_undoes_it(world, clone, name):
 
     before = signal.signal(getattr(signal, name), stop)
     try:
-        with pytest.raises(Stopped), repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
+        with (
+            pytest.raises(Stopped),
+            repository.lock(),
+            repository.begin_posting("demo-01/ACK.md", b"x") as posting,
+        ):
             posting.land("ACK: x")
     finally:
         signal.signal(getattr(signal, name), before)
@@ -193,7 +239,9 @@ def test_a_signal_during_the_commit_finishes_or_undoes_it(world, clone, name):
     assert not repository.has_unfinished_posting()
 
 
-def test_an_interrupt_after_the_branch_moved_is_a_finished_commit(world, clone, monkeypatch):
+def test_an_interrupt_after_the_branch_moved_is_a_finished_commit(
+    world, clone, monkeypatch
+):
     (clone / "demo-01").mkdir()
     repository = GitRepository(clone)
     from bridgehead.rigs.repositories.git import envelope_commit
@@ -232,7 +280,11 @@ def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
 
     stored = set()
     for _ in stopped_at_every_step(write, *FOLLOWED):
-        objects = [path for path in (clone / ".git/objects").glob("??/*") if path.parent.name != "pa"]
+        objects = [
+            path
+            for path in (clone / ".git/objects").glob("??/*")
+            if path.parent.name != "pa"
+        ]
         names = {path.parent.name + path.name for path in objects}
         stored.add(whole in names)
         (clone / f".git/objects/{whole[:2]}/{whole[2:]}").unlink(missing_ok=True)
@@ -241,7 +293,9 @@ def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
 
 def test_a_survey_stopped_at_any_step_leaves_no_git(clone):
     look = partial(GitSurvey, Clone(clone), None)
-    steps = list(stopped_at_every_step(lambda: look().index_text, *FOLLOWED, survey.__file__))
+    steps = list(
+        stopped_at_every_step(lambda: look().index_text, *FOLLOWED, survey.__file__)
+    )
     assert len(steps) > 50
 
 
@@ -270,7 +324,9 @@ def test_a_log_that_fails_is_no_short_history(clone):
         list(history.history(Clone(clone).git, "0" * 40, None).commits)
 
 
-def test_looking_for_the_commits_of_a_thread_stopped_at_any_step_leaves_no_git(clone, world, monkeypatch):
+def test_looking_for_the_commits_of_a_thread_stopped_at_any_step_leaves_no_git(
+    clone, world, monkeypatch
+):
     monkeypatch.setattr(history, "LONG_HISTORY", 1)
     head = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     place = Clone(clone)
@@ -281,15 +337,26 @@ def test_looking_for_the_commits_of_a_thread_stopped_at_any_step_leaves_no_git(c
     assert len(steps) > 50
 
 
-def test_a_posting_killed_before_the_index_knew_its_times_can_be_made_again_elsewhere(world, clone, other_clone):
+def test_a_posting_killed_before_the_index_knew_its_times_can_be_made_again_elsewhere(
+    world, clone, other_clone
+):
     world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01", body="theirs\n")})
     (clone / "demo-01").mkdir()
     repository = GitRepository(clone)
-    with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting:
+    with (
+        repository.lock(),
+        repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting,
+    ):
         posting.land("ACK: demo-01/ACK.md")
     blob = world.git("rev-parse", "HEAD:demo-01/ACK.md", at=clone).strip()
     world.git("update-index", "--force-remove", "demo-01/ACK.md", at=clone)
-    world.git("update-index", "--add", "--cacheinfo", f"100644,{blob},demo-01/ACK.md", at=clone)
+    world.git(
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        f"100644,{blob},demo-01/ACK.md",
+        at=clone,
+    )
 
     with repository.lock():
         rebuilt = repository.rebuild(repository.fetch(WIRE))
@@ -299,12 +366,17 @@ def test_a_posting_killed_before_the_index_knew_its_times_can_be_made_again_else
 
 
 @pytest.mark.parametrize("written", ["theirs", "a part", "empty", "nothing"])
-def test_a_git_killed_while_it_wrote_the_files_of_a_rebuild_is_undone(world, clone, other_clone, written):
+def test_a_git_killed_while_it_wrote_the_files_of_a_rebuild_is_undone(
+    world, clone, other_clone, written
+):
     theirs = envelope("demo-01", body="theirs\n")
     world.commit(other_clone, {"demo-01/ACK.md": theirs, "demo-01/STATE.md": theirs})
     (clone / "demo-01").mkdir()
     repository = GitRepository(clone)
-    with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting:
+    with (
+        repository.lock(),
+        repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting,
+    ):
         old = posting.land("ACK: demo-01/ACK.md")
     index = (clone / ".git/index").read_bytes()
     with repository.lock():
@@ -313,11 +385,15 @@ def test_a_git_killed_while_it_wrote_the_files_of_a_rebuild_is_undone(world, clo
     # As the kill leaves it: branch and index as before, some files already as they should become.
     world.git("update-ref", "HEAD", old, at=clone)
     (clone / ".git/index").write_bytes(index)
-    (clone / ".git/bridgehead/rebuild.json").write_text(f'{{"old": "{old}", "new": "{new}"}}')
+    (clone / ".git/bridgehead/rebuild.json").write_text(
+        f'{{"old": "{old}", "new": "{new}"}}'
+    )
     if written == "nothing":
         (clone / "demo-01/ACK.md").unlink()
     elif written != "theirs":
-        (clone / "demo-01/ACK.md").write_bytes(theirs[:30] if written == "a part" else b"")
+        (clone / "demo-01/ACK.md").write_bytes(
+            theirs[:30] if written == "a part" else b""
+        )
 
     recover(clone)
 
@@ -332,11 +408,16 @@ def test_words_written_into_a_file_of_a_killed_rebuild_stay(world, clone, other_
     world.commit(other_clone, {"demo-01/ACK.md": envelope("demo-01", body="theirs\n")})
     (clone / "demo-01").mkdir()
     repository = GitRepository(clone)
-    with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting:
+    with (
+        repository.lock(),
+        repository.begin_posting("demo-01/ACK.md", b"ours\n") as posting,
+    ):
         old = posting.land("ACK: demo-01/ACK.md")
     with repository.lock():
         new = repository.fetch(WIRE)
-    (clone / ".git/bridgehead/rebuild.json").write_text(f'{{"old": "{old}", "new": "{new}"}}')
+    (clone / ".git/bridgehead/rebuild.json").write_text(
+        f'{{"old": "{old}", "new": "{new}"}}'
+    )
     (clone / "demo-01/ACK.md").write_text("my words\n")
     recover(clone)
     assert (clone / "demo-01/ACK.md").read_text() == "my words\n"

@@ -19,12 +19,19 @@ def thread(clone: Path) -> str:
     return "demo-01"
 
 
-def post(repository: GitRepository, path: str, content: bytes = b"one\n", subject: str = "ACK: x") -> str:
+def post(
+    repository: GitRepository,
+    path: str,
+    content: bytes = b"one\n",
+    subject: str = "ACK: x",
+) -> str:
     with repository.lock(), repository.begin_posting(path, content) as posting:
         return posting.land(subject)
 
 
-def test_a_landed_envelope_is_one_commit_of_one_file_and_leaves_a_clean_tree(world, clone, repository, thread):
+def test_a_landed_envelope_is_one_commit_of_one_file_and_leaves_a_clean_tree(
+    world, clone, repository, thread
+):
     commit = post(repository, "demo-01/ACK.md", subject="ACK: demo-01/ACK.md")
 
     assert world.head(clone) == commit
@@ -33,11 +40,18 @@ def test_a_landed_envelope_is_one_commit_of_one_file_and_leaves_a_clean_tree(wor
     assert world.git("log", "-1", "--format=%B%n%an <%ae>%n%cn <%ce>", at=clone) == (
         "ACK: demo-01/ACK.md\n\nOp One <op1@example.com>\nOp One <op1@example.com>\n"
     )
-    assert world.git("diff-files", at=clone) == "", "the index knows the times of the new file"
-    assert world.git("log", "-1", "-g", "--format=%gs", at=clone) == "commit: ACK: demo-01/ACK.md\n"
+    assert world.git("diff-files", at=clone) == "", (
+        "the index knows the times of the new file"
+    )
+    assert (
+        world.git("log", "-1", "-g", "--format=%gs", at=clone)
+        == "commit: ACK: demo-01/ACK.md\n"
+    )
 
 
-def test_what_the_user_has_staged_stays_staged_and_out_of_the_commit(world, clone, repository, thread):
+def test_what_the_user_has_staged_stays_staged_and_out_of_the_commit(
+    world, clone, repository, thread
+):
     world.commit(clone, {"old.txt": b"1\n", "moved.txt": b"m\n"})
     (clone / "staged.txt").write_text("mine\n")
     (clone / "old.txt").write_text("2\n")
@@ -53,10 +67,16 @@ def test_what_the_user_has_staged_stays_staged_and_out_of_the_commit(world, clon
     assert world.git("show", ":old.txt", at=clone) == "2\n"
 
 
-def test_leaving_without_landing_removes_the_file_and_leaves_index_and_head(world, clone, repository, thread):
+def test_leaving_without_landing_removes_the_file_and_leaves_index_and_head(
+    world, clone, repository, thread
+):
     head = world.head(clone)
 
-    with pytest.raises(ZeroDivisionError), repository.lock(), repository.begin_posting("demo-01/ACK.md", b"one\n"):
+    with (
+        pytest.raises(ZeroDivisionError),
+        repository.lock(),
+        repository.begin_posting("demo-01/ACK.md", b"one\n"),
+    ):
         assert (clone / "demo-01/ACK.md").read_bytes() == b"one\n"
         raise ZeroDivisionError
 
@@ -75,7 +95,9 @@ def test_what_the_user_commits_meanwhile_is_not_lost(world, clone, repository, t
     assert not (clone / "demo-01/ACK.md").exists()
 
 
-def test_a_name_that_is_taken_is_refused_on_disk_in_the_index_and_in_head(world, clone, repository, thread):
+def test_a_name_that_is_taken_is_refused_on_disk_in_the_index_and_in_head(
+    world, clone, repository, thread
+):
     world.commit(clone, {"demo-01/ACK.md": b"sent\n"})
     (clone / "demo-01/STATE.md").write_text("a draft of the user\n")
     (clone / "demo-01/ACK.md").unlink()
@@ -91,7 +113,9 @@ def test_a_name_that_is_taken_is_refused_on_disk_in_the_index_and_in_head(world,
     assert not repository.has_unfinished_posting()
 
 
-def test_a_draft_is_replaced_and_comes_back_when_the_commit_is_refused(world, clone, repository, thread):
+def test_a_draft_is_replaced_and_comes_back_when_the_commit_is_refused(
+    world, clone, repository, thread
+):
     draft = clone / "demo-01/REQUEST.md"
     draft.write_text("scaffold\n")
     hook = clone / ".git/hooks/commit-msg"
@@ -102,7 +126,9 @@ def test_a_draft_is_replaced_and_comes_back_when_the_commit_is_refused(world, cl
     def send() -> None:
         with (
             repository.lock(),
-            repository.begin_posting("demo-01/REQUEST.md", b"sent\n", replaces_draft=True) as posting,
+            repository.begin_posting(
+                "demo-01/REQUEST.md", b"sent\n", replaces_draft=True
+            ) as posting,
         ):
             posting.land("REQUEST: x")
 
@@ -117,7 +143,9 @@ def test_a_draft_is_replaced_and_comes_back_when_the_commit_is_refused(world, cl
     assert world.porcelain(clone) == []
 
 
-def test_an_operators_identity_is_author_and_committer(world, clone, repository, thread):
+def test_an_operators_identity_is_author_and_committer(
+    world, clone, repository, thread
+):
     with repository.lock(), repository.begin_posting("demo-01/ACK.md", b"x") as posting:
         posting.land("ACK: x", identity=Identity("Mike Op", "mike@example.com"))
 
@@ -137,7 +165,9 @@ def test_the_first_commit_of_a_repository_can_be_an_envelope(world, tmp_path):
     assert world.porcelain(tmp_path / "fresh") == []
 
 
-def test_a_missing_identity_is_a_failed_commit_that_leaves_nothing(world, clone, repository, thread, home):
+def test_a_missing_identity_is_a_failed_commit_that_leaves_nothing(
+    world, clone, repository, thread, home
+):
     (home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
     with pytest.raises(CommitFailed, match="git commit failed"):
         post(repository, "demo-01/ACK.md")
@@ -156,7 +186,9 @@ def test_no_commit_is_made_in_the_middle_of_a_merge(world, clone, repository, th
     assert not (clone / "demo-01/ACK.md").exists()
 
 
-def test_a_thread_that_is_a_repository_of_its_own_is_refused(world, clone, repository, thread):
+def test_a_thread_that_is_a_repository_of_its_own_is_refused(
+    world, clone, repository, thread
+):
     world.git("init", "-q", "demo-01", at=clone)
     with pytest.raises(UserError, match="separate git repository"):
         post(repository, "demo-01/ACK.md")
@@ -175,7 +207,10 @@ def test_it_works_from_a_subdirectory_and_in_a_linked_worktree(world, clone, thr
     assert world.porcelain(clone) == world.porcelain(worktree) == []
 
 
-@pytest.mark.parametrize("attributes", ["*.md ident", "*.md working-tree-encoding=UTF-16", "*.md text eol=crlf"])
+@pytest.mark.parametrize(
+    "attributes",
+    ["*.md ident", "*.md working-tree-encoding=UTF-16", "*.md text eol=crlf"],
+)
 def test_the_bytes_written_are_the_bytes_committed_whatever_the_attributes_say(
     world, clone, repository, thread, attributes
 ):
@@ -184,7 +219,10 @@ def test_the_bytes_written_are_the_bytes_committed_whatever_the_attributes_say(
 
     post(repository, "demo-01/ACK.md", content)
 
-    assert world.git("cat-file", "blob", "HEAD:demo-01/ACK.md", at=clone).encode() == content
+    assert (
+        world.git("cat-file", "blob", "HEAD:demo-01/ACK.md", at=clone).encode()
+        == content
+    )
 
 
 def test_a_sha256_repository_works_the_same(world, tmp_path):

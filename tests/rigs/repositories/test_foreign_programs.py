@@ -22,9 +22,30 @@ from bridgehead.rigs.threads.index import EnvelopeIndex
 from rigs.support.git_world import World, envelope
 
 WIRE = Wire("origin", "main", "refs/remotes/origin/main")
-HOOKS = """applypatch-msg pre-applypatch post-applypatch pre-commit pre-merge-commit prepare-commit-msg post-commit
-pre-rebase post-checkout post-merge pre-push pre-receive update proc-receive post-receive post-update
-reference-transaction push-to-checkout pre-auto-gc post-rewrite fsmonitor-watchman post-index-change""".split()
+HOOKS = [
+    "applypatch-msg",
+    "pre-applypatch",
+    "post-applypatch",
+    "pre-commit",
+    "pre-merge-commit",
+    "prepare-commit-msg",
+    "post-commit",
+    "pre-rebase",
+    "post-checkout",
+    "post-merge",
+    "pre-push",
+    "pre-receive",
+    "update",
+    "proc-receive",
+    "post-receive",
+    "post-update",
+    "reference-transaction",
+    "push-to-checkout",
+    "pre-auto-gc",
+    "post-rewrite",
+    "fsmonitor-watchman",
+    "post-index-change",
+]
 
 
 class Trap:
@@ -33,7 +54,9 @@ class Trap:
     def __init__(self, base: Path) -> None:
         self.mark = base / "MARK"
         self.program = base / "trap.sh"
-        self.program.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{self.mark}'\nhead -c 1 >/dev/null\nexit 0\n")
+        self.program.write_text(
+            f"#!/bin/sh\necho \"$0 $*\" >> '{self.mark}'\nhead -c 1 >/dev/null\nexit 0\n"
+        )
         self.program.chmod(0o755)
 
     def named(self, name: str) -> Path:
@@ -61,7 +84,9 @@ def do_everything(world: World, clone: Path, other: Path) -> None:
     (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
     with repository.lock():
         repository.recover()
-        with repository.begin_posting("demo-01/OURS.md", envelope("demo-01", body="ours\n")) as posting:
+        with repository.begin_posting(
+            "demo-01/OURS.md", envelope("demo-01", body="ours\n")
+        ) as posting:
             commit = posting.land("ACK: demo-01/OURS.md")
         assert isinstance(repository.push(WIRE, commit), Raced)
         rebuilt = repository.rebuild(repository.fetch(WIRE))
@@ -139,8 +164,17 @@ def test_settings_that_name_a_program_stay_silent(world, clone, other_clone, tra
     assert trap.sprung == ""
 
 
-def test_variables_that_name_a_program_stay_silent(world, clone, other_clone, trap, monkeypatch):
-    for name in ("GIT_PAGER", "PAGER", "GIT_EDITOR", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_EXTERNAL_DIFF"):
+def test_variables_that_name_a_program_stay_silent(
+    world, clone, other_clone, trap, monkeypatch
+):
+    for name in (
+        "GIT_PAGER",
+        "PAGER",
+        "GIT_EDITOR",
+        "GIT_ASKPASS",
+        "SSH_ASKPASS",
+        "GIT_EXTERNAL_DIFF",
+    ):
         monkeypatch.setenv(name, str(trap.named(name)))
     do_everything(world, clone, other_clone)
     assert trap.sprung == ""
@@ -148,7 +182,9 @@ def test_variables_that_name_a_program_stay_silent(world, clone, other_clone, tr
 
 @pytest.mark.parametrize("kind", ["clean", "smudge", "process"])
 @pytest.mark.parametrize("driver", ["Git.LFS", "a=b"])
-def test_a_filter_chosen_by_pulled_attributes_does_not_run(world, clone, other_clone, trap, driver, kind):
+def test_a_filter_chosen_by_pulled_attributes_does_not_run(
+    world, clone, other_clone, trap, driver, kind
+):
     world.git("config", f"filter.{driver}.{kind}", str(trap.program), at=clone)
     world.git("config", f"filter.{driver}.required", "true", at=clone)
     world.commit(other_clone, {".gitattributes": f"*.md filter={driver}\n".encode()})
@@ -158,7 +194,9 @@ def test_a_filter_chosen_by_pulled_attributes_does_not_run(world, clone, other_c
     assert trap.sprung == ""
 
 
-def test_a_pulled_submodule_is_neither_fetched_nor_entered(world, clone, other_clone, trap):
+def test_a_pulled_submodule_is_neither_fetched_nor_entered(
+    world, clone, other_clone, trap
+):
     world.git("init", "-q", "sub")
     world.commit(world.base / "sub", {"x": b"x"}, push=False)
     world.git(
@@ -187,10 +225,27 @@ def test_a_submodule_that_is_checked_out_stays_as_it_is(world, clone, other_clon
     world.git("init", "-q", "sub")
     sub = world.base / "sub"
     moved = world.commit(sub, {"x": b"2"}, push=False)
-    world.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(sub), "sub", at=other_clone)
+    world.git(
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(sub),
+        "sub",
+        at=other_clone,
+    )
     world.commit(other_clone, {})
     world.git("pull", "-q", at=clone)
-    world.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", at=clone)
+    world.git(
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "update",
+        "--init",
+        at=clone,
+    )
     before = world.commit(clone / "sub", {"x": b"3"}, push=False)
     assert before != moved
     world.git("config", "submodule.recurse", "true", at=clone)
@@ -203,18 +258,28 @@ def test_a_submodule_that_is_checked_out_stays_as_it_is(world, clone, other_clon
     repository = world.repository(clone)
     (clone / "demo-01").mkdir(exist_ok=True)
     with repository.lock():
-        with repository.begin_posting("demo-01/OURS.md", envelope("demo-01")) as posting:
+        with repository.begin_posting(
+            "demo-01/OURS.md", envelope("demo-01")
+        ) as posting:
             posting.land("ACK: demo-01/OURS.md")
         assert repository.rebuild(repository.fetch(WIRE), inspected=True)
     assert (world.head(clone / "sub"), (clone / "sub/x").read_bytes()) == (moved, b"2")
 
 
-def test_a_pulled_gitmodules_that_git_itself_chokes_on_does_not_stop_us(world, clone, other_clone, trap):
+def test_a_pulled_gitmodules_that_git_itself_chokes_on_does_not_stop_us(
+    world, clone, other_clone, trap
+):
     broken = f'[submodule "sub"]\n\tpath = sub\n\turl = x\n\tupdate = !{trap.program}\n'
-    world.commit(other_clone, {".gitmodules": broken.encode(), "demo-01/A.md": envelope("demo-01")})
+    world.commit(
+        other_clone,
+        {".gitmodules": broken.encode(), "demo-01/A.md": envelope("demo-01")},
+    )
     repository = world.repository(clone)
     tip = repository.fetch(WIRE)
-    assert [change.path for change in repository.compare(tip).changes] == [".gitmodules", "demo-01/A.md"]
+    assert [change.path for change in repository.compare(tip).changes] == [
+        ".gitmodules",
+        "demo-01/A.md",
+    ]
     assert repository.fast_forward(tip) is None
     assert len(EnvelopeIndex(world.repository(clone)).threads()) == 1
     assert trap.sprung == ""
@@ -230,7 +295,9 @@ def test_a_pulled_gitmodules_that_git_itself_chokes_on_does_not_stop_us(world, c
     ],
     ids=["ext", "helper", "vcs", "insteadOf"],
 )
-def test_transports_that_run_programs_are_refused(world, clone, trap, monkeypatch, key, value):
+def test_transports_that_run_programs_are_refused(
+    world, clone, trap, monkeypatch, key, value
+):
     helpers = world.base / "bin"
     helpers.mkdir()
     (helpers / "git-remote-evil").symlink_to(trap.program)
@@ -247,7 +314,9 @@ def test_transports_that_run_programs_are_refused(world, clone, trap, monkeypatc
     assert trap.sprung == ""
 
 
-def test_a_transport_the_user_allows_stays_allowed_except_ext(world, clone, trap, monkeypatch):
+def test_a_transport_the_user_allows_stays_allowed_except_ext(
+    world, clone, trap, monkeypatch
+):
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "ext:file")
     assert world.repository(clone).fetch(WIRE)
     world.git("config", "remote.origin.url", f"ext::{trap.program}", at=clone)
@@ -262,7 +331,10 @@ def test_a_remote_named_like_an_option_is_only_a_name(world, clone, trap):
     with pytest.raises(FetchFailed):
         repository.fetch(evil)
     with pytest.raises(PushFailed):
-        repository.push(Wire(f"--receive-pack={trap.program}", "main", WIRE.tracking_ref), world.head(clone))
+        repository.push(
+            Wire(f"--receive-pack={trap.program}", "main", WIRE.tracking_ref),
+            world.head(clone),
+        )
     assert repository.ask_freeze(evil, "demo-01") is None
     assert trap.sprung == ""
 
@@ -287,7 +359,9 @@ class _Locked(BaseHTTPRequestHandler):
 def locked_server() -> Iterator[HTTPServer]:
     server = HTTPServer(("127.0.0.1", 0), _Locked)
     server.seen = []  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}
+    )
     thread.start()
     yield server
     server.shutdown()
@@ -299,7 +373,13 @@ def test_nobody_is_asked_for_a_password(world, clone, trap, locked_server, monke
     world.git("config", "core.askPass", str(trap.program), at=clone)
     monkeypatch.setenv("SSH_ASKPASS", str(trap.program))
     monkeypatch.setenv("GIT_ASKPASS", str(trap.program))
-    world.git("remote", "set-url", "origin", f"http://127.0.0.1:{locked_server.server_port}/x.git", at=clone)
+    world.git(
+        "remote",
+        "set-url",
+        "origin",
+        f"http://127.0.0.1:{locked_server.server_port}/x.git",
+        at=clone,
+    )
     with pytest.raises(FetchFailed, match="terminal prompts disabled"):
         world.repository(clone).fetch(WIRE)
     assert trap.sprung == ""
@@ -308,7 +388,13 @@ def test_nobody_is_asked_for_a_password(world, clone, trap, locked_server, monke
 def test_the_users_credential_helper_is_asked(world, clone, locked_server):
     helper = "!f() { echo username=me; echo password=secret; }; f"
     world.git("config", "credential.helper", helper, at=clone)
-    world.git("remote", "set-url", "origin", f"http://127.0.0.1:{locked_server.server_port}/x.git", at=clone)
+    world.git(
+        "remote",
+        "set-url",
+        "origin",
+        f"http://127.0.0.1:{locked_server.server_port}/x.git",
+        at=clone,
+    )
     with pytest.raises(FetchFailed):
         world.repository(clone).fetch(WIRE)
     expected = "Basic " + base64.b64encode(b"me:secret").decode()
@@ -324,7 +410,9 @@ def test_the_users_ssh_command_is_used(world, clone, trap):
     assert "host.invalid" in trap.sprung
 
 
-def test_nothing_is_written_through_a_linked_thread(world, clone, other_clone, tmp_path):
+def test_nothing_is_written_through_a_linked_thread(
+    world, clone, other_clone, tmp_path
+):
     outside = tmp_path / "outside"
     outside.mkdir()
     (other_clone / "demo-05").symlink_to(outside)
@@ -346,27 +434,39 @@ def test_replacement_objects_do_not_hide_what_was_committed(world, clone):
     second = world.commit(clone, {"demo-01/B.md": envelope("demo-01")})
     world.git("replace", second, first, at=clone)
     history = GitRepository(clone).history(second)
-    assert [change.path for change in [*history.commits][-1].changes] == ["demo-01/B.md"]
+    assert [change.path for change in [*history.commits][-1].changes] == [
+        "demo-01/B.md"
+    ]
 
 
 @pytest.mark.parametrize(
     "notes",
     [
-        lambda world, clone: world.git("notes", "add", "-m", ":000000 100644 0 1 A", at=clone),
+        lambda world, clone: world.git(
+            "notes", "add", "-m", ":000000 100644 0 1 A", at=clone
+        ),
         lambda world, clone: world.git("config", "log.decorate", "full", at=clone),
         lambda world, clone: world.git("config", "log.showRoot", "false", at=clone),
         lambda world, clone: world.git("config", "format.pretty", "oneline", at=clone),
         lambda world, clone: world.git("config", "diff.renames", "copies", at=clone),
-        lambda world, clone: world.git("config", "status.showUntrackedFiles", "no", at=clone),
+        lambda world, clone: world.git(
+            "config", "status.showUntrackedFiles", "no", at=clone
+        ),
         lambda world, clone: world.git("config", "color.ui", "always", at=clone),
-        lambda world, clone: world.git("config", "i18n.logOutputEncoding", "latin1", at=clone),
+        lambda world, clone: world.git(
+            "config", "i18n.logOutputEncoding", "latin1", at=clone
+        ),
         lambda world, clone: world.git("config", "core.abbrev", "4", at=clone),
         lambda world, clone: world.git("config", "core.quotePath", "true", at=clone),
         lambda world, clone: world.git("config", "log.mailmap", "true", at=clone),
     ],
 )
-def test_the_users_taste_in_output_does_not_confuse_the_reading_of_it(world, clone, notes):
-    message = "commit 0000\n\ncommit abc\nauthor X <x> 1 +0\n\n:100644 fake\té\n\x1b[31m"
+def test_the_users_taste_in_output_does_not_confuse_the_reading_of_it(
+    world, clone, notes
+):
+    message = (
+        "commit 0000\n\ncommit abc\nauthor X <x> 1 +0\n\n:100644 fake\té\n\x1b[31m"
+    )
     world.commit(clone, {"demo-01/é.md": envelope("demo-01")}, message)
     notes(world, clone)
     (clone / "loose.txt").write_text("x")
@@ -374,11 +474,15 @@ def test_the_users_taste_in_output_does_not_confuse_the_reading_of_it(world, clo
     [root, record] = repository.history(world.head(clone)).commits
     assert root.changes == ()
     assert record.message == message
-    assert [(change.status, change.path) for change in record.changes] == [("A", "demo-01/é.md")]
+    assert [(change.status, change.path) for change in record.changes] == [
+        ("A", "demo-01/é.md")
+    ]
     assert [file.line for file in repository.survey().dirty] == ["?? loose.txt"]
 
 
-def test_odd_settings_are_read_as_git_reads_them(world, clone, make_key: Callable[[str], Path]):
+def test_odd_settings_are_read_as_git_reads_them(
+    world, clone, make_key: Callable[[str], Path]
+):
     world.git("config", "commit.gpgsign", "on", at=clone)
     world.git("config", "gpg.format", "ssh", at=clone)
     world.git("config", "user.signingkey", str(make_key("k")), at=clone)

@@ -35,7 +35,14 @@ ODD_NAMES = [
 
 
 def test_dirty_lines_are_those_of_git_status(world: World, clone: Path):
-    world.commit(clone, {"old name.txt": b"moved content\n" * 20, "gone.txt": b"g", "changed.txt": b"c"})
+    world.commit(
+        clone,
+        {
+            "old name.txt": b"moved content\n" * 20,
+            "gone.txt": b"g",
+            "changed.txt": b"c",
+        },
+    )
     for name in ODD_NAMES:
         (clone / name).write_text("x")
     world.git("mv", "old name.txt", "# new.txt", at=clone)
@@ -48,10 +55,13 @@ def test_dirty_lines_are_those_of_git_status(world: World, clone: Path):
     dirty = GitRepository(clone).survey().dirty
 
     assert [file.line for file in dirty] == [
-        line.strip() for line in world.git("status", "--porcelain", at=clone).splitlines()
+        line.strip()
+        for line in world.git("status", "--porcelain", at=clone).splitlines()
     ]
     assert set(ODD_NAMES) <= {file.path for file in dirty}
-    assert [(file.origin, file.path) for file in dirty if file.origin] == [("old name.txt", "# new.txt")]
+    assert [(file.origin, file.path) for file in dirty if file.origin] == [
+        ("old name.txt", "# new.txt")
+    ]
 
 
 def test_conflicts_are_dirty_and_have_no_blob(world, clone):
@@ -67,9 +77,17 @@ def test_conflicts_are_dirty_and_have_no_blob(world, clone):
     assert survey.tracked()["demo-01/A.md"].blob is None
 
 
-def test_what_the_index_holds_of_a_thread_is_the_same_text_from_a_tree_and_from_the_index(world, clone):
+def test_what_the_index_holds_of_a_thread_is_the_same_text_from_a_tree_and_from_the_index(
+    world, clone
+):
     """A thread with nothing staged is read from HEAD."""
-    world.commit(clone, {f"demo-01/{name}": name.encode("utf-8", "surrogateescape") for name in ODD_NAMES})
+    world.commit(
+        clone,
+        {
+            f"demo-01/{name}": name.encode("utf-8", "surrogateescape")
+            for name in ODD_NAMES
+        },
+    )
     world.commit(clone, {"demo-01/deep/B.md": b"b", "demo-02/A.md": b"a"})
     (clone / "demo-01/link.md").symlink_to("plain.md")
     world.git("add", "-A", at=clone)
@@ -84,12 +102,16 @@ def test_what_the_index_holds_of_a_thread_is_the_same_text_from_a_tree_and_from_
     assert is_told_as_it_is()
     world.git("add", "--", "demo-01/loose.md", at=clone)
     assert is_told_as_it_is()
-    world.git("rm", "-q", "--cached", "--", "demo-01/loose.md", "demo-01/plain.md", at=clone)
+    world.git(
+        "rm", "-q", "--cached", "--", "demo-01/loose.md", "demo-01/plain.md", at=clone
+    )
     assert is_told_as_it_is()
 
 
 @pytest.mark.parametrize("long", [3, 4])
-def test_init_has_git_keep_a_table_of_a_long_history_only(world, clone, monkeypatch, long):
+def test_init_has_git_keep_a_table_of_a_long_history_only(
+    world, clone, monkeypatch, long
+):
     for number in range(3 - int(world.git("rev-list", "--count", "HEAD", at=clone))):
         world.commit(clone, {f"demo-01/STATE-{number}.md": envelope("demo-01")})
     monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", long)
@@ -100,7 +122,9 @@ def test_init_has_git_keep_a_table_of_a_long_history_only(world, clone, monkeypa
     assert (clone / ".git/objects/info/commit-graph").exists() == (long == 3)
 
 
-def test_init_of_a_clone_without_commits_has_nothing_to_keep_a_table_of(world, monkeypatch):
+def test_init_of_a_clone_without_commits_has_nothing_to_keep_a_table_of(
+    world, monkeypatch
+):
     monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", 1)
     world.git("init", "-q", "empty", at=world.remote.parent)
     GitRepository(world.remote.parent / "empty").index_commits()
@@ -113,7 +137,9 @@ def test_a_status_without_anything_is_read():
 
 
 def test_odd_names_travel_through_history_blobs_and_diffs(world, clone, other_clone):
-    files = {f"demo-01/{name}": f"{index}\n".encode() for index, name in enumerate(ODD_NAMES)}
+    files = {
+        f"demo-01/{name}": f"{index}\n".encode() for index, name in enumerate(ODD_NAMES)
+    }
     base = world.head(clone)
     tip = world.commit(clone, files)
     repository = GitRepository(clone)
@@ -121,9 +147,9 @@ def test_odd_names_travel_through_history_blobs_and_diffs(world, clone, other_cl
     assert {change.path for change in record.changes} == set(files)
     blobs = repository.read_blobs([change.blob for change in record.changes])
     assert {change.path: blobs[change.blob] for change in record.changes} == files
-    assert {path: entry.blob for path, entry in repository.committed_files(tip).items()} == {
-        path: repository.blob_id(content) for path, content in files.items()
-    }
+    assert {
+        path: entry.blob for path, entry in repository.committed_files(tip).items()
+    } == {path: repository.blob_id(content) for path, content in files.items()}
     there = GitRepository(other_clone)
     fetched = there.fetch(there.upstream())
     assert {change.path for change in there.compare(fetched).changes} == set(files)
@@ -132,15 +158,25 @@ def test_odd_names_travel_through_history_blobs_and_diffs(world, clone, other_cl
     assert repository.is_tracked("demo-01") is False
 
 
-def test_objects_that_are_missing_or_too_large_read_as_nothing(world, clone, monkeypatch):
+def test_objects_that_are_missing_or_too_large_read_as_nothing(
+    world, clone, monkeypatch
+):
     from bridgehead.rigs.repositories.git import history
 
     monkeypatch.setattr(history, "MAX_FILE_BYTES", 100)
     world.commit(clone, {"small": b"s" * 100, "large": b"l" * 101, "empty": b""})
     repository = GitRepository(clone)
-    ids = {content: repository.blob_id(content) for content in (b"s" * 100, b"l" * 101, b"")}
+    ids = {
+        content: repository.blob_id(content)
+        for content in (b"s" * 100, b"l" * 101, b"")
+    }
     found = repository.read_blobs([*ids.values(), "0" * 40])
-    assert found == {ids[b"s" * 100]: b"s" * 100, ids[b"l" * 101]: None, ids[b""]: b"", "0" * 40: None}
+    assert found == {
+        ids[b"s" * 100]: b"s" * 100,
+        ids[b"l" * 101]: None,
+        ids[b""]: b"",
+        "0" * 40: None,
+    }
     assert repository.read_blobs([]) == {}
 
 
@@ -171,7 +207,11 @@ def test_a_git_that_does_not_come_back_is_stopped(clone, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("says", "kind", "code"),
     [
-        ("fatal: unable to write new index file: No space left on device", FileError, 2),
+        (
+            "fatal: unable to write new index file: No space left on device",
+            FileError,
+            2,
+        ),
         ("error: unable to create temporary file: Permission denied", FileError, 2),
         ("fatal: bad object HEAD", GitFailed, 1),
     ],
@@ -183,7 +223,9 @@ def test_disk_and_permission_faults_are_the_worlds_failure(says, kind, code):
     assert says.partition(": ")[2] in str(failed.value)
 
 
-def test_a_directory_below_the_top_and_a_relative_git_dir_find_the_same_place(world, clone, monkeypatch):
+def test_a_directory_below_the_top_and_a_relative_git_dir_find_the_same_place(
+    world, clone, monkeypatch
+):
     (clone / "demo-01").mkdir()
     world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
     below = GitRepository(clone / "demo-01")
@@ -231,38 +273,70 @@ def test_settings_that_git_did_not_read_are_not_taken_for_none(
 
 
 @pytest.mark.parametrize("kept", ["plain", "flags", "split", "sparse", "sha256"])
-def test_what_the_index_lists_is_tracked_however_git_keeps_it(world: World, kept: str) -> None:
+def test_what_the_index_lists_is_tracked_however_git_keeps_it(
+    world: World, kept: str
+) -> None:
     """Names are sorted there, so that its beginning mostly says what it lacks."""
-    world.git("init", "-q", *(["--object-format=sha256"] if kept == "sha256" else []), "kept", at=world.base)
+    world.git(
+        "init",
+        "-q",
+        *(["--object-format=sha256"] if kept == "sha256" else []),
+        "kept",
+        at=world.base,
+    )
     place = world.base / "kept"
-    listed = [".a", ".bridge/config.yaml", ".c/deep/x.md", *(f"thr-{number:03d}/ACK.md" for number in range(300))]
+    listed = [
+        ".a",
+        ".bridge/config.yaml",
+        ".c/deep/x.md",
+        *(f"thr-{number:03d}/ACK.md" for number in range(300)),
+    ]
     for path in listed:
         (place / path).parent.mkdir(parents=True, exist_ok=True)
         (place / path).write_text(path)
     if kept == "flags":
         world.git("add", "--intent-to-add", ".a", at=place)
     world.git("add", "--all", *([":!.a"] if kept == "flags" else []), at=place)
-    world.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all", at=place)
+    world.git(
+        "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "all", at=place
+    )
     if kept == "split":
         world.git("update-index", "--split-index", at=place)
     if kept == "sparse":
-        world.git("sparse-checkout", "set", "--cone", "--sparse-index", "thr-000", at=place)
+        world.git(
+            "sparse-checkout", "set", "--cone", "--sparse-index", "thr-000", at=place
+        )
 
     repository = GitRepository(place)
 
     assert [path for path in listed if not repository.is_tracked(path)] == []
-    absent = [".", ".bridge", ".bridge/", ".bridge/config.yam", ".bridge/config.yamlx", ".c/deep/y.md", "thr-000", "z"]
+    absent = [
+        ".",
+        ".bridge",
+        ".bridge/",
+        ".bridge/config.yam",
+        ".bridge/config.yamlx",
+        ".c/deep/y.md",
+        "thr-000",
+        "z",
+    ]
     assert [path for path in absent if repository.is_tracked(path)] == []
 
 
-def test_commits_read_one_by_one_are_those_of_the_log(world: World, clone: Path) -> None:
+def test_commits_read_one_by_one_are_those_of_the_log(
+    world: World, clone: Path
+) -> None:
     messages = ["STATE: one", "ACK: two\n\n    indented\n\nand more\n", "x", "umlaut"]
     for number, message in enumerate(messages):
         (clone / "demo-01").mkdir(exist_ok=True)
         (clone / f"demo-01/STATE-{number}.md").write_text(message)
         world.git("add", ".", at=clone)
-        encoding = ["-c", "i18n.commitEncoding=ISO-8859-1"] if message == "umlaut" else []
-        world.git(*encoding, "commit", "-q", "--allow-empty-message", "-m", message, at=clone)
+        encoding = (
+            ["-c", "i18n.commitEncoding=ISO-8859-1"] if message == "umlaut" else []
+        )
+        world.git(
+            *encoding, "commit", "-q", "--allow-empty-message", "-m", message, at=clone
+        )
         git = GitRepository(clone)._clone.git
         names = world.git("rev-list", "HEAD", at=clone).split()
         objects = _Objects(git)
@@ -270,7 +344,9 @@ def test_commits_read_one_by_one_are_those_of_the_log(world: World, clone: Path)
             found = objects.commits(names)
         finally:
             objects.let_go()
-        assert [one._replace(changes=()) for one in newest_commits(git, "HEAD", 9)] == found
+        assert [
+            one._replace(changes=()) for one in newest_commits(git, "HEAD", 9)
+        ] == found
 
 
 @pytest.mark.parametrize(
@@ -286,15 +362,23 @@ def test_commits_read_one_by_one_are_those_of_the_log(world: World, clone: Path)
         ("below", ["?? demo-01/deep/"]),
     ],
 )
-def test_a_thread_of_few_files_is_seen_as_it_is(world: World, clone: Path, change: str, dirty: list[str]) -> None:
+def test_a_thread_of_few_files_is_seen_as_it_is(
+    world: World, clone: Path, change: str, dirty: list[str]
+) -> None:
     """Where all of them are as HEAD has them, the index is not read."""
-    head = world.commit(clone, {"demo-01/A.md": b"a", "demo-01/B.md": b"b", "demo-02/A.md": b"other"})
+    head = world.commit(
+        clone, {"demo-01/A.md": b"a", "demo-01/B.md": b"b", "demo-02/A.md": b"other"}
+    )
     thread = clone / "demo-01"
     if change == "another thread":
         (clone / "demo-02/A.md").write_text("changed")
     elif change in ("new", "staged"):
         (thread / "C.md").write_text("c")
-        world.git("add", *(["demo-01"] if change == "staged" else ["--dry-run", "."]), at=clone)
+        world.git(
+            "add",
+            *(["demo-01"] if change == "staged" else ["--dry-run", "."]),
+            at=clone,
+        )
     elif change == "below":
         (thread / "deep").mkdir()
         (thread / "deep/x.md").write_text("x")
@@ -309,4 +393,6 @@ def test_a_thread_of_few_files_is_seen_as_it_is(world: World, clone: Path, chang
 
     assert survey.head == head
     assert [file.line.strip() for file in survey.dirty] == dirty
-    assert survey.index_text == world.git("ls-files", "--stage", "-z", "demo-01", at=clone)
+    assert survey.index_text == world.git(
+        "ls-files", "--stage", "-z", "demo-01", at=clone
+    )

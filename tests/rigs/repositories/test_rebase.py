@@ -5,19 +5,37 @@ from __future__ import annotations
 import pytest
 
 from bridgehead.rigs.repositories.git.rebase import only_appends, plan_rebuild
-from bridgehead.rigs.repositories.records import REGULAR, SYMLINK, CommitRecord, Identity, PathChange
+from bridgehead.rigs.repositories.records import (
+    REGULAR,
+    SYMLINK,
+    CommitRecord,
+    Identity,
+    PathChange,
+)
 
 
 def commit(
-    *paths: str, message: str = "x", status: str = "A", mode: str = REGULAR, parents: int = 1, signed: bool = False
+    *paths: str,
+    message: str = "x",
+    status: str = "A",
+    mode: str = REGULAR,
+    parents: int = 1,
+    signed: bool = False,
 ) -> CommitRecord:
     changes = tuple(PathChange(status, path, f"blob of {path}", mode) for path in paths)
     ids = tuple(f"parent {number}" for number in range(parents))
-    return CommitRecord(f"commit of {paths}", ids, Identity("n", "e"), 0, signed, message, changes)
+    return CommitRecord(
+        f"commit of {paths}", ids, Identity("n", "e"), 0, signed, message, changes
+    )
 
 
 def test_a_free_name_and_the_message_are_kept():
-    [planned] = plan_rebuild([commit("t1/ACK.md", message="ACK: t1/ACK.md")], [commit("t1/STATE.md")], {}) or []
+    [planned] = (
+        plan_rebuild(
+            [commit("t1/ACK.md", message="ACK: t1/ACK.md")], [commit("t1/STATE.md")], {}
+        )
+        or []
+    )
     assert planned.turns[0].path == "t1/ACK.md"
     assert planned.message == "ACK: t1/ACK.md"
 
@@ -49,18 +67,27 @@ def test_a_taken_name_gives_way_to_the_next_free_one(filename, taken, expected):
     ],
 )
 def test_the_subject_is_corrected_only_where_it_names_the_file(message, expected):
-    [planned] = plan_rebuild([commit("t1/ACK.md", message=message)], [], {"t1": {"ACK.md"}}) or []
+    [planned] = (
+        plan_rebuild([commit("t1/ACK.md", message=message)], [], {"t1": {"ACK.md"}})
+        or []
+    )
     assert planned.message == expected
 
 
 def test_our_own_later_turns_step_aside_for_earlier_ones():
     ours = [commit("t1/ACK.md"), commit("t1/ACK-2.md"), commit("t2/ACK.md")]
     planned = plan_rebuild(ours, [], {"t1": {"ACK.md"}}) or []
-    assert [turn.path for plan in planned for turn in plan.turns] == ["t1/ACK-2.md", "t1/ACK-3.md", "t2/ACK.md"]
+    assert [turn.path for plan in planned for turn in plan.turns] == [
+        "t1/ACK-2.md",
+        "t1/ACK-3.md",
+        "t2/ACK.md",
+    ]
 
 
 def test_signatures_are_carried_as_a_demand():
-    planned = plan_rebuild([commit("t1/A.md", signed=True), commit("t1/B.md")], [], {}) or []
+    planned = (
+        plan_rebuild([commit("t1/A.md", signed=True), commit("t1/B.md")], [], {}) or []
+    )
     assert [plan.signed for plan in planned] == [True, False]
 
 
@@ -77,7 +104,17 @@ def test_signatures_are_carried_as_a_demand():
         commit("t1/picture.png"),
         commit(),
     ],
-    ids=["modified", "deleted", "link", "merge", "outside", "deeper", "unlisted", "not-md", "empty"],
+    ids=[
+        "modified",
+        "deleted",
+        "link",
+        "merge",
+        "outside",
+        "deeper",
+        "unlisted",
+        "not-md",
+        "empty",
+    ],
 )
 def test_anything_but_an_append_on_either_side_stops_the_plan(other):
     assert not only_appends([other])

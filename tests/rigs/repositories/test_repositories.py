@@ -37,7 +37,9 @@ class GitPair:
     def stage(self, repository: GitRepository, path: str) -> None:
         self.world.git("add", "--", path, at=Path(repository.root))
 
-    def commit_by_hand(self, repository: GitRepository, files: dict[str, bytes | None]) -> str:
+    def commit_by_hand(
+        self, repository: GitRepository, files: dict[str, bytes | None]
+    ) -> str:
         root = Path(repository.root)
         for path in [path for path, content in files.items() if content is None]:
             (root / path).unlink()
@@ -47,7 +49,9 @@ class GitPair:
         return self.world.commit(root, kept, "by hand", push=push)
 
     def refuse_commits(self, repository: GitRepository, says: str) -> None:
-        repository.install_commit_msg_hook(f"#!/bin/sh\necho '{says}'\nexit 1\n".encode())
+        repository.install_commit_msg_hook(
+            f"#!/bin/sh\necho '{says}'\nexit 1\n".encode()
+        )
 
     def cut_the_line(self) -> None:
         shutil.move(self.world.remote, self.world.base / "gone.git")

@@ -21,7 +21,12 @@ GLOBAL_CONFIG = """\
 
 
 def envelope(
-    thread: str, sender: str = "rig-a", *, body: str = "hello\n", kind: str = "ACK", date: str = "2026-05-15"
+    thread: str,
+    sender: str = "rig-a",
+    *,
+    body: str = "hello\n",
+    kind: str = "ACK",
+    date: str = "2026-05-15",
 ) -> bytes:
     """A valid envelope."""
     lines = [
@@ -46,7 +51,9 @@ class World:
         self.base = base
         self.remote = base / "remote.git"
 
-    def git(self, *arguments: str, at: Path | None = None, check: bool = True, **env: str) -> str:
+    def git(
+        self, *arguments: str, at: Path | None = None, check: bool = True, **env: str
+    ) -> str:
         finished = subprocess.run(
             ["git", *arguments],
             cwd=at or self.base,
@@ -66,7 +73,14 @@ class World:
     def repository(self, clone: Path) -> GitRepository:
         return GitRepository(clone)
 
-    def commit(self, clone: Path, files: dict[str, bytes], message: str = "x", *, push: bool = True) -> str:
+    def commit(
+        self,
+        clone: Path,
+        files: dict[str, bytes],
+        message: str = "x",
+        *,
+        push: bool = True,
+    ) -> str:
         """Commit files by hand, as an operator with plain git would."""
         for path, content in files.items():
             target = clone / path
@@ -85,5 +99,14 @@ class World:
         return self.git("status", "--porcelain", "-uall", at=clone).splitlines()
 
     def files_of(self, clone: Path, commit: str = "HEAD") -> list[str]:
-        listed = self.git("diff-tree", "--root", "--no-commit-id", "--name-only", "-r", "-z", commit, at=clone)
+        listed = self.git(
+            "diff-tree",
+            "--root",
+            "--no-commit-id",
+            "--name-only",
+            "-r",
+            "-z",
+            commit,
+            at=clone,
+        )
         return listed.split("\0")[:-1]

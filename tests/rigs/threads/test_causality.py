@@ -19,7 +19,15 @@ def sha(number: int) -> str:
     return hashlib.sha1(str(number).encode(), usedforsecurity=False).hexdigest()
 
 
-def turn(file: str, sender: str, position: int, *, refs: Sequence[int] = (), reply: str = "", body: str = "") -> Turn:
+def turn(
+    file: str,
+    sender: str,
+    position: int,
+    *,
+    refs: Sequence[int] = (),
+    reply: str = "",
+    body: str = "",
+) -> Turn:
     return turn_of(
         "demo-01",
         file,
@@ -47,7 +55,13 @@ def test_a_thread_without_references_is_linear() -> None:
 
 
 def test_two_rigs_that_answer_the_same_turn_diverge_under_its_name() -> None:
-    thread = Causality([turn("REQUEST", "mac", 1), turn("B", "win", 2, refs=[1]), turn("ACK", "ops", 3, refs=[1])])
+    thread = Causality(
+        [
+            turn("REQUEST", "mac", 1),
+            turn("B", "win", 2, refs=[1]),
+            turn("ACK", "ops", 3, refs=[1]),
+        ]
+    )
     divergence = thread.divergence()
     assert divergence is not None
     assert divergence.json_object() == {
@@ -62,19 +76,31 @@ def test_two_rigs_that_answer_the_same_turn_diverge_under_its_name() -> None:
 
 
 def test_a_turn_that_references_all_heads_ends_the_divergence() -> None:
-    split = [turn("A", "mac", 1), turn("B", "win", 2, refs=[1]), turn("C", "ops", 3, refs=[1])]
+    split = [
+        turn("A", "mac", 1),
+        turn("B", "win", 2, refs=[1]),
+        turn("C", "ops", 3, refs=[1]),
+    ]
     assert Causality(split).divergence() is not None
     assert Causality([*split, turn("D", "mac", 4, refs=[2, 3])]).divergence() is None
 
 
-def test_a_turn_without_references_ends_it_too_since_its_commit_follows_everything() -> None:
-    split = [turn("A", "mac", 1), turn("B", "win", 2, refs=[1]), turn("C", "ops", 3, refs=[1])]
+def test_a_turn_without_references_ends_it_too_since_its_commit_follows_everything() -> (
+    None
+):
+    split = [
+        turn("A", "mac", 1),
+        turn("B", "win", 2, refs=[1]),
+        turn("C", "ops", 3, refs=[1]),
+    ]
     assert names(Causality([*split, turn("D", "mac", 4)]).heads()) == ["D"]
 
 
 def test_heads_without_a_common_turn_split_at_the_root() -> None:
     parents = {sha(1): [sha(0)], sha(2): [sha(0)], sha(0): []}
-    divergence = Causality([turn("A", "mac", 1), turn("B", "win", 2)], parents).divergence()
+    divergence = Causality(
+        [turn("A", "mac", 1), turn("B", "win", 2)], parents
+    ).divergence()
     assert divergence is not None
     assert divergence.name == "demo-01@root"
 
@@ -102,24 +128,46 @@ def test_branches_of_history_are_concurrent_until_a_turn_after_their_merge() -> 
 
 def test_a_reply_by_body_hash_names_its_parent() -> None:
     body = "b" * 64
-    thread = Causality([turn("A", "mac", 1, body=body), turn("B", "win", 2), turn("C", "ops", 3, reply=body)])
+    thread = Causality(
+        [
+            turn("A", "mac", 1, body=body),
+            turn("B", "win", 2),
+            turn("C", "ops", 3, reply=body),
+        ]
+    )
     assert thread.known("C") == {"A"}
     assert names(thread.heads()) == ["B", "C"]
 
 
 def test_equal_bodies_are_all_named_by_their_hash() -> None:
     body = "b" * 64
-    turns = [turn("A", "mac", 1, body=body), turn("B", "win", 2, body=body), turn("C", "ops", 3, body=body)]
-    assert Causality([*turns, turn("D", "lab", 4, reply=body)]).known("D") == {"A", "B", "C"}
+    turns = [
+        turn("A", "mac", 1, body=body),
+        turn("B", "win", 2, body=body),
+        turn("C", "ops", 3, body=body),
+    ]
+    assert Causality([*turns, turn("D", "lab", 4, reply=body)]).known("D") == {
+        "A",
+        "B",
+        "C",
+    }
 
 
 def test_a_reference_may_be_shortened() -> None:
-    later = turn_of("demo-01", "B", {"from": "win", "references": [sha(1)[:7]]}, commit_sha=sha(2), position=2)
+    later = turn_of(
+        "demo-01",
+        "B",
+        {"from": "win", "references": [sha(1)[:7]]},
+        commit_sha=sha(2),
+        position=2,
+    )
     assert Causality([turn("A", "mac", 1), later]).known("B") == {"A"}
 
 
 def test_references_to_other_threads_or_unknown_commits_change_nothing() -> None:
-    thread = Causality([turn("A", "mac", 1), turn("B", "win", 2, refs=[99], reply="f" * 64)])
+    thread = Causality(
+        [turn("A", "mac", 1), turn("B", "win", 2, refs=[99], reply="f" * 64)]
+    )
     assert names(thread.heads()) == ["B"]
 
 
@@ -157,7 +205,9 @@ def test_an_empty_thread_has_no_heads() -> None:
 # The rules of rigs §9.6 once more, slowly: every set spelled out and closed by repetition.
 
 
-def known_by_definition(turns: Sequence[Turn], parents: History | None) -> dict[str, set[str]]:
+def known_by_definition(
+    turns: Sequence[Turn], parents: History | None
+) -> dict[str, set[str]]:
     ordered = sorted(turns, key=lambda turn: (turn.position, turn.order_key()))
     direct: dict[str, set[str]] = {}
     for index, later in enumerate(ordered):
@@ -165,24 +215,37 @@ def known_by_definition(turns: Sequence[Turn], parents: History | None) -> dict[
         named = {
             turn.filename
             for turn in before
-            if any((turn.commit_sha or "").startswith(reference) for reference in later.references)
+            if any(
+                (turn.commit_sha or "").startswith(reference)
+                for reference in later.references
+            )
             or (later.in_reply_to and later.in_reply_to == turn.body_hash)
         }
         if not named:
             past = ancestors(later, ordered, parents)
             named = {turn.filename for turn in before if turn.commit_sha in past}
-        same_commit = {turn.filename for turn in before if turn.commit_sha == later.commit_sha}
+        same_commit = {
+            turn.filename for turn in before if turn.commit_sha == later.commit_sha
+        }
         own = {turn.filename for turn in before if turn.sender == later.sender}
         direct[later.filename] = named | own | same_commit
     known: dict[str, set[str]] = {}
     for turn in ordered:
-        known[turn.filename] = set().union(direct[turn.filename], *(known[name] for name in direct[turn.filename]))
+        known[turn.filename] = set().union(
+            direct[turn.filename], *(known[name] for name in direct[turn.filename])
+        )
     return known
 
 
-def ancestors(turn: Turn, turns: Sequence[Turn], parents: History | None) -> set[str | None]:
+def ancestors(
+    turn: Turn, turns: Sequence[Turn], parents: History | None
+) -> set[str | None]:
     if parents is None:
-        return {other.commit_sha for other in turns if (other.position or 0) < (turn.position or 0)}
+        return {
+            other.commit_sha
+            for other in turns
+            if (other.position or 0) < (turn.position or 0)
+        }
     found: set[str | None] = set()
     pending = list(parents.get(turn.commit_sha or "", ()))
     while pending:
@@ -208,11 +271,21 @@ def threads(draw: st.DrawFn) -> tuple[list[Turn], History | None]:
         for number in range(draw(st.integers(0, 9)))
     ]
     # No turn can name the commit that adds it or a later one.
-    turns = [turn._replace(references=tuple(r for r in turn.references if r in earlier_than(turn))) for turn in turns]
+    turns = [
+        turn._replace(
+            references=tuple(r for r in turn.references if r in earlier_than(turn))
+        )
+        for turn in turns
+    ]
     if draw(st.booleans()):
         return turns, None
     parents = {
-        sha(number): [sha(up) for up in draw(st.lists(st.integers(0, number - 1), max_size=2, unique=True))]
+        sha(number): [
+            sha(up)
+            for up in draw(
+                st.lists(st.integers(0, number - 1), max_size=2, unique=True)
+            )
+        ]
         if number
         else []
         for number in range(commits)
@@ -226,31 +299,43 @@ def earlier_than(turn: Turn) -> set[str]:
 
 @settings(deadline=None)
 @given(threads())
-def test_property_the_graph_answers_as_the_definition_does(thread: tuple[list[Turn], History | None]) -> None:
+def test_property_the_graph_answers_as_the_definition_does(
+    thread: tuple[list[Turn], History | None],
+) -> None:
     turns, parents = thread
     known = known_by_definition(turns, parents)
     graph = Causality(turns, parents)
     by_name = {turn.filename: turn for turn in turns}
 
-    heads = {name for name in known if not any(name in others for others in known.values())}
+    heads = {
+        name for name in known if not any(name in others for others in known.values())
+    }
     assert {turn.filename for turn in graph.heads()} == heads
     assert {name: graph.known(name) for name in known} == known
     for name, turn in by_name.items():
         concurrent = {
             other.filename
             for other in turns
-            if other.sender != turn.sender and other.filename not in known[name] and name not in known[other.filename]
+            if other.sender != turn.sender
+            and other.filename not in known[name]
+            and name not in known[other.filename]
         }
         assert {other.filename for other in graph.concurrent_with(name)} == concurrent
     divergence = graph.divergence()
     assert (divergence is not None) is (len(heads) > 1)
     if divergence:
-        common = [by_name[name] for name in set.intersection(*(known[head] for head in heads))]
+        common = [
+            by_name[name] for name in set.intersection(*(known[head] for head in heads))
+        ]
         origin = (latest(common).commit_sha or "")[:7] if common else "root"
         assert divergence.name == f"demo-01@{origin}"
 
 
-@pytest.mark.parametrize("refs", [[], [0], "previous"], ids=["no references", "all to the first", "to the previous"])
+@pytest.mark.parametrize(
+    "refs",
+    [[], [0], "previous"],
+    ids=["no references", "all to the first", "to the previous"],
+)
 def test_long_threads_keep_a_small_graph(refs: object) -> None:
     count = 10_000
     turns = [
@@ -258,7 +343,9 @@ def test_long_threads_keep_a_small_graph(refs: object) -> None:
             f"T{number}",
             ("mac", "win", "ops")[number % 3],
             number,
-            refs=() if not number or not refs else ([0] if refs == [0] else [number - 1]),
+            refs=()
+            if not number or not refs
+            else ([0] if refs == [0] else [number - 1]),
             body="a" * 64,
         )
         for number in range(count)

@@ -8,17 +8,30 @@ from bridgehead.rigs.envelope.names import RigId
 from bridgehead.rigs.envelope.text import timestamp_ms
 from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen, read_freeze
 
-FREEZE = Freeze("mike-relay", "2026-05-15T10:00:00.000Z", "2026-05-15T10:15:00.000Z", "0" * 64)
+FREEZE = Freeze(
+    "mike-relay", "2026-05-15T10:00:00.000Z", "2026-05-15T10:15:00.000Z", "0" * 64
+)
 END = timestamp_ms(FREEZE.expires) or 0
 
 
 def test_what_is_stored_is_read_back() -> None:
     assert read_freeze(FREEZE.stored_text()) == FREEZE
-    assert read_freeze(FREEZE._replace(in_reply_to=None).stored_text()) == FREEZE._replace(in_reply_to=None)
+    assert read_freeze(
+        FREEZE._replace(in_reply_to=None).stored_text()
+    ) == FREEZE._replace(in_reply_to=None)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "{}", '{"rig": 5, "since": "a", "expires": "b"}', "[" * 100_000]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        '{"rig": 5, "since": "a", "expires": "b"}',
+        "[" * 100_000,
+    ],
 )
 def test_a_blob_that_is_no_freeze_is_none(text: str) -> None:
     assert read_freeze(text) is None

@@ -31,7 +31,10 @@ def index_file(clone: Path) -> Path:
 def look(clone: Path, thread: str | None = None) -> list[ThreadListing]:
     index = EnvelopeIndex(GitRepository(clone), thread, with_findings=True)
     seen = [index.thread(thread)] if thread else index.threads()
-    return [listing._replace(envelopes=tuple(map(_without_stamp, listing.envelopes))) for listing in seen]
+    return [
+        listing._replace(envelopes=tuple(map(_without_stamp, listing.envelopes)))
+        for listing in seen
+    ]
 
 
 def _without_stamp(listed: ListedEnvelope) -> ListedEnvelope:
@@ -53,7 +56,15 @@ def look_afresh(clone: Path) -> list[ThreadListing]:
 def by_hand(world: World, clone: Path) -> dict[str, tuple[str | None, str]]:
     """Path -> (adding commit, body hash claimed), from plain git and plain reading."""
     added: dict[str, str] = {}
-    log = world.git("log", "--topo-order", "--reverse", "--no-renames", "--format=@%H", "--name-status", at=clone)
+    log = world.git(
+        "log",
+        "--topo-order",
+        "--reverse",
+        "--no-renames",
+        "--format=@%H",
+        "--name-status",
+        at=clone,
+    )
     commit = ""
     for line in log.splitlines():
         if line.startswith("@"):
@@ -81,23 +92,39 @@ def summary(listings: list[ThreadListing]) -> dict[str, tuple[str | None, str]]:
     }
 
 
-def test_envelopes_are_listed_with_the_commit_that_added_them_and_its_place(world, clone):
+def test_envelopes_are_listed_with_the_commit_that_added_them_and_its_place(
+    world, clone
+):
     first = world.commit(clone, {"demo-01/REQUEST.md": envelope("demo-01")})
-    second = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01", body="two\n"), "demo-02/X.md": b"no\n"})
+    second = world.commit(
+        clone,
+        {"demo-01/ACK.md": envelope("demo-01", body="two\n"), "demo-02/X.md": b"no\n"},
+    )
 
     [listing] = look(clone)
 
     assert listing.thread_id == "demo-01"
-    assert [(e.turn.filename, e.turn.commit_sha, e.turn.position) for e in listing.envelopes] == [
+    assert [
+        (e.turn.filename, e.turn.commit_sha, e.turn.position) for e in listing.envelopes
+    ] == [
         ("ACK.md", second, 2),
         ("REQUEST.md", first, 1),
     ]
-    assert all(e.findings == () and e.author_email == "op1@example.com" for e in listing.envelopes)
-    assert listing.envelopes[0].committed_at == int(world.git("log", "-1", "--format=%ct", at=clone))
+    assert all(
+        e.findings == () and e.author_email == "op1@example.com"
+        for e in listing.envelopes
+    )
+    assert listing.envelopes[0].committed_at == int(
+        world.git("log", "-1", "--format=%ct", at=clone)
+    )
 
 
-def test_the_second_look_reads_no_file_and_asks_for_no_history(world, clone, monkeypatch):
-    world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in range(1, 5)})
+def test_the_second_look_reads_no_file_and_asks_for_no_history(
+    world, clone, monkeypatch
+):
+    world.commit(
+        clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in range(1, 5)}
+    )
     before = look(clone)
 
     def refuse(*_: object, **__: object) -> None:
@@ -112,7 +139,13 @@ def test_the_second_look_reads_no_file_and_asks_for_no_history(world, clone, mon
 def test_only_what_is_new_is_read(world, clone, monkeypatch):
     world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     look(clone)
-    world.commit(clone, {"demo-01/ACK-2.md": envelope("demo-01", body="2\n"), "demo-02/A.md": envelope("demo-02")})
+    world.commit(
+        clone,
+        {
+            "demo-01/ACK-2.md": envelope("demo-01", body="2\n"),
+            "demo-02/A.md": envelope("demo-02"),
+        },
+    )
     read: list[str] = []
     real = GitRepository.read_files
 
@@ -144,7 +177,10 @@ def test_findings_are_computed_when_somebody_asks(world, clone):
 
 
 def test_links_and_broken_files_are_reported_and_not_counted(world, clone):
-    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01"), "outside.md": envelope("demo-01")})
+    world.commit(
+        clone,
+        {"demo-01/ACK.md": envelope("demo-01"), "outside.md": envelope("demo-01")},
+    )
     (clone / "demo-01/LINK.md").symlink_to("../outside.md")
     world.git("add", "demo-01/LINK.md", at=clone)
     world.git("commit", "-q", "-m", "link", at=clone)
@@ -171,13 +207,19 @@ def test_a_linked_thread_directory_is_not_a_thread(world, clone):
 
 
 def test_ignored_and_untracked_envelopes_are_listed_like_any_other(world, clone):
-    world.commit(clone, {".gitignore": b"SECRET*.md\n", "demo-01/ACK.md": envelope("demo-01")})
+    world.commit(
+        clone, {".gitignore": b"SECRET*.md\n", "demo-01/ACK.md": envelope("demo-01")}
+    )
     look(clone)
     (clone / "demo-01/SECRET-1.md").write_bytes(envelope("demo-01", body="s\n"))
     (clone / "demo-02").mkdir()
     (clone / "demo-02/DRAFT.md").write_bytes(envelope("demo-02"))
 
-    assert set(summary(look(clone))) == {"demo-01/ACK.md", "demo-01/SECRET-1.md", "demo-02/DRAFT.md"}
+    assert set(summary(look(clone))) == {
+        "demo-01/ACK.md",
+        "demo-01/SECRET-1.md",
+        "demo-02/DRAFT.md",
+    }
     assert summary(look(clone))["demo-02/DRAFT.md"][0] is None
 
 
@@ -193,12 +235,20 @@ def test_an_edit_that_keeps_size_and_times_of_a_loose_file_is_noticed(world, clo
     assert summary(look(clone)) == by_hand(world, clone)
 
 
-def test_loose_files_are_noticed_although_git_is_not_asked_for_them(world, clone, monkeypatch):
+def test_loose_files_are_noticed_although_git_is_not_asked_for_them(
+    world, clone, monkeypatch
+):
     world.commit(clone, {f"demo-0{n}/A.md": envelope(f"demo-0{n}") for n in (1, 2)})
-    monkeypatch.setattr("bridgehead.rigs.threads.index.is_settled", lambda stamp, now: True)
+    monkeypatch.setattr(
+        "bridgehead.rigs.threads.index.is_settled", lambda stamp, now: True
+    )
     look(clone)
     loose = clone / "demo-01/DRAFT.md"
-    for body in ("one\n", "another\n", "once more\n"):  # the directory is left alone after the first
+    for body in (
+        "one\n",
+        "another\n",
+        "once more\n",
+    ):  # the directory is left alone after the first
         loose.write_bytes(envelope("demo-01", body=body))
         (clone / "demo-02/notes.txt").write_text(body)
         assert summary(look(clone)) == by_hand(world, clone)
@@ -208,19 +258,27 @@ def test_loose_files_are_noticed_although_git_is_not_asked_for_them(world, clone
 
 
 def test_rewritten_paths_carry_the_finding_for_ever(world, clone):
-    world.commit(clone, {"demo-01/A.md": envelope("demo-01"), "demo-01/B.md": envelope("demo-01")})
+    world.commit(
+        clone,
+        {"demo-01/A.md": envelope("demo-01"), "demo-01/B.md": envelope("demo-01")},
+    )
     look(clone)
     world.commit(clone, {"demo-01/A.md": envelope("demo-01", body="other\n")})
     world.git("rm", "-q", "demo-01/B.md", at=clone)
     world.git("commit", "-q", "-m", "rm", at=clone)
     look(clone)
-    again = world.commit(clone, {"demo-01/B.md": envelope("demo-01", body="not the same\n")})
+    again = world.commit(
+        clone, {"demo-01/B.md": envelope("demo-01", body="not the same\n")}
+    )
     back = world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
 
     [listing] = look(clone)
 
     assert back != again
-    assert [e.findings for e in listing.envelopes] == [(Kind.REWRITTEN,), (Kind.REWRITTEN,)]
+    assert [e.findings for e in listing.envelopes] == [
+        (Kind.REWRITTEN,),
+        (Kind.REWRITTEN,),
+    ]
     assert listing.envelopes[1].turn.commit_sha == again
     assert look_afresh(clone) == [listing]
 
@@ -234,7 +292,9 @@ def test_a_deleted_file_that_comes_back_the_same_is_not_rewritten(world, clone):
     assert listing.envelopes[0].findings == ()
 
 
-def test_a_merge_makes_history_branch_and_positions_are_the_same_cold_and_warm(world, clone):
+def test_a_merge_makes_history_branch_and_positions_are_the_same_cold_and_warm(
+    world, clone
+):
     world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
     world.git("checkout", "-q", "-b", "side", at=clone)
     world.commit(clone, {"demo-01/B.md": envelope("demo-01", body="b\n")}, push=False)
@@ -242,7 +302,9 @@ def test_a_merge_makes_history_branch_and_positions_are_the_same_cold_and_warm(w
     world.commit(clone, {"demo-01/C.md": envelope("demo-01", body="c\n")})
     assert EnvelopeIndex(GitRepository(clone)).is_linear
     world.git("merge", "-q", "--no-ff", "--no-commit", "side", at=clone)
-    world.commit(clone, {"demo-01/EVIL.md": envelope("demo-01", body="e\n")}, push=False)
+    world.commit(
+        clone, {"demo-01/EVIL.md": envelope("demo-01", body="e\n")}, push=False
+    )
     world.commit(clone, {"demo-01/D.md": envelope("demo-01", body="d\n")}, push=False)
 
     warm = look(clone)
@@ -282,18 +344,41 @@ def test_rows_that_make_no_sense_are_dropped_even_with_a_right_checksum(world, c
     before = look(clone)
     path = index_file(clone)
     first, listed, _ = path.read_bytes().split(b"\n", 2)
-    [outline] = json.loads(listed)  # name, extent, tree, stamp and rigs, then length and checksum of either half
-    for files, history in ((b"[[1]]", b"[[2]]"), (b"7", b"[]"), (b"[", b"[]"), (b"", b"")):
-        described = [*outline[:5], len(files), crc32(files), len(history), crc32(history)]
+    [outline] = json.loads(
+        listed
+    )  # name, extent, tree, stamp and rigs, then length and checksum of either half
+    for files, history in (
+        (b"[[1]]", b"[[2]]"),
+        (b"7", b"[]"),
+        (b"[", b"[]"),
+        (b"", b""),
+    ):
+        described = [
+            *outline[:5],
+            len(files),
+            crc32(files),
+            len(history),
+            crc32(history),
+        ]
         for rows in ([described], [[]], [described[:-1]], [1]):
             listed = json.dumps(rows).encode()
             header = {**json.loads(first), "checksum": crc32(listed)}
-            path.write_bytes(json.dumps(header).encode() + b"\n" + listed + b"\n" + files + history)
+            path.write_bytes(
+                json.dumps(header).encode() + b"\n" + listed + b"\n" + files + history
+            )
             assert look(clone) == before
 
 
-def test_rows_of_one_thread_that_were_damaged_are_noticed_when_they_are_read(world, clone):
-    world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}", date=f"2026-05-1{n}") for n in (1, 2)})
+def test_rows_of_one_thread_that_were_damaged_are_noticed_when_they_are_read(
+    world, clone
+):
+    world.commit(
+        clone,
+        {
+            f"demo-0{n}/ACK.md": envelope(f"demo-0{n}", date=f"2026-05-1{n}")
+            for n in (1, 2)
+        },
+    )
     before = look(clone)
     path = index_file(clone)
     path.write_bytes(path.read_bytes().replace(b"2026-05-12", b"2026-05-13"))
@@ -302,39 +387,70 @@ def test_rows_of_one_thread_that_were_damaged_are_noticed_when_they_are_read(wor
 
 def test_threads_that_name_nobody_asked_for_are_not_read(world, clone, monkeypatch):
     names = {"demo-01": "rig-a", "demo-02": "rig-b", "demo-03": "rig-ab"}
-    world.commit(clone, {f"{name}/ACK.md": envelope(name, sender) for name, sender in names.items()})
+    world.commit(
+        clone,
+        {f"{name}/ACK.md": envelope(name, sender) for name, sender in names.items()},
+    )
     look(clone)
     decoded = []
     decode = index_store._rows
-    monkeypatch.setattr(index_store, "_rows", lambda columns: decoded.append(columns) or decode(columns))
+    monkeypatch.setattr(
+        index_store, "_rows", lambda columns: decoded.append(columns) or decode(columns)
+    )
 
     index = EnvelopeIndex(GitRepository(clone), with_findings=True)
 
     assert index.names == sorted(names) and decoded == []
     assert index.names_naming(["rig-a"]) == ["demo-01"]
     assert index.names_naming(["rig-b", "rig-ab"]) == ["demo-02", "demo-03"]
-    assert index.names_naming(["rig-z"]) == sorted(names)  # to whom all of them are addressed
-    assert index.thread("demo-02").envelopes[0].turn.sender == "rig-b" and len(decoded) == 2  # both halves
+    assert index.names_naming(["rig-z"]) == sorted(
+        names
+    )  # to whom all of them are addressed
+    assert (
+        index.thread("demo-02").envelopes[0].turn.sender == "rig-b"
+        and len(decoded) == 2
+    )  # both halves
 
 
 def test_a_directory_that_was_left_alone_is_not_listed_again(world, clone, monkeypatch):
-    world.commit(clone, {".gitignore": b"SECRET*.md\n", **{f"demo-0{n}/A.md": envelope(f"demo-0{n}") for n in (1, 2)}})
-    monkeypatch.setattr("bridgehead.rigs.threads.index.is_settled", lambda stamp, now: True)
+    world.commit(
+        clone,
+        {
+            ".gitignore": b"SECRET*.md\n",
+            **{f"demo-0{n}/A.md": envelope(f"demo-0{n}") for n in (1, 2)},
+        },
+    )
+    monkeypatch.setattr(
+        "bridgehead.rigs.threads.index.is_settled", lambda stamp, now: True
+    )
     look(clone)
     listed = []
     names_in = GitSurvey.names_in
-    monkeypatch.setattr(GitSurvey, "names_in", lambda self, name: listed.append(name) or names_in(self, name))
+    monkeypatch.setattr(
+        GitSurvey,
+        "names_in",
+        lambda self, name: listed.append(name) or names_in(self, name),
+    )
 
-    assert EnvelopeIndex(GitRepository(clone), with_findings=True).names == ["demo-01", "demo-02"] and listed == []
+    assert (
+        EnvelopeIndex(GitRepository(clone), with_findings=True).names
+        == ["demo-01", "demo-02"]
+        and listed == []
+    )
 
     (clone / "demo-02/SECRET.md").write_bytes(envelope("demo-02"))
     os.utime(clone / "demo-02", (1, 1))  # whatever the clock did
     index = EnvelopeIndex(GitRepository(clone), with_findings=True)
     assert set(listed) == {"demo-02"}
-    assert [one.turn.filename for one in index.thread("demo-02").envelopes] == ["A.md", "SECRET.md"]
+    assert [one.turn.filename for one in index.thread("demo-02").envelopes] == [
+        "A.md",
+        "SECRET.md",
+    ]
 
 
-def test_rows_read_while_somebody_else_commits_are_not_taken_for_those_of_the_commit_before(world, clone, monkeypatch):
+def test_rows_read_while_somebody_else_commits_are_not_taken_for_those_of_the_commit_before(
+    world, clone, monkeypatch
+):
     old = world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
     tracked = GitSurvey.tracked
 
@@ -350,7 +466,10 @@ def test_rows_read_while_somebody_else_commits_are_not_taken_for_those_of_the_co
 
 
 def test_a_rename_into_another_thread_is_seen_in_both(world, clone):
-    world.commit(clone, {f"demo-01/{name}.md": envelope("demo-01", body=f"{name}\n") for name in "AB"})
+    world.commit(
+        clone,
+        {f"demo-01/{name}.md": envelope("demo-01", body=f"{name}\n") for name in "AB"},
+    )
     world.commit(clone, {"demo-02/C.md": envelope("demo-02")})
     look(clone)
     world.git("mv", "demo-01/A.md", "demo-02/A.md", at=clone)
@@ -365,7 +484,9 @@ def test_an_index_that_cannot_be_written_costs_only_time(world, clone):
 
 
 def test_one_thread_can_be_looked_at_alone_without_spoiling_the_whole(world, clone):
-    old = world.commit(clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in (1, 2)})
+    old = world.commit(
+        clone, {f"demo-0{n}/ACK.md": envelope(f"demo-0{n}") for n in (1, 2)}
+    )
     look(clone)
     world.commit(clone, {"demo-01/ACK.md": envelope("demo-01", body="other\n")})
     assert look(clone, "demo-01")[0].envelopes[0].findings == (Kind.REWRITTEN,)
@@ -373,20 +494,27 @@ def test_one_thread_can_be_looked_at_alone_without_spoiling_the_whole(world, clo
     assert look(clone) == look_afresh(clone)
 
 
-def test_line_ends_converted_on_checkout_do_not_defeat_the_index(world, clone, monkeypatch):
+def test_line_ends_converted_on_checkout_do_not_defeat_the_index(
+    world, clone, monkeypatch
+):
     world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
     world.git("config", "core.autocrlf", "true", at=clone)
     (clone / "demo-01/ACK.md").unlink()
     world.git("checkout", "-q", "--", ".", at=clone)
     assert b"\r\n" in (clone / "demo-01/ACK.md").read_bytes()
     first = look(clone)
-    monkeypatch.setattr(GitRepository, "read_files", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(
+        GitRepository, "read_files", lambda *_: pytest.fail("read again")
+    )
     assert look(clone) == first
     assert first[0].envelopes[0].findings == ()
 
 
 def test_names_that_are_not_ascii_or_not_utf8_come_through(world, clone):
-    world.commit(clone, {"demo-01/café.md": envelope("demo-01"), "demo-01/- -.md": envelope("demo-01")})
+    world.commit(
+        clone,
+        {"demo-01/café.md": envelope("demo-01"), "demo-01/- -.md": envelope("demo-01")},
+    )
     (clone / os.fsdecode(b"demo-01/\xff.md")).write_bytes(envelope("demo-01"))
     world.git("add", "-A", at=clone)
     world.git("commit", "-q", "-m", "odd", at=clone)
@@ -417,17 +545,26 @@ def test_many_processes_may_use_the_index_at_once(world, clone):
         "from bridgehead.rigs.repositories.git.repository import GitRepository;"
         "print(sum(len(EnvelopeIndex(GitRepository(sys.argv[1])).threads()) for _ in range(3)))"
     )
-    running = [subprocess.Popen([sys.executable, "-c", program, str(clone)], stdout=subprocess.PIPE) for _ in range(4)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(clone)], stdout=subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
     assert [process.communicate()[0] for process in running] == [b"27\n"] * 4
     assert len(look(clone)) == 9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_after_any_series_of_outside_changes_the_index_agrees_with_plain_reading(world, clone, seed):
+def test_after_any_series_of_outside_changes_the_index_agrees_with_plain_reading(
+    world, clone, seed
+):
     """Edits, moves, checkouts, resets, amends, ignored and staged files, in random order, looked at now and then."""
     chance = random.Random(seed)
-    world.commit(clone, {f"t{n}-x/A.md": envelope(f"t{n}-x") for n in range(3)}, push=False)
+    world.commit(
+        clone, {f"t{n}-x/A.md": envelope(f"t{n}-x") for n in range(3)}, push=False
+    )
     counter = 0
 
     def content(thread: str) -> bytes:
@@ -494,19 +631,31 @@ def test_after_any_series_of_outside_changes_the_index_agrees_with_plain_reading
     assert summary(look(clone)) == by_hand(world, clone)
 
 
-def import_history(world: World, commits: list[tuple[str, dict[str, str | None]]]) -> Path:
+def import_history(
+    world: World, commits: list[tuple[str, dict[str, str | None]]]
+) -> Path:
     """A clone whose history consists of these commits: a subject, and the paths it writes (None: deletes)."""
     stream = []
     for number, (subject, changes) in enumerate(commits):
-        stream.append(f"commit refs/heads/main\ncommitter Op <op@example.com> {1_778_800_000 + number} +0000\n")
+        stream.append(
+            f"commit refs/heads/main\ncommitter Op <op@example.com> {1_778_800_000 + number} +0000\n"
+        )
         stream.append(f"data {len(subject)}\n{subject}\n")
         for path, body in changes.items():
-            text = envelope(path.partition("/")[0], body=f"{body}\n").decode() if body is not None else ""
+            text = (
+                envelope(path.partition("/")[0], body=f"{body}\n").decode()
+                if body is not None
+                else ""
+            )
             stream.append(
-                f"D {path}\n" if body is None else f"M 100644 inline {path}\ndata {len(text.encode())}\n{text}\n"
+                f"D {path}\n"
+                if body is None
+                else f"M 100644 inline {path}\ndata {len(text.encode())}\n{text}\n"
             )
     command = ["git", "fast-import", "--quiet", "--force"]
-    subprocess.run(command, cwd=world.remote, input="".join(stream).encode(), check=True)
+    subprocess.run(
+        command, cwd=world.remote, input="".join(stream).encode(), check=True
+    )
     return world.clone("imported")
 
 
@@ -523,7 +672,12 @@ def keep_objects(world: World, clone: Path, how: str) -> None:
         aside = packs.rename(clone / ".git/aside")
         packs.mkdir()
         for pack in aside.glob("*.pack"):
-            subprocess.run(["git", "unpack-objects", "-q"], cwd=clone, input=pack.read_bytes(), check=True)
+            subprocess.run(
+                ["git", "unpack-objects", "-q"],
+                cwd=clone,
+                input=pack.read_bytes(),
+                check=True,
+            )
 
 
 def write_table(world: World, clone: Path, which: str) -> None:
@@ -547,20 +701,35 @@ def in_both_ways(
     """The order of a thread and what its history shows, found the short way and from all commits."""
     found = []
     for shortest in (long, sys.maxsize):
-        monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", shortest)
+        monkeypatch.setattr(
+            "bridgehead.rigs.repositories.git.history.LONG_HISTORY", shortest
+        )
         (clone / ".git/bridgehead/envelopes.idx").unlink(missing_ok=True)
-        index = EnvelopeIndex(GitRepository(clone), thread, with_findings=True, with_history=False)
+        index = EnvelopeIndex(
+            GitRepository(clone), thread, with_findings=True, with_history=False
+        )
         is_short_way = index.put_in_order(thread)
         assert is_short_way == (shortest == long) and not index.is_placed
         if not is_short_way:
             index.place()
-        listed = sorted(index.thread(thread).envelopes, key=lambda one: one.turn.order_key())
-        found.append([f"{one.turn.filename} {one.turn.commit_sha} {one.committed_at} {one.findings}" for one in listed])
+        listed = sorted(
+            index.thread(thread).envelopes, key=lambda one: one.turn.order_key()
+        )
+        found.append(
+            [
+                f"{one.turn.filename} {one.turn.commit_sha} {one.committed_at} {one.findings}"
+                for one in listed
+            ]
+        )
     return found[0], found[1]
 
 
 @pytest.mark.parametrize(
-    ("kept", "seed"), [*((how, seed) for how in ("imported", "repacked") for seed in range(4)), ("loose", 4)]
+    ("kept", "seed"),
+    [
+        *((how, seed) for how in ("imported", "repacked") for seed in range(4)),
+        ("loose", 4),
+    ],
 )
 def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history_names(
     world: World, seed: int, kept: str, monkeypatch: pytest.MonkeyPatch
@@ -575,9 +744,13 @@ def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history
             thread = chance.choice(("thr-a", "thr-a", "thr-b"))
             kind = chance.choice(("STATE", "ACK"))
             ordinal = count[thread + kind] = count.get(thread + kind, 0) + 1
-            changes[f"{thread}/{kind}{f'-{ordinal}' if ordinal > 1 else ''}.md"] = f"{number} {kind}"
+            changes[f"{thread}/{kind}{f'-{ordinal}' if ordinal > 1 else ''}.md"] = (
+                f"{number} {kind}"
+            )
         if written and chance.random() < 0.1:
-            changes[chance.choice(written)] = chance.choice((None, f"rewritten {number}"))
+            changes[chance.choice(written)] = chance.choice(
+                (None, f"rewritten {number}")
+            )
         if chance.random() < 0.1:
             changes["thr-a/STATE-5.md.d/notes.md"] = f"{number}"
         written += [path for path in changes if path.count("/") == 1]
@@ -606,7 +779,12 @@ def test_commits_of_one_thread_found_the_short_way_are_those_that_all_of_history
     ],
 )
 def test_turns_that_are_far_apart_are_found_the_short_way_too(
-    world: World, seed: int, kept: str, table: str, at_once: int, monkeypatch: pytest.MonkeyPatch
+    world: World,
+    seed: int,
+    kept: str,
+    table: str,
+    at_once: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr("bridgehead.rigs.repositories.git.history._AT_ONCE", at_once)
@@ -632,7 +810,9 @@ def test_the_order_of_a_long_thread_is_proved_and_not_believed(
     """Names and subjects only say which proof is tried first."""
     numbers = [4, 2, 9, 3, 10, 8, *range(60, 20, -1), *range(100, 140)]
     names = [f"STATE-{number}.md" for number in numbers]
-    clone = import_history(world, [(f"STATE: thr-a/{name}", {f"thr-a/{name}": name}) for name in names])
+    clone = import_history(
+        world, [(f"STATE: thr-a/{name}", {f"thr-a/{name}": name}) for name in names]
+    )
     keep_objects(world, clone, kept)
 
     short, whole = in_both_ways(clone, "thr-a", monkeypatch)
@@ -645,7 +825,9 @@ def test_the_order_of_a_long_thread_is_proved_and_not_believed(
 def test_trees_that_are_kept_as_what_they_differ_in_are_neither_read_nor_hashed(
     world: World, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clone = import_history(world, [("STATE: next", {f"thr-a/STATE-{n}.md": str(n)}) for n in range(2, 300)])
+    clone = import_history(
+        world, [("STATE: next", {f"thr-a/STATE-{n}.md": str(n)}) for n in range(2, 300)]
+    )
     keep_objects(world, clone, kept)
     counted = []
     for name, owner in (("tree_id", Clone), ("read", _Objects)):
@@ -657,7 +839,9 @@ def test_trees_that_are_kept_as_what_they_differ_in_are_neither_read_nor_hashed(
     assert 0 < len(counted) < 30
 
 
-def _counting(function: Callable[..., object], counted: list[object]) -> Callable[..., object]:
+def _counting(
+    function: Callable[..., object], counted: list[object]
+) -> Callable[..., object]:
     def count(*arguments: object) -> object:
         counted.append(function)
         return function(*arguments)
@@ -665,14 +849,32 @@ def _counting(function: Callable[..., object], counted: list[object]) -> Callabl
     return count
 
 
-def test_a_thread_that_began_lately_needs_no_older_commits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    old: list[tuple[str, dict[str, str | None]]] = [("old", {f"thr-b/STATE-{n}.md": str(n)}) for n in range(2, 8)]
-    clone = import_history(world, [*old, ("ACK: new", {"thr-a/ACK.md": "one"}), ("by hand", {"thr-a/STATE.md": "two"})])
+def test_a_thread_that_began_lately_needs_no_older_commits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old: list[tuple[str, dict[str, str | None]]] = [
+        ("old", {f"thr-b/STATE-{n}.md": str(n)}) for n in range(2, 8)
+    ]
+    clone = import_history(
+        world,
+        [
+            *old,
+            ("ACK: new", {"thr-a/ACK.md": "one"}),
+            ("by hand", {"thr-a/STATE.md": "two"}),
+        ],
+    )
     monkeypatch.setattr("bridgehead.rigs.repositories.git.history.LONG_HISTORY", 4)
 
-    found = GitRepository(clone).thread_commits(world.git("rev-parse", "HEAD", at=clone).strip(), "thr-a") or []
+    found = (
+        GitRepository(clone).thread_commits(
+            world.git("rev-parse", "HEAD", at=clone).strip(), "thr-a"
+        )
+        or []
+    )
 
-    assert [(one.subject, [(c.status, c.path) for c in one.changes]) for one in found] == [
+    assert [
+        (one.subject, [(c.status, c.path) for c in one.changes]) for one in found
+    ] == [
         ("ACK: new", [("A", "thr-a/ACK.md")]),
         ("by hand", [("A", "thr-a/STATE.md")]),
     ]
@@ -683,9 +885,17 @@ def test_turns_are_looked_for_where_their_trees_lie_in_a_pack(
     world: World, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits: list[tuple[str, dict[str, str | None]]] = [
-        ("by hand", {f"thr-b/STATE-{number}.md": str(number)}) for number in range(2, 1002)
+        ("by hand", {f"thr-b/STATE-{number}.md": str(number)})
+        for number in range(2, 1002)
     ]
-    turns = {57: "REQUEST", 203: "ACK", 204: "STATE", 511: "STATE-2", 700: "ACK-2", 888: "RESULT"}
+    turns = {
+        57: "REQUEST",
+        203: "ACK",
+        204: "STATE",
+        511: "STATE-2",
+        700: "ACK-2",
+        888: "RESULT",
+    }
     for number, name in turns.items():
         commits[number] = ("by hand", {f"thr-a/{name}.md": name})
     clone = import_history(world, commits)
@@ -693,17 +903,27 @@ def test_turns_are_looked_for_where_their_trees_lie_in_a_pack(
     write_table(world, clone, "whole")
     asked: list[str] = []
     trees = _Objects.trees
-    monkeypatch.setattr(_Objects, "trees", lambda self, names, path: asked.extend(names) or trees(self, names, path))
+    monkeypatch.setattr(
+        _Objects,
+        "trees",
+        lambda self, names, path: asked.extend(names) or trees(self, names, path),
+    )
 
     short, whole = in_both_ways(clone, "thr-a", monkeypatch)
 
     assert short == whole
-    assert [line.split()[0] for line in short] == [f"{name}.md" for name in turns.values()]
+    assert [line.split()[0] for line in short] == [
+        f"{name}.md" for name in turns.values()
+    ]
     assert len(asked) < 5 * len(turns), "halving takes ten questions for each"
 
 
-def test_a_history_that_was_cut_off_begins_where_it_was_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    clone = import_history(world, [("STATE: next", {f"thr-a/STATE-{n}.md": str(n)}) for n in range(2, 60)])
+def test_a_history_that_was_cut_off_begins_where_it_was_cut(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone = import_history(
+        world, [("STATE: next", {f"thr-a/STATE-{n}.md": str(n)}) for n in range(2, 60)]
+    )
     write_table(world, clone, "whole")
     world.git("fetch", "-q", "--depth=5", world.remote.as_uri(), "main", at=clone)
 
@@ -718,7 +938,10 @@ def test_a_history_that_was_cut_off_begins_where_it_was_cut(world: World, monkey
 def test_a_history_that_is_no_single_line_is_read_whole(
     world: World, later: int, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clone = import_history(world, [("one", {"thr-a/STATE.md": "one"}), ("two", {"thr-a/STATE-2.md": "two"})])
+    clone = import_history(
+        world,
+        [("one", {"thr-a/STATE.md": "one"}), ("two", {"thr-a/STATE-2.md": "two"})],
+    )
     world.git("checkout", "-q", "-b", "side", "HEAD~1", at=clone)
     world.git("commit", "-q", "--allow-empty", "-m", "side", at=clone)
     world.git("merge", "-q", "--no-edit", "main", at=clone)

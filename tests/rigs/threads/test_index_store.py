@@ -15,18 +15,30 @@ from rigs.support.git_world import World, envelope
 
 @pytest.fixture
 def long_thread(world: World, clone: Path) -> Path:
-    world.commit(clone, {f"demo-01/N-{n}.md": envelope("demo-01", body=f"né {n}\n\n---\n▶\n") for n in range(8)})
+    world.commit(
+        clone,
+        {
+            f"demo-01/N-{n}.md": envelope("demo-01", body=f"né {n}\n\n---\n▶\n")
+            for n in range(8)
+        },
+    )
     return clone
 
 
 def read(clone: Path) -> dict[str, Envelope | None]:
     index = EnvelopeIndex(GitRepository(clone), "demo-01")
     listed = index.thread("demo-01").envelopes
-    return {each.turn.filename: found for each, found in zip(listed, index.read(listed), strict=True)}
+    return {
+        each.turn.filename: found
+        for each, found in zip(listed, index.read(listed), strict=True)
+    }
 
 
 def on_disk(clone: Path) -> dict[str, object]:
-    return {file.name: parse_envelope(file.read_bytes()) for file in sorted((clone / "demo-01").glob("*.md"))}
+    return {
+        file.name: parse_envelope(file.read_bytes())
+        for file in sorted((clone / "demo-01").glob("*.md"))
+    }
 
 
 def test_edits_additions_and_removals_show_at_once(long_thread):
@@ -46,7 +58,9 @@ def test_what_went_away_meanwhile_reads_as_nothing(long_thread):
 
 def test_large_files_are_read_where_they_lie(world, long_thread, monkeypatch):
     monkeypatch.setattr(index_store, "MAX_KEPT_BYTES", 400)
-    world.commit(long_thread, {"demo-01/BIG.md": envelope("demo-01", body="x" * 1000 + "\n")})
+    world.commit(
+        long_thread, {"demo-01/BIG.md": envelope("demo-01", body="x" * 1000 + "\n")}
+    )
     assert read(long_thread) == on_disk(long_thread)
 
 
@@ -60,10 +74,16 @@ def test_a_first_look_opens_every_file_once(long_thread, monkeypatch):
         return read_files(self, directory, names)
 
     monkeypatch.setattr(GitRepository, "read_files", counting)
-    index = EnvelopeIndex(GitRepository(long_thread), "demo-01", with_findings=True, for_reading=True)
+    index = EnvelopeIndex(
+        GitRepository(long_thread), "demo-01", with_findings=True, for_reading=True
+    )
     listed = index.thread("demo-01").envelopes
 
-    found = dict(zip((each.turn.filename for each in listed), index.read(listed), strict=True))
+    found = dict(
+        zip((each.turn.filename for each in listed), index.read(listed), strict=True)
+    )
 
     assert found == on_disk(long_thread)
-    assert sorted(opened) == sorted([*found, "LOOSE.md"])  # nobody vouches for a loose file a second time
+    assert sorted(opened) == sorted(
+        [*found, "LOOSE.md"]
+    )  # nobody vouches for a loose file a second time

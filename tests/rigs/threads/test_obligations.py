@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridgehead.rigs.threads.obligations import Obligation, closings, deliveries, due_of, obligations, with_due
+from bridgehead.rigs.threads.obligations import (
+    Obligation,
+    closings,
+    deliveries,
+    due_of,
+    obligations,
+    with_due,
+)
 from bridgehead.rigs.threads.thread import Turn, turn_of
 
 CASES = json.loads((Path(__file__).parent / "obligations.json").read_text())["cases"]
@@ -37,17 +44,25 @@ def turn(said: dict[str, Any], *, at: int | None = None) -> Turn:
         commit_sha=None if said["at"] is None else commit(said["at"]),
         position=place,
     )
-    return made._replace(in_reply_to=f"hash-{said['reply']}") if "reply" in said else made
+    return (
+        made._replace(in_reply_to=f"hash-{said['reply']}") if "reply" in said else made
+    )
 
 
 def told(found: list[Obligation]) -> list[list[Any]]:
-    return sorted([int(one.asked.commit_sha or "", 16), one.debtor, str(one.state), one.due] for one in found)
+    return sorted(
+        [int(one.asked.commit_sha or "", 16), one.debtor, str(one.state), one.due]
+        for one in found
+    )
 
 
 def owed(case: dict[str, Any], turns: list[Turn]) -> list[Obligation]:
     believed = {turn(said).path: said.get("counts", True) for said in case["turns"]}
     paths = {said["at"]: turn(said).path for said in case["turns"]}
-    crossed = {paths[int(at)]: [paths[one] for one in ones] for at, ones in case.get("crossed", {}).items()}
+    crossed = {
+        paths[int(at)]: [paths[one] for one in ones]
+        for at, ones in case.get("crossed", {}).items()
+    }
     return obligations(
         turns,
         counts=lambda one: believed[one.path],
@@ -57,13 +72,19 @@ def owed(case: dict[str, Any], turns: list[Turn]) -> list[Obligation]:
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in CASES])
-def test_a_question_is_owed_until_it_is_answered_declined_or_settled(case: dict[str, Any]) -> None:
-    assert told(owed(case, [turn(said) for said in case["turns"]])) == sorted(case["expect"])
+def test_a_question_is_owed_until_it_is_answered_declined_or_settled(
+    case: dict[str, Any],
+) -> None:
+    assert told(owed(case, [turn(said) for said in case["turns"]])) == sorted(
+        case["expect"]
+    )
 
 
 @settings(deadline=None)
 @given(st.sampled_from(CASES), st.randoms(use_true_random=False))
-def test_property_the_order_in_which_turns_are_read_changes_nothing(case: dict[str, Any], random: Any) -> None:
+def test_property_the_order_in_which_turns_are_read_changes_nothing(
+    case: dict[str, Any], random: Any
+) -> None:
     turns = [turn(said) for said in case["turns"]]
     random.shuffle(turns)
     assert told(owed(case, turns)) == sorted(case["expect"])
@@ -77,25 +98,45 @@ def named_thread(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Questions, and answers that say which question they mean."""
     questions = draw(st.integers(1, 5))
     said: list[dict[str, Any]] = [
-        {"from": draw(st.sampled_from(RIGS)), "to": draw(st.permutations(RIGS))[:2], "type": "REQUEST", "at": at}
+        {
+            "from": draw(st.sampled_from(RIGS)),
+            "to": draw(st.permutations(RIGS))[:2],
+            "type": "REQUEST",
+            "at": at,
+        }
         for at in range(questions)
     ]
     for at in range(questions, questions + draw(st.integers(0, 8))):
         kind = draw(st.sampled_from(["RESPONSE", "RESULT", "ACK", "STATE"]))
-        status = draw(st.sampled_from(["▶ said", "❌ no", "▶ said, by 2026-11-20T10:00:00Z"]))
+        status = draw(
+            st.sampled_from(["▶ said", "❌ no", "▶ said, by 2026-11-20T10:00:00Z"])
+        )
         named = draw(st.integers(0, questions - 1))
         said.append(
-            {"from": draw(st.sampled_from(RIGS)), "to": "mac", "type": kind, "at": at, "ref": [named], "status": status}
+            {
+                "from": draw(st.sampled_from(RIGS)),
+                "to": "mac",
+                "type": kind,
+                "at": at,
+                "ref": [named],
+                "status": status,
+            }
         )
     return said
 
 
 @settings(deadline=None)
-@given(named_thread().flatmap(lambda said: st.tuples(st.just(said), st.permutations(range(len(said))))))
+@given(
+    named_thread().flatmap(
+        lambda said: st.tuples(st.just(said), st.permutations(range(len(said))))
+    )
+)
 def test_property_any_order_of_arrival_gives_the_same_obligations(case: Any) -> None:
     said, places = case
     as_sent = told(obligations([turn(one) for one in said]))
-    as_arrived = told(obligations([turn(one, at=at) for one, at in zip(said, places, strict=True)]))
+    as_arrived = told(
+        obligations([turn(one, at=at) for one, at in zip(said, places, strict=True)])
+    )
     assert as_sent == as_arrived
 
 
@@ -106,21 +147,31 @@ def test_answers_are_delivered_until_a_later_turn_of_ours_knows_them() -> None:
     named = turn({"from": "mac", "to": "win", "type": "ACK", "at": 4, "ref": [2]})
     elsewhere = turn({"from": "mac", "to": "win", "type": "ACK", "at": 4, "ref": [1]})
     unnamed = turn({"from": "mac", "to": "win", "type": "ACK", "at": 4})
-    assert deliveries([answer, named], "mac") == [] == deliveries([answer, unnamed], "mac")
+    assert (
+        deliveries([answer, named], "mac") == [] == deliveries([answer, unnamed], "mac")
+    )
     assert deliveries([answer, elsewhere], "mac") == [answer]
 
 
 def test_two_ends_are_both_reported() -> None:
-    ends = [turn({"from": rig, "to": "ops", "type": "RESOLUTION", "at": at}) for at, rig in ((2, "mac"), (1, "win"))]
+    ends = [
+        turn({"from": rig, "to": "ops", "type": "RESOLUTION", "at": at})
+        for at, rig in ((2, "mac"), (1, "win"))
+    ]
     assert [one.sender for one in closings(ends)] == ["win", "mac"]
 
 
 def test_a_time_in_a_status_is_read_back_and_passes() -> None:
     status = with_due("▶ REQUEST sent", "2026-11-20T10:00:00Z")
     assert (due_of(status), due_of("▶ stand by me")) == ("2026-11-20T10:00:00Z", "")
-    asked = turn({"from": "mac", "to": "win", "type": "REQUEST", "at": 1, "status": status})
+    asked = turn(
+        {"from": "mac", "to": "win", "type": "REQUEST", "at": 1, "status": status}
+    )
     [one] = obligations([asked])
-    assert (one.is_overdue(1_795_000_000_000), one.is_overdue(1_796_000_000_000)) == (False, True)
+    assert (one.is_overdue(1_795_000_000_000), one.is_overdue(1_796_000_000_000)) == (
+        False,
+        True,
+    )
 
 
 def test_every_question_of_a_long_thread_finds_its_answer() -> None:

@@ -66,7 +66,9 @@ def test_a_file_git_vouches_for_is_not_even_looked_at():
 
 
 @pytest.mark.parametrize(
-    "survey", [Seen(names=["LOOSE.md"]), Seen(dirty=[DirtyFile(" M", "demo-01/ACK.md")])], ids=["loose", "changed"]
+    "survey",
+    [Seen(names=["LOOSE.md"]), Seen(dirty=[DirtyFile(" M", "demo-01/ACK.md")])],
+    ids=["loose", "changed"],
 )
 def test_any_other_file_is_known_by_its_stamp(survey):
     assert state(survey) == state(survey, LONG_AGO)
@@ -75,7 +77,9 @@ def test_any_other_file_is_known_by_its_stamp(survey):
 
 
 def test_a_file_that_was_just_written_leaves_the_state_open():
-    assert state(Seen(names=["LOOSE.md"]), LONG_AGO._replace(changed_ns=NOW - 1)) is None
+    assert (
+        state(Seen(names=["LOOSE.md"]), LONG_AGO._replace(changed_ns=NOW - 1)) is None
+    )
 
 
 Said = tuple[str, str, object, list[str]]
@@ -99,8 +103,16 @@ def rig_at(clone: Path, told: list[str]) -> Rig:
 
 def everything_said(clone: Path) -> Said:
     told: list[str] = []
-    texts = ["".join(thread_text(rig_at(clone, told), "demo-01", as_json=as_json)) for as_json in (0, 1)]
-    return texts[0], texts[1], status(rig_at(clone, told), with_findings=True).json_object(), told
+    texts = [
+        "".join(thread_text(rig_at(clone, told), "demo-01", as_json=as_json))
+        for as_json in (0, 1)
+    ]
+    return (
+        texts[0],
+        texts[1],
+        status(rig_at(clone, told), with_findings=True).json_object(),
+        told,
+    )
 
 
 def said_afresh(clone: Path) -> Said:
@@ -108,8 +120,12 @@ def said_afresh(clone: Path) -> Said:
     return everything_said(clone)
 
 
-def test_an_answer_is_given_again_without_looking_at_the_envelopes(world, clone, monkeypatch):
-    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01"), "demo-01/B.md": b"no envelope\n"})
+def test_an_answer_is_given_again_without_looking_at_the_envelopes(
+    world, clone, monkeypatch
+):
+    world.commit(
+        clone, {"demo-01/ACK.md": envelope("demo-01"), "demo-01/B.md": b"no envelope\n"}
+    )
     before = everything_said(clone)
 
     def refuse(*_: object, **__: object) -> None:
@@ -121,15 +137,25 @@ def test_an_answer_is_given_again_without_looking_at_the_envelopes(world, clone,
     assert before[3] == ["warning: demo-01/B.md: parse_failed; not shown"] * 2
 
 
-def test_after_any_outside_change_the_answer_is_the_fresh_one(world: World, clone: Path) -> None:
+def test_after_any_outside_change_the_answer_is_the_fresh_one(
+    world: World, clone: Path
+) -> None:
     def git(*arguments: str) -> Callable[[], object]:
         return lambda: world.git(*arguments, at=clone)
 
     def write(name: str, content: bytes) -> Callable[[], object]:
         return lambda: (clone / "demo-01" / name).write_bytes(content)
 
-    world.commit(clone, {"demo-01/ACK.md": envelope("demo-01"), ".gitignore": b"IGNORED.md\n"})
-    world.commit(clone, {"demo-01/B.md": envelope("demo-01", body="two\n"), "demo-02/A.md": envelope("demo-02")})
+    world.commit(
+        clone, {"demo-01/ACK.md": envelope("demo-01"), ".gitignore": b"IGNORED.md\n"}
+    )
+    world.commit(
+        clone,
+        {
+            "demo-01/B.md": envelope("demo-01", body="two\n"),
+            "demo-02/A.md": envelope("demo-02"),
+        },
+    )
     changes = [
         write("ACK.md", envelope("demo-01", body="Hello\n")),  # same size, tracked
         git("add", "-A"),
@@ -149,14 +175,20 @@ def test_after_any_outside_change_the_answer_is_the_fresh_one(world: World, clon
         everything_said(clone)
         change()
         said = everything_said(clone)
-        assert said == everything_said(clone) == said_afresh(clone), f"after change {number}"
+        assert said == everything_said(clone) == said_afresh(clone), (
+            f"after change {number}"
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_the_newest_commits_tell_the_same_status_as_all_of_history(world, clone, monkeypatch, seed):
+def test_the_newest_commits_tell_the_same_status_as_all_of_history(
+    world, clone, monkeypatch, seed
+):
     chance = random.Random(seed)
-    world.commit(clone, {f"t{n}-x/A.md": envelope(f"t{n}-x") for n in range(4)}, push=False)
+    world.commit(
+        clone, {f"t{n}-x/A.md": envelope(f"t{n}-x") for n in range(4)}, push=False
+    )
     for step in range(12):
         thread = f"t{chance.randrange(4)}-x"
         path = f"{thread}/{chance.choice('ABCD')}.md"
@@ -165,10 +197,14 @@ def test_the_newest_commits_tell_the_same_status_as_all_of_history(world, clone,
             world.git("rm", "-q", "--", path, at=clone)
             world.git("commit", "-qm", "gone", at=clone)
         else:
-            world.commit(clone, {path: envelope(thread, body=f"{step}\n", date=date)}, push=False)
+            world.commit(
+                clone, {path: envelope(thread, body=f"{step}\n", date=date)}, push=False
+            )
         if chance.random() < 0.2:
             world.git("checkout", "-q", "-b", f"side{step}", "HEAD~1", at=clone)
-            world.commit(clone, {f"{thread}/S{step}.md": envelope(thread, date=date)}, push=False)
+            world.commit(
+                clone, {f"{thread}/S{step}.md": envelope(thread, date=date)}, push=False
+            )
             world.git("merge", "-q", "--no-edit", "-s", "ours", "main", at=clone)
             world.git("checkout", "-q", "-B", "main", at=clone)
         seen = []

@@ -45,8 +45,12 @@ TIMES = st.integers(0, 2**50 - 1)
 RANDOM = st.integers(0, 2**RANDOM_BITS - 1)
 
 
-def findings(turn: dict[str, Value], witness: Witness = WITNESS, *, signers_known: bool = True) -> list[Kind]:
-    return list(relay_findings(turn, witness, signers_known=signers_known, must_sign="members"))
+def findings(
+    turn: dict[str, Value], witness: Witness = WITNESS, *, signers_known: bool = True
+) -> list[Kind]:
+    return list(
+        relay_findings(turn, witness, signers_known=signers_known, must_sign="members")
+    )
 
 
 def test_nothing_speaks_against_a_turn_that_was_signed_by_its_attester() -> None:
@@ -55,7 +59,9 @@ def test_nothing_speaks_against_a_turn_that_was_signed_by_its_attester() -> None
 
 @pytest.mark.parametrize("name", ["in_reply_to", "attested_by", "attested_at", "nonce"])
 def test_a_relay_turn_needs_all_its_fields(name: str) -> None:
-    assert Kind.RELAY_FIELDS_MISSING in findings({key: value for key, value in TURN.items() if key != name})
+    assert Kind.RELAY_FIELDS_MISSING in findings(
+        {key: value for key, value in TURN.items() if key != name}
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,10 +69,19 @@ def test_a_relay_turn_needs_all_its_fields(name: str) -> None:
     [
         ({"signature": Signature.NONE}, Kind.RELAY_UNSIGNED),
         ({"signature": Signature.BAD}, Kind.SIGNATURE_BAD),
-        ({"signature": Signature.STRANGER, "standing": Standing()}, Kind.SIGNER_UNKNOWN),
-        ({"signature": Signature.STRANGER, "standing": Standing(on_record=True)}, Kind.IDENTITY_MISMATCH),
+        (
+            {"signature": Signature.STRANGER, "standing": Standing()},
+            Kind.SIGNER_UNKNOWN,
+        ),
+        (
+            {"signature": Signature.STRANGER, "standing": Standing(on_record=True)},
+            Kind.IDENTITY_MISMATCH,
+        ),
         ({"key_names": ("SHA256:other",)}, Kind.ATTESTER_MISMATCH),
-        ({"standing": Standing(owns=True, is_known=True, wrong_author=True)}, Kind.ATTESTER_MISMATCH),
+        (
+            {"standing": Standing(owns=True, is_known=True, wrong_author=True)},
+            Kind.ATTESTER_MISMATCH,
+        ),
         ({"standing": Standing(is_known=True)}, Kind.IDENTITY_MISMATCH),
         ({"standing": Standing(retired=True)}, Kind.KEY_RETIRED),
         ({"parent_known": False}, Kind.PARENT_UNKNOWN),
@@ -75,7 +90,9 @@ def test_a_relay_turn_needs_all_its_fields(name: str) -> None:
         ({"committed_at_ms": MOMENT - 600_001}, Kind.ATTESTED_TIME_SKEW),
     ],
 )
-def test_each_fact_that_speaks_against_it_is_named_alone(change: dict[str, object], kind: Kind) -> None:
+def test_each_fact_that_speaks_against_it_is_named_alone(
+    change: dict[str, object], kind: Kind
+) -> None:
     assert findings(TURN, WITNESS._replace(**change)) == [kind]  # type: ignore[arg-type]
 
 
@@ -90,13 +107,17 @@ def test_each_fact_that_speaks_against_it_is_named_alone(change: dict[str, objec
         ({"attested_at": "2026-13-45T00:00:00Z"}, [Kind.ATTESTED_TIME_SKEW]),
     ],
 )
-def test_each_claim_is_held_against_the_others(change: dict[str, Value], kinds: list[Kind]) -> None:
+def test_each_claim_is_held_against_the_others(
+    change: dict[str, Value], kinds: list[Kind]
+) -> None:
     assert findings({**TURN, **change}) == kinds
 
 
 def test_without_an_allowed_signers_file_every_signer_is_unknown() -> None:
     assert findings(TURN, signers_known=False) == [Kind.SIGNER_UNKNOWN]
-    assert findings(TURN, WITNESS._replace(signature=Signature.BAD), signers_known=False) == [Kind.SIGNER_UNKNOWN]
+    assert findings(
+        TURN, WITNESS._replace(signature=Signature.BAD), signers_known=False
+    ) == [Kind.SIGNER_UNKNOWN]
 
 
 def test_an_unattested_turn_of_a_relay_rig_is_flagged() -> None:
@@ -125,7 +146,11 @@ def test_what_makes_a_relay_turn(frontmatter: dict[str, Value], expected: bool) 
 @pytest.mark.parametrize(
     ("said", "names", "expected"),
     [
-        ("/home/mike/.ssh/id_ed25519.pub", [KEY], True),  # what the reference writes: it names no key
+        (
+            "/home/mike/.ssh/id_ed25519.pub",
+            [KEY],
+            True,
+        ),  # what the reference writes: it names no key
         ("~/key with blanks", [KEY], True),
         (KEY, [KEY], True),
         ("SHA256:other", [KEY], False),
@@ -135,19 +160,27 @@ def test_what_makes_a_relay_turn(frontmatter: dict[str, Value], expected: bool) 
         ("key::ssh-ed25519 AAAA", [KEY], False),
     ],
 )
-def test_an_attester_names_the_key_or_none(said: str, names: list[str], expected: bool) -> None:
+def test_an_attester_names_the_key_or_none(
+    said: str, names: list[str], expected: bool
+) -> None:
     assert names_key(said, names) is expected
 
 
 def test_without_a_demand_an_unattested_turn_is_named_and_never_ok() -> None:
     unsigned = WITNESS._replace(signature=Signature.NONE, key_names=())
-    found = list(relay_findings({"from": "mike-relay"}, unsigned, signers_known=True, must_sign="none"))
+    found = list(
+        relay_findings(
+            {"from": "mike-relay"}, unsigned, signers_known=True, must_sign="none"
+        )
+    )
     assert found == [Kind.RELAY_UNATTESTED]
 
 
 @settings(deadline=None)
 @given(TIMES, RANDOM)
-def test_property_a_nonce_has_its_shape_and_gives_its_time_back(unix_ms: int, random_bits: int) -> None:
+def test_property_a_nonce_has_its_shape_and_gives_its_time_back(
+    unix_ms: int, random_bits: int
+) -> None:
     nonce = make_nonce(unix_ms, random_bits)
     assert re.fullmatch("[0-9A-HJKMNP-TV-Z]{10}-[0-9A-HJKMNP-TV-Z]{10}", nonce)
     assert nonce_time_ms(nonce) == unix_ms
@@ -155,7 +188,9 @@ def test_property_a_nonce_has_its_shape_and_gives_its_time_back(unix_ms: int, ra
 
 @settings(deadline=None)
 @given(TIMES, TIMES, RANDOM)
-def test_property_nonces_sort_by_time(earlier: int, later: int, random_bits: int) -> None:
+def test_property_nonces_sort_by_time(
+    earlier: int, later: int, random_bits: int
+) -> None:
     earlier, later = sorted((earlier, later))
     assert make_nonce(earlier, random_bits) <= make_nonce(later, random_bits)
 
@@ -164,6 +199,9 @@ def test_a_known_moment() -> None:
     assert make_nonce(1_778_840_000_000, 0) == "01KRNJ0NG0-0000000000"
 
 
-@pytest.mark.parametrize("nonce", ["", "n" * 21, "01KRN8JHG0", "01KRN8JHG0-000000000I", "01KRN8JHG0-0000000000\n"])
+@pytest.mark.parametrize(
+    "nonce",
+    ["", "n" * 21, "01KRN8JHG0", "01KRN8JHG0-000000000I", "01KRN8JHG0-0000000000\n"],
+)
 def test_another_shape_has_no_time(nonce: str) -> None:
     assert nonce_time_ms(nonce) is None

@@ -7,7 +7,13 @@ import pytest
 from bridgehead.contract.words import Verdict
 from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.body_hash import normalise_body
-from bridgehead.rigs.trust.council_mark import CouncilMark, MarkUnreadable, council_findings, read_mark, with_mark
+from bridgehead.rigs.trust.council_mark import (
+    CouncilMark,
+    MarkUnreadable,
+    council_findings,
+    read_mark,
+    with_mark,
+)
 from bridgehead.rigs.trust.verification_kinds import Kind
 
 MARK = CouncilMark("7d1c-02", Verdict.CONCERNS, "ab" * 32)
@@ -42,19 +48,31 @@ def test_a_second_mark_is_refused():
         block("[" * 3000),
         block(" " * 5000),
         block('{"council": "x", "verdict": "PASS", "report_sha256": "short"}'),
-        block(f'{{"council": "x", "verdict": "GREAT", "report_sha256": "{"ab" * 32}"}}'),
-        block(f'{{"council": "../x", "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'),
-        block(f'{{"council": "x y", "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'),
-        block(f'{{"council": "x", "verdict": "PASS", "report_sha256": "{"ab" * 32}0"}}'),
+        block(
+            f'{{"council": "x", "verdict": "GREAT", "report_sha256": "{"ab" * 32}"}}'
+        ),
+        block(
+            f'{{"council": "../x", "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'
+        ),
+        block(
+            f'{{"council": "x y", "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'
+        ),
+        block(
+            f'{{"council": "x", "verdict": "PASS", "report_sha256": "{"ab" * 32}0"}}'
+        ),
         block(f'{{"council": 7, "verdict": "PASS", "report_sha256": "{"ab" * 32}"}}'),
-        block(f'{{"council": "x", "verdict": "PASS", "report_sha256": "{"ab" * 32}", "more": "1"}}'),
+        block(
+            f'{{"council": "x", "verdict": "PASS", "report_sha256": "{"ab" * 32}", "more": "1"}}'
+        ),
         MARK.block() + MARK.block(),
         MARK.block().removesuffix("```\n"),
     ],
 )
 def test_what_is_no_single_whole_block_is_unreadable(body):
     assert isinstance(read_mark(body), MarkUnreadable)
-    assert list(council_findings("RESULT", body, lambda council: None)) == [Kind.COUNCIL_UNREADABLE]
+    assert list(council_findings("RESULT", body, lambda council: None)) == [
+        Kind.COUNCIL_UNREADABLE
+    ]
 
 
 @pytest.mark.parametrize(
@@ -64,9 +82,23 @@ def test_what_is_no_single_whole_block_is_unreadable(body):
         ("ACK", "Built.\n", None, []),
         ("RESULT", MARK.block(), None, [Kind.COUNCIL_UNCONFIRMED]),
         ("RESULT", MARK.block(), MARK, []),
-        ("RESULT", MARK.block(), MARK._replace(report_sha256="cd" * 32), [Kind.COUNCIL_MISMATCH]),
-        ("RESULT", MARK.block(), MARK._replace(verdict=Verdict.FAIL), [Kind.COUNCIL_MISMATCH]),
+        (
+            "RESULT",
+            MARK.block(),
+            MARK._replace(report_sha256="cd" * 32),
+            [Kind.COUNCIL_MISMATCH],
+        ),
+        (
+            "RESULT",
+            MARK.block(),
+            MARK._replace(verdict=Verdict.FAIL),
+            [Kind.COUNCIL_MISMATCH],
+        ),
     ],
 )
-def test_a_result_must_carry_a_mark_that_the_record_confirms(message_type, body, loaded, findings):
-    assert list(council_findings(message_type, body, {"7d1c-02": loaded}.get)) == findings
+def test_a_result_must_carry_a_mark_that_the_record_confirms(
+    message_type, body, loaded, findings
+):
+    assert (
+        list(council_findings(message_type, body, {"7d1c-02": loaded}.get)) == findings
+    )

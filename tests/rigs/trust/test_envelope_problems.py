@@ -5,7 +5,11 @@ from __future__ import annotations
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.trust.envelope_problems import BadRigId, check_envelope, file_findings
+from bridgehead.rigs.trust.envelope_problems import (
+    BadRigId,
+    check_envelope,
+    file_findings,
+)
 from bridgehead.rigs.trust.verification_kinds import Kind
 
 HASH_OF_X = "73cb3858a687a8494ca3323053016282f3dad39d42cf62ca4e79dda2aac7d9ac"
@@ -31,7 +35,11 @@ def test_a_valid_envelope_gives_no_reason_for_words() -> None:
 
 
 def test_everything_wrong_is_collected_in_order() -> None:
-    changes: dict[str, Value] = {"from": "Mac", "to": ["ok", "Mike X", 5], "body_hash": "0" * 64}
+    changes: dict[str, Value] = {
+        "from": "Mac",
+        "to": ["ok", "Mike X", 5],
+        "body_hash": "0" * 64,
+    }
     verdict = check_envelope(envelope(**changes))
     assert verdict.error_kinds == (
         Kind.SCHEMA_INVALID,
@@ -40,7 +48,10 @@ def test_everything_wrong_is_collected_in_order() -> None:
         Kind.RIG_ID_INVALID,
     )
     assert verdict.hash_mismatch == ("0" * 64, HASH_OF_X)
-    assert verdict.bad_rig_ids == (BadRigId("from", "Mac", "mac"), BadRigId("to", "Mike X", None))
+    assert verdict.bad_rig_ids == (
+        BadRigId("from", "Mac", "mac"),
+        BadRigId("to", "Mike X", None),
+    )
     assert len(verdict.schema_faults) == 3
 
 
@@ -69,4 +80,7 @@ def test_a_file_is_held_against_the_directory_it_lies_in() -> None:
 def test_findings_name_each_kind_once() -> None:
     bad = envelope(**{"from": "A", "to": "B"})
     assert findings(bad) == (Kind.SCHEMA_INVALID, Kind.RIG_ID_INVALID)
-    assert findings(parse_envelope(b"---\nthread: demo-01\n---\n")) == (Kind.SCHEMA_INVALID, Kind.BODY_HASH_ABSENT)
+    assert findings(parse_envelope(b"---\nthread: demo-01\n---\n")) == (
+        Kind.SCHEMA_INVALID,
+        Kind.BODY_HASH_ABSENT,
+    )

@@ -6,15 +6,26 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridgehead.rigs.trust.incoming_changes import Change, Refusal, SyncReport, report_changes
+from bridgehead.rigs.trust.incoming_changes import (
+    Change,
+    Refusal,
+    SyncReport,
+    report_changes,
+)
 
 APPEND = Change("A", "demo-01/ACK.md")
 OUTSIDE = Change("A", "README.md")
 
 
-def report(changes: Sequence[Change] = (), *, local_ahead: int = 0, remote_ahead: int = 1) -> SyncReport:
+def report(
+    changes: Sequence[Change] = (), *, local_ahead: int = 0, remote_ahead: int = 1
+) -> SyncReport:
     return report_changes(
-        changes, local_head="1" * 40, remote_head="2" * 40, local_ahead=local_ahead, remote_ahead=remote_ahead
+        changes,
+        local_head="1" * 40,
+        remote_head="2" * 40,
+        local_ahead=local_ahead,
+        remote_ahead=remote_ahead,
     )
 
 
@@ -24,7 +35,9 @@ def test_a_pure_append_may_be_pulled() -> None:
     assert appended.refusal() is None
     assert appended.json_object() == {
         "fast_forward_eligible": True,
-        "new_envelopes": [{"path": "demo-01/ACK.md", "thread_id": "demo-01", "sha": "2" * 40}],
+        "new_envelopes": [
+            {"path": "demo-01/ACK.md", "thread_id": "demo-01", "sha": "2" * 40}
+        ],
         "changed_envelopes": [],
         "diverged": False,
         "remote_head": "2" * 40,
@@ -47,8 +60,14 @@ def test_with_nothing_to_pull_nothing_is_refused(local_ahead: int) -> None:
         (OUTSIDE, "new file outside a known thread directory"),
         (Change("A", "demo-01/notes.txt"), "new file outside a known thread directory"),
         (Change("A", "Bad/ACK.md"), "new file outside a known thread directory"),
-        (Change("M", "demo-01/ACK.md"), "modified in place (append-only rule violated)"),
-        (Change("R100", "demo-01/B.md", "demo-01/A.md"), "rename detected (envelopes must not move)"),
+        (
+            Change("M", "demo-01/ACK.md"),
+            "modified in place (append-only rule violated)",
+        ),
+        (
+            Change("R100", "demo-01/B.md", "demo-01/A.md"),
+            "rename detected (envelopes must not move)",
+        ),
         (Change("C75", "demo-01/B.md", "demo-01/A.md"), "copy detected"),
         (Change("T", "demo-01/A.md"), "type change detected"),
         (Change("D", "demo-01/A.md"), "file deleted on remote"),
@@ -57,7 +76,9 @@ def test_with_nothing_to_pull_nothing_is_refused(local_ahead: int) -> None:
 )
 def test_everything_else_is_a_change_with_a_reason(change: Change, reason: str) -> None:
     changed = report([APPEND, change])
-    assert [(item.path, item.reason) for item in changed.changed] == [(change.path, reason)]
+    assert [(item.path, item.reason) for item in changed.changed] == [
+        (change.path, reason)
+    ]
     assert changed.diverged
     assert not changed.fast_forward_eligible
     assert changed.refusal() is Refusal.NON_APPEND
@@ -75,7 +96,9 @@ def test_both_sides_may_be_ahead_where_ours_is_made_again_on_top() -> None:
 
 
 def test_a_change_hidden_between_the_ends_refuses_like_one_that_shows() -> None:
-    hidden = report([APPEND]).with_hidden(["demo-01/ACK.md"], "modified in place (append-only rule violated)")
+    hidden = report([APPEND]).with_hidden(
+        ["demo-01/ACK.md"], "modified in place (append-only rule violated)"
+    )
     assert hidden.refusal(accept_non_envelope=True) is Refusal.NON_APPEND
 
 
@@ -87,7 +110,12 @@ def test_commits_without_envelopes_need_to_be_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [Change("M", "demo-01/A.md"), Change("R100", "OLD.md", "demo-01/A.md"), Change("A", "demo-01/x.txt")]
+    "change",
+    [
+        Change("M", "demo-01/A.md"),
+        Change("R100", "OLD.md", "demo-01/A.md"),
+        Change("A", "demo-01/x.txt"),
+    ],
 )
 def test_accepting_them_does_not_accept_changes_inside_a_thread(change: Change) -> None:
     assert report([change]).refusal(accept_non_envelope=True) is Refusal.NON_APPEND

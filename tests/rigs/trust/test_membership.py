@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.trust.attestation import Signature, Witness, relay_findings, signature_findings
+from bridgehead.rigs.trust.attestation import (
+    Signature,
+    Witness,
+    relay_findings,
+    signature_findings,
+)
 from bridgehead.rigs.trust.membership import (
     Act,
     ActKind,
@@ -32,7 +37,10 @@ HERE = Path(__file__).parent
 
 
 def cases(name: str) -> list[Any]:
-    return [pytest.param(case, id=case["id"]) for case in json.loads((HERE / name).read_text())["cases"]]
+    return [
+        pytest.param(case, id=case["id"])
+        for case in json.loads((HERE / name).read_text())["cases"]
+    ]
 
 
 def key(name: str) -> str:
@@ -49,13 +57,25 @@ def place(position: int) -> Place:
 
 def entry(said: dict[str, Any]) -> Entry:
     acts = [
-        {**act, "key": mark(act["key"]) if act["act"] == "retire_key" else key(act["key"])} if "key" in act else act
+        {
+            **act,
+            "key": mark(act["key"]) if act["act"] == "retire_key" else key(act["key"]),
+        }
+        if "key" in act
+        else act
         for act in said["acts"]
     ]
     read = read_acts(f"```json bridgehead-membership\n{json.dumps(acts)}\n```\n")
     signer = mark(said["key"]) if said["key"] else None
     sealed = tuple(read) if isinstance(read, list) else read
-    return Entry(place(said["at"]), str(said["at"]), f"blob-{said['at']}", said["from"], signer, sealed)
+    return Entry(
+        place(said["at"]),
+        str(said["at"]),
+        f"blob-{said['at']}",
+        said["from"],
+        signer,
+        sealed,
+    )
 
 
 def fold(case: dict[str, Any]) -> Membership:
@@ -78,7 +98,9 @@ def fold(case: dict[str, Any]) -> Membership:
 def test_membership_is_the_fold_of_its_entries(case: dict[str, Any]) -> None:
     found, expect = fold(case), case["expect"]
 
-    assert {member.rig: str(member.role) for member in found.members} == expect["members"]
+    assert {member.rig: str(member.role) for member in found.members} == expect[
+        "members"
+    ]
     assert sorted(found.requests) == expect.get("asking", [])
     assert sorted(map(int, found.refused)) == expect.get("refused", [])
     for name, rig, at, holds in expect.get("keys", ()):
@@ -91,27 +113,54 @@ def test_membership_is_the_fold_of_its_entries(case: dict[str, Any]) -> None:
 def test_only_their_own_key_speaks_for_a_name(case: dict[str, Any]) -> None:
     members = case.get("members", {})
     acts = tuple(Act(ActKind.JOIN, rig, key(name)) for rig, name in members.items())
-    entries = [Entry(place(1), "x", "x", acts[0].rig, fingerprint_of(acts[0].key), acts)] if acts else []
+    entries = (
+        [Entry(place(1), "x", "x", acts[0].rig, fingerprint_of(acts[0].key), acts)]
+        if acts
+        else []
+    )
     pins = [
         Pin(mark(name), tuple(p for p, n, *_ in case["pins"] if n == name), *since)
         for _, name, *since in case.get("pins", ())
     ]
     signer, author = case["signed_by"], case.get("author", "somebody@example.com")
-    pinned = next((pin.principals[0] for pin in pins if signer and pin.fingerprint == mark(signer)), None)
+    pinned = next(
+        (
+            pin.principals[0]
+            for pin in pins
+            if signer and pin.fingerprint == mark(signer)
+        ),
+        None,
+    )
     ring = Keyring(pins, Membership(entries))
     keys = (mark(signer),) if signer else ()
-    standing = ring.standing(case["from"], place(case.get("at", 5)), keys, pinned, author)
+    standing = ring.standing(
+        case["from"], place(case.get("at", 5)), keys, pinned, author
+    )
     known = Signature.KNOWN if standing.is_known else Signature.STRANGER
     witness = Witness(known if signer else Signature.NONE, keys, standing)
 
     relay = case["from"].endswith("-relay")
     must_sign = case.get("must_sign", "members")
     if relay:
-        fields: dict[str, Value] = {"from": case["from"], "in_reply_to": "0", "attested_by": "a/path"}
-        found = list(relay_findings(fields, witness, signers_known=True, must_sign=must_sign))
-        found = [kind for kind in found if kind not in ("relay_fields_missing", "attested_time_skew")]
+        fields: dict[str, Value] = {
+            "from": case["from"],
+            "in_reply_to": "0",
+            "attested_by": "a/path",
+        }
+        found = list(
+            relay_findings(fields, witness, signers_known=True, must_sign=must_sign)
+        )
+        found = [
+            kind
+            for kind in found
+            if kind not in ("relay_fields_missing", "attested_time_skew")
+        ]
     else:
-        found = list(signature_findings(witness, relay=False, signers_known=True, must_sign=must_sign))
+        found = list(
+            signature_findings(
+                witness, relay=False, signers_known=True, must_sign=must_sign
+            )
+        )
 
     assert [str(kind) for kind in found] == case["kinds"]
     assert witness.is_signed_by_sender is case["verified"]
@@ -137,17 +186,24 @@ def test_property_acts_come_back_as_they_were_written(acts: list[Act]) -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(["mac", "win", "eve"]), ACTS), max_size=8).flatmap(
-        lambda said: st.tuples(st.just(said), st.permutations(range(len(said))))
-    )
+    st.lists(
+        st.tuples(st.sampled_from(["mac", "win", "eve"]), ACTS), max_size=8
+    ).flatmap(lambda said: st.tuples(st.just(said), st.permutations(range(len(said)))))
 )
-def test_property_the_order_in_which_entries_are_read_changes_nothing(case: Any) -> None:
+def test_property_the_order_in_which_entries_are_read_changes_nothing(
+    case: Any,
+) -> None:
     said, order = case
     entries = [
-        Entry(place(at), str(at), str(at), who, mark(who), (said_act,)) for at, (who, said_act) in enumerate(said)
+        Entry(place(at), str(at), str(at), who, mark(who), (said_act,))
+        for at, (who, said_act) in enumerate(said)
     ]
     one, other = Membership(entries), Membership([entries[at] for at in order])
-    assert (one.members, one.refused, one.requests) == (other.members, other.refused, other.requests)
+    assert (one.members, one.refused, one.requests) == (
+        other.members,
+        other.refused,
+        other.requests,
+    )
 
 
 @pytest.mark.parametrize(

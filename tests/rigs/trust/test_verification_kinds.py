@@ -36,9 +36,15 @@ def test_each_kind_refuses_a_pull_quarantines_or_warns(kind: Kind) -> None:
 
 
 def test_what_is_settled_fails_no_more_unless_history_was_changed() -> None:
-    bad = [PathFindings("t-1/A.md", (Kind.SYMLINK,)), PathFindings("t-1/B.md", (Kind.REWRITTEN,))]
+    bad = [
+        PathFindings("t-1/A.md", (Kind.SYMLINK,)),
+        PathFindings("t-1/B.md", (Kind.REWRITTEN,)),
+    ]
     assert report_on(bad).failed == 2
-    assert (report_on(bad, {"t-1/A.md", "t-1/B.md"}).warned, report_on(bad, {"t-1/B.md"}).failed) == (1, 2)
+    assert (
+        report_on(bad, {"t-1/A.md", "t-1/B.md"}).warned,
+        report_on(bad, {"t-1/B.md"}).failed,
+    ) == (1, 2)
 
 
 def test_only_a_known_signer_without_findings_is_verified() -> None:

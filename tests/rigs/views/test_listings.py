@@ -7,8 +7,20 @@ from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
 from bridgehead.rigs.threads.obligations import Obligation
 from bridgehead.rigs.threads.thread import ThreadSummary, turn_of
-from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
-from bridgehead.rigs.views.listings import Debt, Inbox, Notice, ShownEnvelope, Status, thread_blocks, thread_object
+from bridgehead.rigs.trust.verification_kinds import (
+    Kind,
+    Verification,
+    VerificationState,
+)
+from bridgehead.rigs.views.listings import (
+    Debt,
+    Inbox,
+    Notice,
+    ShownEnvelope,
+    Status,
+    thread_blocks,
+    thread_object,
+)
 from bridgehead.rigs.views.terminal import Style
 
 NOTICE = Notice(
@@ -35,7 +47,10 @@ DEBT = Debt(NOTICE, Obligation(NOTICE.turn, "win"))
 
 
 def test_rows_below_the_count() -> None:
-    assert list(Inbox([DEBT]).lines()) == ["rig-bridge: inbox waiting=1", f'{ROW} tldr="fans?"']
+    assert list(Inbox([DEBT]).lines()) == [
+        "rig-bridge: inbox waiting=1",
+        f'{ROW} tldr="fans?"',
+    ]
     assert list(Inbox([]).lines()) == ["rig-bridge: inbox waiting=0"]
     all_of_it = Inbox([], [DEBT], [NOTICE], [DEBT], [(NOTICE.turn, NOTICE.turn)])
     assert list(all_of_it.remarks()) == [
@@ -43,7 +58,9 @@ def test_rows_below_the_count() -> None:
         "thread demo-01 was closed more than once: REQUEST.md, REQUEST.md",
         "last fetched from the remote: never; rig-bridge sync --auto fetches again",
     ]
-    assert "others owe" not in "".join(all_of_it.remarks(with_owed=True)), "they are listed"
+    assert "others owe" not in "".join(all_of_it.remarks(with_owed=True)), (
+        "they are listed"
+    )
     assert list(all_of_it.lines(with_owed=True)) == [
         "rig-bridge: inbox waiting=2",
         f'{ROW} state=delivered tldr="fans?"',
@@ -101,7 +118,13 @@ BETA = ThreadSummary(
     turn_of(
         "beta-2",
         "REQUEST.md",
-        {"from": "mac-m5max", "to": ["windows-5080", "ops"], "date": "2026-05-02", "status": "⏸ w", "type": "REQUEST"},
+        {
+            "from": "mac-m5max",
+            "to": ["windows-5080", "ops"],
+            "date": "2026-05-02",
+            "status": "⏸ w",
+            "type": "REQUEST",
+        },
     ),
     envelope_count=1,
     is_closed=False,
@@ -121,10 +144,16 @@ def test_one_row_per_thread_below_the_counts() -> None:
     ]
 
 
-def test_wide_rows_append_their_columns_and_heads_only_where_a_thread_diverged() -> None:
+def test_wide_rows_append_their_columns_and_heads_only_where_a_thread_diverged() -> (
+    None
+):
     _, alpha, beta = STATUS.lines(wide=True)
-    assert alpha.endswith(f" from=windows-5080 to=mac-m5max closed=true envelopes=2 body_hash={'0' * 64}")
-    assert beta.endswith(" from=mac-m5max to=windows-5080,ops closed=false envelopes=1 body_hash=- heads=2")
+    assert alpha.endswith(
+        f" from=windows-5080 to=mac-m5max closed=true envelopes=2 body_hash={'0' * 64}"
+    )
+    assert beta.endswith(
+        " from=mac-m5max to=windows-5080,ops closed=false envelopes=1 body_hash=- heads=2"
+    )
 
 
 def test_colour_marks_the_class_what_is_dirty_and_what_is_unpushed() -> None:
@@ -191,7 +220,9 @@ def test_the_object_carries_the_contracts_fields_and_ours() -> None:
 
 
 def test_a_thread_whose_envelope_says_nothing_useful_still_has_its_row() -> None:
-    odd = ThreadSummary(turn_of("odd-1", "X.md", {"type": "A\nthread=evil", "to": 5}), 1, False)
+    odd = ThreadSummary(
+        turn_of("odd-1", "X.md", {"type": "A\nthread=evil", "to": 5}), 1, False
+    )
     _, row = Status([odd], [], []).lines(wide=True)
     assert row == (
         "thread=odd-1 last=- status=active type=A\\x0athread=evil dirty=false "
@@ -202,12 +233,31 @@ def test_a_thread_whose_envelope_says_nothing_useful_still_has_its_row() -> None
 UNVERIFIED = Verification(VerificationState.UNVERIFIED, (Kind.BODY_HASH_ABSENT,))
 
 
-def shown(filename: str, frontmatter: dict[str, Value], body: str = "ok\n") -> ShownEnvelope:
+def shown(
+    filename: str, frontmatter: dict[str, Value], body: str = "ok\n"
+) -> ShownEnvelope:
     return ShownEnvelope(filename, frontmatter, body, None, UNVERIFIED)
 
 
-REQUEST = shown("REQUEST.md", {"from": "mac", "to": "win", "date": "2026-05-01", "status": "▶ ask", "type": "REQUEST"})
-ACK = shown("ACK.md", {"type": "ACK", "to": ["mac", 5, "ops"], "display_name": "Win", "body_hash": "0" * 64})
+REQUEST = shown(
+    "REQUEST.md",
+    {
+        "from": "mac",
+        "to": "win",
+        "date": "2026-05-01",
+        "status": "▶ ask",
+        "type": "REQUEST",
+    },
+)
+ACK = shown(
+    "ACK.md",
+    {
+        "type": "ACK",
+        "to": ["mac", 5, "ops"],
+        "display_name": "Win",
+        "body_hash": "0" * 64,
+    },
+)
 
 
 def test_every_envelope_gets_the_same_block_with_the_fields_it_has() -> None:
@@ -226,8 +276,12 @@ def test_every_envelope_gets_the_same_block_with_the_fields_it_has() -> None:
 
 
 def test_colour_is_on_the_type_alone_and_controls_are_escaped_on_a_terminal() -> None:
-    hostile = shown("A.md", {"type": "ACK", "status": "▶ \x1b[2J"}, "\x1b]0;title\x07\n")
-    (block,) = thread_blocks("demo-02", [hostile], 1, style=Style(colour=True, escape_controls=True))
+    hostile = shown(
+        "A.md", {"type": "ACK", "status": "▶ \x1b[2J"}, "\x1b]0;title\x07\n"
+    )
+    (block,) = thread_blocks(
+        "demo-02", [hostile], 1, style=Style(colour=True, escape_controls=True)
+    )
     assert "type=\x1b[32mACK\x1b[0m file=A.md\n---\ntype: ACK\n" in block
     assert "status: ▶ \\x1b[2J\n" in block
     assert "\\x1b]0;title\\x07\n" in block
@@ -239,14 +293,21 @@ def test_blocks_are_made_as_they_are_asked_for() -> None:
 
 
 def test_the_object_holds_frontmatter_as_parsed() -> None:
-    assert thread_object("demo-02", [ACK._replace(commit_sha="1" * 40)], [Divergence("demo-02@root", ())]) == {
+    assert thread_object(
+        "demo-02", [ACK._replace(commit_sha="1" * 40)], [Divergence("demo-02@root", ())]
+    ) == {
         "schema_version": "1.0",
         "op": "thread",
         "thread_id": "demo-02",
         "envelope_count": 1,
         "envelopes": [
             {
-                "frontmatter": {"type": "ACK", "to": ["mac", 5, "ops"], "display_name": "Win", "body_hash": "0" * 64},
+                "frontmatter": {
+                    "type": "ACK",
+                    "to": ["mac", 5, "ops"],
+                    "display_name": "Win",
+                    "body_hash": "0" * 64,
+                },
                 "body": "ok\n",
                 "filename": "ACK.md",
                 "commit_sha": "1" * 40,
@@ -266,8 +327,12 @@ def test_a_thread_without_envelopes_is_an_empty_object_and_no_text() -> None:
 BROKEN = Verification(VerificationState.BROKEN, (Kind.SCHEMA_INVALID,))
 
 
-def test_fields_that_are_no_text_are_left_out_and_a_type_that_is_none_is_unknown() -> None:
-    odd = ShownEnvelope("README.md", {"from": 5, "to": ["ops", 5], "status": ["x"]}, "x\n", None, BROKEN)
+def test_fields_that_are_no_text_are_left_out_and_a_type_that_is_none_is_unknown() -> (
+    None
+):
+    odd = ShownEnvelope(
+        "README.md", {"from": 5, "to": ["ops", 5], "status": ["x"]}, "x\n", None, BROKEN
+    )
     assert "".join(thread_blocks("demo-02", [odd], 1)) == (
         "rig-bridge: thread demo-02 envelope=1 of 1 type=(unknown) file=README.md\n"
         "---\nto: ops\ntype: (unknown)\n---\nx\n===========================\n"

@@ -11,7 +11,14 @@ COLOUR = Style(colour=True)
 
 
 @pytest.mark.parametrize(
-    ("status_class", "code"), [("completed", 32), ("cancelled", 31), ("pending", 33), ("active", 34), ("targeted", 34)]
+    ("status_class", "code"),
+    [
+        ("completed", 32),
+        ("cancelled", 31),
+        ("pending", 33),
+        ("active", 34),
+        ("targeted", 34),
+    ],
 )
 def test_status_classes_have_their_colours(status_class: str, code: int) -> None:
     assert COLOUR.status_class(status_class) == f"\x1b[{code}m{status_class}\x1b[0m"
@@ -48,7 +55,12 @@ def test_peer_text_cannot_drive_the_terminal() -> None:
 def test_what_cannot_be_seen_is_shown() -> None:
     hidden = "pay\u202elacol\u202c \u200binvisible \U000e0041tag \u2066isolated\ufeff"
     shown = Style(escape_controls=True).text(hidden)
-    assert shown.isprintable() and "\\u202e" in shown and "\\U000e0041" in shown and "\\u200b" in shown
+    assert (
+        shown.isprintable()
+        and "\\u202e" in shown
+        and "\\U000e0041" in shown
+        and "\\u200b" in shown
+    )
     assert PLAIN.text(hidden) == hidden
     everything = "".join(map(chr, range(0x10FFFF + 1)))
     assert Style(escape_controls=True).text(everything) == escape_controls(everything)
@@ -69,5 +81,7 @@ def test_a_value_never_breaks_its_row() -> None:
         ({}, {"is_terminal": True, "json": True}, False),
     ],
 )
-def test_when_colour_is_used(environment: dict[str, str], options: dict[str, bool], expected: bool) -> None:
+def test_when_colour_is_used(
+    environment: dict[str, str], options: dict[str, bool], expected: bool
+) -> None:
     assert uses_colour(environment, **options) is expected

@@ -17,7 +17,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.bus.assistant.agents import ChatCompletionsAgent, ModelFailed, ScriptedAgent
+from bridgehead.bus.assistant.agents import (
+    ChatCompletionsAgent,
+    ModelFailed,
+    ScriptedAgent,
+)
 from bridgehead.bus.assistant.host import assistant_prompt
 from bridgehead.bus.interfaces import Agent, AgentAnswer, AgentQuestion
 from bridgehead.contract.fencing import Fence
@@ -39,12 +43,19 @@ _OURSELVES: Final = "import json, sys; sys.argv[1:] = json.load(sys.stdin); from
 """Words on standard input: a command line is readable for every user of the machine."""
 QUESTION: Final = "a question asked on the bus"
 """The scope of a council: words, so that nobody on the bus chooses files of the project by naming them."""
-COUNCIL_TASK: Final = "Answer what a person said last on a message bus, shortly and in plain words."
+COUNCIL_TASK: Final = (
+    "Answer what a person said last on a message bus, shortly and in plain words."
+)
 MOST_SPOKEN: Final = 3
 _STDERR_SHOWN: Final = 500
 
 
-def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30, tools: Sequence[str] = ()) -> Agent | None:
+def agent_for(
+    assembly: Assembly,
+    name: str | None,
+    timeout_s: float = 30,
+    tools: Sequence[str] = (),
+) -> Agent | None:
     """The agent that `bus.assistant` names; what cannot answer is refused before anything is served."""
     if name is None:
         return None
@@ -52,7 +63,8 @@ def agent_for(assembly: Assembly, name: str | None, timeout_s: float = 30, tools
     if servers and name not in TAKES_TOOLS and not name.startswith("acp:"):
         problem = f"{name!r} cannot use tools, but bus.assistant_tools is set"
         raise ConfigError(
-            problem, hint=f"remove bus.assistant_tools, or set bus.assistant to {', '.join(TAKES_TOOLS)} or acp:NAME"
+            problem,
+            hint=f"remove bus.assistant_tools, or set bus.assistant to {', '.join(TAKES_TOOLS)} or acp:NAME",
         )
     if name == "scripted":
         return ScriptedAgent()
@@ -78,7 +90,10 @@ def tool_servers(entries: Sequence[str]) -> dict[str, ToolServer]:
         except ValueError:
             words = ()
         if _TOOL_NAME.fullmatch(name) is None or not (words or is_url):
-            raise ConfigError(f"assistant_tools: {entry!r} is not a tool", hint="write NAME=URL or NAME=COMMAND")
+            raise ConfigError(
+                f"assistant_tools: {entry!r} is not a tool",
+                hint="write NAME=URL or NAME=COMMAND",
+            )
         found[name] = ToolServer(name, words, rest if is_url else "")
     return found
 
@@ -96,7 +111,9 @@ def _chat_completions(assembly: Assembly, timeout_s: float) -> Agent:
         )
     variable = entry.options.get("api_key_env")
     key = assembly.environ.get(variable) if isinstance(variable, str) else None
-    return ChatCompletionsAgent(base_url, model=entry.models[0], key=key, timeout_s=timeout_s)
+    return ChatCompletionsAgent(
+        base_url, model=entry.models[0], key=key, timeout_s=timeout_s
+    )
 
 
 @contextmanager
@@ -113,12 +130,18 @@ class HandlerAgent:
     """Somebody who also answers flows: a runtime of this machine, a command, a rig elsewhere."""
 
     def __init__(
-        self, assembly: Assembly, name: str, timeout_s: float, tools: Mapping[str, ToolServer] = MappingProxyType({})
+        self,
+        assembly: Assembly,
+        name: str,
+        timeout_s: float,
+        tools: Mapping[str, ToolServer] = MappingProxyType({}),
     ) -> None:
         from bridgehead.flows.files.checkpoint_files import CheckpointFiles
         from bridgehead.flows.files.root import FlowRoot
 
-        self._handler = name if ":" in name and not name.startswith("acp:") else f"runtime:{name}"
+        self._handler = (
+            name if ":" in name and not name.startswith("acp:") else f"runtime:{name}"
+        )
         self._name = name
         self._assembly = assembly
         self._tools = tools
@@ -134,19 +157,28 @@ class HandlerAgent:
         from bridgehead.flows.handlers import make_handler
 
         granted = tuple(self._tools[name] for name in tools if name in self._tools)
-        return make_handler(self._handler, handler_makers(self._assembly, _log.info, granted))
+        return make_handler(
+            self._handler, handler_makers(self._assembly, _log.info, granted)
+        )
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
         from bridgehead.flows.files.agent_files import AgentRequest
 
         handler = self._make(question.tools)
         request = AgentRequest(
-            1, "assistant", "assistant", question.prompt, question.id, timeout_seconds=self._timeout_s
+            1,
+            "assistant",
+            "assistant",
+            question.prompt,
+            question.id,
+            timeout_seconds=self._timeout_s,
         )
         with _cancelling(handler.cancel):
             reply = await asyncio.to_thread(handler.answer, request, self._files)
         if reply is None or reply.text is None:
-            raise ModelFailed(self._name, (reply and reply.message) or "its answer was empty")
+            raise ModelFailed(
+                self._name, (reply and reply.message) or "its answer was empty"
+            )
         return AgentAnswer(reply.text.strip())
 
 
@@ -161,10 +193,19 @@ class OwnCommand:
     async def document(self, *words: str) -> dict[str, Any]:
         """The JSON object it prints; ModelFailed with its last words where there is none."""
         told, cancel = json.dumps([*words]), Cancel()
-        command = Command((sys.executable, "-c", _OURSELVES), stdin=told, env=self._environ, cwd=self._cwd)
+        command = Command(
+            (sys.executable, "-c", _OURSELVES),
+            stdin=told,
+            env=self._environ,
+            cwd=self._cwd,
+        )
         with _cancelling(cancel):
             result = await asyncio.to_thread(
-                run, command, timeout_seconds=self._timeout_s, idle_seconds=None, cancel=cancel
+                run,
+                command,
+                timeout_seconds=self._timeout_s,
+                idle_seconds=None,
+                cancel=cancel,
             )
         name = " ".join(words[:2])
         if result.exit_code != ExitCode.DONE:
@@ -179,7 +220,9 @@ def _last_words(result: CommandResult) -> str:
     if result.exit_code == ExitCode.WAITING:
         return "it is waiting for another answer; see `bridgehead pending`"
     said = result.error_text().strip()[-_STDERR_SHOWN:]
-    with suppress(ValueError, KeyError, TypeError, AttributeError):  # a council that was aborted says why in its report
+    with suppress(
+        ValueError, KeyError, TypeError, AttributeError
+    ):  # a council that was aborted says why in its report
         report = json.loads(result.stdout)
         reasons = (f"{name}: {why}" for name, why in report["skip_reasons"].items())
         said = said or "; ".join([report["abort_reason"], *reasons])
@@ -195,16 +238,32 @@ class CouncilAgent:
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
         fence = Fence(secrets.choice)
         task = assistant_prompt(
-            question.text, COUNCIL_TASK, question.earlier, session_id=question.session_id, fence=fence
+            question.text,
+            COUNCIL_TASK,
+            question.earlier,
+            session_id=question.session_id,
+            fence=fence,
         )
-        options = ("--json", "--non-interactive", "--intensity", "quick", f"--task={task}")
-        report = await self._command.document("council", "research", *options, "--", QUESTION)
+        options = (
+            "--json",
+            "--non-interactive",
+            "--intensity",
+            "quick",
+            f"--task={task}",
+        )
+        report = await self._command.document(
+            "council", "research", *options, "--", QUESTION
+        )
         return AgentAnswer(spoken_report(report))
 
 
 def spoken_report(report: dict[str, Any]) -> str:
     """The first findings of a council in sentences: what several say, what one says, what is disputed."""
-    from bridgehead.council.reporting.report import AbortedReport, FindingClass, council_report_from_json
+    from bridgehead.council.reporting.report import (
+        AbortedReport,
+        FindingClass,
+        council_report_from_json,
+    )
 
     read = council_report_from_json(json.dumps(report))
     if isinstance(read, AbortedReport):
@@ -213,7 +272,9 @@ def spoken_report(report: dict[str, Any]) -> str:
     if len(read.participants) > 1:
         lead[FindingClass.SINGLE] = "One says: "
     first = list(read.findings())[:MOST_SPOKEN]
-    said = [lead.get(one.cls, "") + (one.description.strip() or one.title) for one in first]
+    said = [
+        lead.get(one.cls, "") + (one.description.strip() or one.title) for one in first
+    ]
     return " ".join(said) or "The council has no answer to that."
 
 
@@ -234,7 +295,9 @@ class FlowAgent:
             raise UnknownAssistant(f"flow:{source}", error.message) from error
         self._takes = frozenset(option.name for option in options_of(flow).values())
         if "text" not in self._takes:
-            raise UnknownAssistant(f"flow:{source}", "its function has no parameter `text`")
+            raise UnknownAssistant(
+                f"flow:{source}", "its function has no parameter `text`"
+            )
         self._command = OwnCommand(assembly, timeout_s)
         self._wait_s = timeout_s
         self._folder = assembly.places.data / "bus-flows"
@@ -242,11 +305,24 @@ class FlowAgent:
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
         root = self._folder / question.id
         make_private_dir(root)
-        words = ("--dir", str(root), "--id", question.id, "--wait", str(self._wait_s), "--json", "--")
-        document = await self._command.document("flow", "run", self._source, *words, *self._settings(question))
+        words = (
+            "--dir",
+            str(root),
+            "--id",
+            question.id,
+            "--wait",
+            str(self._wait_s),
+            "--json",
+            "--",
+        )
+        document = await self._command.document(
+            "flow", "run", self._source, *words, *self._settings(question)
+        )
         await asyncio.to_thread(shutil.rmtree, root, ignore_errors=True)
         said = document.get("result")
-        return AgentAnswer(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
+        return AgentAnswer(
+            said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        )
 
     def _settings(self, question: AgentQuestion) -> Sequence[str]:
         known = {
@@ -256,7 +332,11 @@ class FlowAgent:
             "participant": question.participant,
             "lang": question.lang,
         }
-        return [f"--{name}={value}" for name, value in known.items() if name in self._takes and value]
+        return [
+            f"--{name}={value}"
+            for name, value in known.items()
+            if name in self._takes and value
+        ]
 
 
 class UnknownAssistant(ConfigError):

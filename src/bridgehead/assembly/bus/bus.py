@@ -32,22 +32,33 @@ def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
         for name, resolved in assembly.settings.values.items()
         if name.startswith("bus.") and resolved.origin is not Origin.DEFAULT
     }
-    return BusSettings.parse({**configured, **{key: value for key, value in flags.items() if value is not None}})
+    return BusSettings.parse(
+        {
+            **configured,
+            **{key: value for key, value in flags.items() if value is not None},
+        }
+    )
 
 
 def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
     """The folder of this bridge: configured, or `bus/` in the user's data directory."""
     chosen = settings.serving.state
-    return StateFolder(Path(chosen).expanduser() if chosen else assembly.places.data / "bus")
+    return StateFolder(
+        Path(chosen).expanduser() if chosen else assembly.places.data / "bus"
+    )
 
 
-def outside(assembly: Assembly, settings: BusSettings) -> tuple[BusServices, Callable[[], None]]:
+def outside(
+    assembly: Assembly, settings: BusSettings
+) -> tuple[BusServices, Callable[[], None]]:
     """What a running bus borrows, and what ends the borrowing."""
     announcer = RecordAnnouncer(assembly)
     serving = settings.serving
     longest_s = serving.assistant_timeout_s + serving.assistant_later_s
     agent = agent_for(assembly, serving.assistant, longest_s, serving.assistant_tools)
-    return BusServices(announcer, RecordApprovals(assembly), agent, RecordNotices(assembly)), announcer.close
+    return BusServices(
+        announcer, RecordApprovals(assembly), agent, RecordNotices(assembly)
+    ), announcer.close
 
 
 class RecordAnnouncer:

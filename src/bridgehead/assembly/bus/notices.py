@@ -28,7 +28,15 @@ PULLED: Final = "rig.pulled"
 WAITING: Final = "rig.waiting"
 OVERDUE: Final = "rig.overdue"
 FOLLOWED: Final = EventFilter(
-    kinds=("notice", "pending.opened", "pending.answered", "pending.withdrawn", PULLED, WAITING, OVERDUE)
+    kinds=(
+        "notice",
+        "pending.opened",
+        "pending.answered",
+        "pending.withdrawn",
+        PULLED,
+        WAITING,
+        OVERDUE,
+    )
 )
 MAX_OPEN: Final = 20
 RETRY_S: Final = 5.0
@@ -57,7 +65,10 @@ class RecordNotices:
         with self._assembly.store() as store:
             after = store.last_seq()
         thread = threading.Thread(
-            target=self._keep_following, args=(after, stop, notify), name="bus-notices", daemon=True
+            target=self._keep_following,
+            args=(after, stop, notify),
+            name="bus-notices",
+            daemon=True,
         )
         thread.start()
 
@@ -67,7 +78,9 @@ class RecordNotices:
 
         return end
 
-    def _keep_following(self, after: int, stop: threading.Event, notify: Notify) -> None:
+    def _keep_following(
+        self, after: int, stop: threading.Event, notify: Notify
+    ) -> None:
         while not stop.is_set():
             try:
                 with self._assembly.store(read_only=True) as store:
@@ -79,7 +92,9 @@ class RecordNotices:
                         after = recorded.seq
             except BridgeheadError as error:
                 # The record may be away for a while (a server that restarts); nothing is missed, `after` stays.
-                _log.warning("notices are delayed, the record cannot be read: %s", error.message)
+                _log.warning(
+                    "notices are delayed, the record cannot be read: %s", error.message
+                )
                 stop.wait(RETRY_S)
 
     def _notices(self, store: Store, recorded: RecordedEvent) -> list[Notice]:
@@ -89,7 +104,9 @@ class RecordNotices:
         if event.kind in (WAITING, OVERDUE):
             return _of_rig(event)
         if event.kind == "notice":
-            kind, run_id, title, status = (str(event.data.get(key, "")) for key in _NOTICE_KEYS)
+            kind, run_id, title, status = (
+                str(event.data.get(key, "")) for key in _NOTICE_KEYS
+            )
             return [Notice(kind=kind, id=run_id, title=title, status=status)]
         item = store.pending_item(str(event.data["id"]))
         if event.kind == "pending.opened":
@@ -97,36 +114,73 @@ class RecordNotices:
         return [_closed(item)]
 
     def _new_envelopes(self, store: Store) -> list[PendingItem]:
-        found = [item for item in self._open(store) if item.question.kind is PendingKind.ENVELOPE]
+        found = [
+            item
+            for item in self._open(store)
+            if item.question.kind is PendingKind.ENVELOPE
+        ]
         new = [item for item in found if item.id not in (self._known_envelopes or ())]
         self._known_envelopes = {item.id for item in found}
         return new
 
     def _open(self, store: Store) -> list[PendingItem]:
-        return pending_list(self._assembly, store, _log.warning).items(PendingFilter(), limit=MAX_OPEN)
+        return pending_list(self._assembly, store, _log.warning).items(
+            PendingFilter(), limit=MAX_OPEN
+        )
 
 
 def _of_rig(event: Event) -> list[Notice]:
     """Answers that arrived, and answers that did not; the questions themselves are pending items."""
     thread, debtor = str(event.data.get("thread", "")), event.data.get("debtor")
     if event.kind == OVERDUE:
-        return [Notice(kind="rig", id=thread, title=f"{debtor} is overdue in thread {thread}", status="needs_you")]
+        return [
+            Notice(
+                kind="rig",
+                id=thread,
+                title=f"{debtor} is overdue in thread {thread}",
+                status="needs_you",
+            )
+        ]
     if not event.data.get("answers"):
         return []
-    return [Notice(kind="rig", id=thread, title=f"an answer arrived in thread {thread}", status="finished")]
+    return [
+        Notice(
+            kind="rig",
+            id=thread,
+            title=f"an answer arrived in thread {thread}",
+            status="finished",
+        )
+    ]
 
 
 def _waiting(item: PendingItem) -> Notice:
     asked = item.question
-    text = asked.text if len(asked.text) <= LONGEST else f"{asked.text[:LONGEST]}… (bridgehead pending show {item.id})"
-    told = {name: one for name, one in asked.details.items() if name != "response_file"}  # a file of this machine
-    return _of_item(item, status="needs_you", choices=asked.offers, prompt=text, details=told)
+    text = (
+        asked.text
+        if len(asked.text) <= LONGEST
+        else f"{asked.text[:LONGEST]}… (bridgehead pending show {item.id})"
+    )
+    told = {
+        name: one for name, one in asked.details.items() if name != "response_file"
+    }  # a file of this machine
+    return _of_item(
+        item, status="needs_you", choices=asked.offers, prompt=text, details=told
+    )
 
 
 def _closed(item: PendingItem) -> Notice:
     """What became of an item; the answer itself may be confidential and stays in the record."""
-    return _of_item(item, status=str(item.state), by=item.answer.by if item.answer is not None else None)
+    return _of_item(
+        item,
+        status=str(item.state),
+        by=item.answer.by if item.answer is not None else None,
+    )
 
 
 def _of_item(item: PendingItem, **more: Any) -> Notice:
-    return Notice(kind=PENDING, id=item.id, title=f"{item.question.origin}: {item.question.title}", **more)
+    return Notice(
+        kind=PENDING,
+        id=item.id,
+        title=f"{item.question.origin}: {item.question.title}",
+        **more,
+    )

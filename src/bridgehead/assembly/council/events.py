@@ -16,8 +16,19 @@ from bridgehead.assembly.council.journal import StoredCalls, StoredCouncil
 from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Question
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState, RunState
-from bridgehead.control_plane.records import FINAL_STATES, PendingFilter, QuestionKey, Run
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingKind,
+    PendingState,
+    RunState,
+)
+from bridgehead.control_plane.records import (
+    FINAL_STATES,
+    PendingFilter,
+    QuestionKey,
+    Run,
+)
 from bridgehead.council.calls import CallFailed
 from bridgehead.council.council import council_facts
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
@@ -42,17 +53,29 @@ class NoticeStatus(StrEnum):
 class CouncilRecord:
     """Writes to the record what becomes of one council."""
 
-    def __init__(self, assembly: Assembly, council: StoredCouncil, clock: Clock) -> None:
+    def __init__(
+        self, assembly: Assembly, council: StoredCouncil, clock: Clock
+    ) -> None:
         self._assembly = assembly
         self._council = council
         self._clock = clock
 
-    def save(self, state: RunState, *, event: str | None = None, facts: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self,
+        state: RunState,
+        *,
+        event: str | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
         """Keep where the council stands, with the event that says so."""
         now = iso_ms(self._clock.now())
         with self._assembly.store() as store:
             known = store.run(self._council.review_id)
-            data = {**(known.data if known else {}), **_settled(self._council), **(facts or {})}
+            data = {
+                **(known.data if known else {}),
+                **_settled(self._council),
+                **(facts or {}),
+            }
             run = Run(
                 id=self._council.review_id,
                 part=Part.COUNCIL,
@@ -81,9 +104,16 @@ class CouncilRecord:
         The facts are what a participant of the bus is sent; who serves the bus follows these events.
         """
         council = self._council
-        line = " ".join((f"{verdict}: {council.title}" if verdict else council.title).split())
+        line = " ".join(
+            (f"{verdict}: {council.title}" if verdict else council.title).split()
+        )
         title = shortened(line, MOST_TITLE)
-        facts = {"kind": "council", "id": council.review_id, "title": title, "status": str(status)}
+        facts = {
+            "kind": "council",
+            "id": council.review_id,
+            "title": title,
+            "status": str(status),
+        }
         try:
             with self._assembly.store() as store:
                 store.append([self.event("notice", facts)])
@@ -101,7 +131,9 @@ class CouncilRecord:
             data=dict(data),
         )
 
-    def open_halted(self, halted: Sequence[Mapping[str, str]], calls: StoredCalls) -> None:
+    def open_halted(
+        self, halted: Sequence[Mapping[str, str]], calls: StoredCalls
+    ) -> None:
         """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
         with self._assembly.store() as store:
             for entry in halted:
@@ -119,21 +151,34 @@ class CouncilRecord:
                         project=self._assembly.project,
                         run_id=self._council.review_id,
                         advice=message or None,
-                        context={"bridge": seat, "review_id": self._council.review_id, "seating": seating},
+                        context={
+                            "bridge": seat,
+                            "review_id": self._council.review_id,
+                            "seating": seating,
+                        },
                     )
                 )
 
     def answered_retry(self, calls: StoredCalls) -> list[str]:
         """Seats of this council whose last halt was answered with `retry`, which has not been done yet."""
         where = PendingFilter(
-            states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), run_id=self._council.review_id
+            states=(PendingState.ANSWERED,),
+            kinds=(PendingKind.HALTED_RUNTIME,),
+            run_id=self._council.review_id,
         )
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
         answers = [(one.question, one.answer) for one in items if one.answer]
-        given = ((asked, said) for asked, said in answers if said.status is AnswerStatus.SUCCESS)
+        given = (
+            (asked, said)
+            for asked, said in answers
+            if said.status is AnswerStatus.SUCCESS
+        )
         wanted = [asked for asked, said in given if (said.text or "").strip() == RETRY]
-        retries = [(str(asked.context["bridge"]), asked.context.get("seating")) for asked in wanted]
+        retries = [
+            (str(asked.context["bridge"]), asked.context.get("seating"))
+            for asked in wanted
+        ]
         return [seat for seat, seating in retries if calls.seating(seat) == seating]
 
     def withdraw_halted(self, bridges: Sequence[str], calls: StoredCalls) -> None:
@@ -141,7 +186,9 @@ class CouncilRecord:
         with self._assembly.store() as store:
             for seat in bridges:
                 asked = self._halted_key(seat, calls.seating(seat))
-                key = QuestionKey(part=Part.COUNCIL, key=asked, project=self._assembly.project)
+                key = QuestionKey(
+                    part=Part.COUNCIL, key=asked, project=self._assembly.project
+                )
                 try:
                     store.withdraw_pending(key, reason="the seat was retried")
                 except BridgeheadError:
@@ -154,7 +201,9 @@ class CouncilRecord:
 def councils_to_retry(assembly: Assembly) -> frozenset[str]:
     """Councils of this project with a halted seat that somebody answered for."""
     where = PendingFilter(
-        states=(PendingState.ANSWERED,), kinds=(PendingKind.HALTED_RUNTIME,), project=assembly.project
+        states=(PendingState.ANSWERED,),
+        kinds=(PendingKind.HALTED_RUNTIME,),
+        project=assembly.project,
     )
     with assembly.store(read_only=True) as store:
         items = store.pending(where, limit=MOST_ANSWERED)
@@ -164,7 +213,9 @@ def councils_to_retry(assembly: Assembly) -> frozenset[str]:
 class RecordObserver:
     """Appends the lines of a running council in a thread of its own, so that no seat waits for a disk."""
 
-    def __init__(self, assembly: Assembly, record: CouncilRecord, refused: Iterable[str] = ()) -> None:
+    def __init__(
+        self, assembly: Assembly, record: CouncilRecord, refused: Iterable[str] = ()
+    ) -> None:
         """`refused`: runtimes whose last call was refused, in whichever process."""
         self._record = record
         self._refused = set(refused)
@@ -175,7 +226,11 @@ class RecordObserver:
 
     def refused(self, bridge: str, failed: CallFailed) -> None:
         self._refused.add(bridge)
-        facts = {"bridge": bridge, "reason": failed.reason, "error_class": failed.error_class.value}
+        facts = {
+            "bridge": bridge,
+            "reason": failed.reason,
+            "error_class": failed.error_class.value,
+        }
         self._put("council.refused", facts)
 
     def accepted(self, bridge: str) -> None:
@@ -197,12 +252,21 @@ def _settled(council: StoredCouncil) -> dict[str, Any]:
     return {**facts, "mode": council.task.mode.value if council.task.mode else None}
 
 
-def report_facts(report: CouncilReport | AbortedReport, files: Mapping[str, str]) -> dict[str, Any]:
+def report_facts(
+    report: CouncilReport | AbortedReport, files: Mapping[str, str]
+) -> dict[str, Any]:
     """What the record says about a report."""
-    facts: dict[str, Any] = {"report": dict(files), "timestamp": report.timestamp, "waiting_for": []}
+    facts: dict[str, Any] = {
+        "report": dict(files),
+        "timestamp": report.timestamp,
+        "waiting_for": [],
+    }
     if isinstance(report, AbortedReport):
         return {**facts, "status": report.status, "abort_reason": report.abort_reason}
-    counts = Counter(entry.severity.value if entry.severity else "unrated" for entry in report.findings())
+    counts = Counter(
+        entry.severity.value if entry.severity else "unrated"
+        for entry in report.findings()
+    )
     return {
         **facts,
         "status": "COMPLETED",

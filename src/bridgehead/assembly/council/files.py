@@ -18,15 +18,30 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.journal import DOMAINS_FILE, StoredCouncil, registry_with
+from bridgehead.assembly.council.journal import (
+    DOMAINS_FILE,
+    StoredCouncil,
+    registry_with,
+)
 from bridgehead.config.files import parse_toml
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.findings.tree import current_name
-from bridgehead.council.request.settings import Settings, load_settings, with_agents, without_untrusted
+from bridgehead.council.request.settings import (
+    Settings,
+    load_settings,
+    with_agents,
+    without_untrusted,
+)
 from bridgehead.council.scope.git import Git, GitFailed, repository_at
 from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import MOST_TEXT_BYTES, Scope
-from bridgehead.errors import BridgeheadError, ConfigError, FileError, LockTimeout, UserError
+from bridgehead.errors import (
+    BridgeheadError,
+    ConfigError,
+    FileError,
+    LockTimeout,
+    UserError,
+)
 from bridgehead.host.clock import iso_ms
 from bridgehead.host.command import Cancel
 from bridgehead.host.directories import make_dir, make_private_dir
@@ -37,7 +52,10 @@ SEATS_FILE: Final = ".bridge-settings.json"
 DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
 BASELINE_FILE: Final = ".bridgehead/baseline.toml"
 IGNORE_RULES: Final = "*\n!dismissals.toml\n!baseline.toml\n!domains.toml\n!review.md\n"
-_OLD_IGNORE_RULES: Final = ("*\n!dismissals.toml\n", "*\n!dismissals.toml\n!baseline.toml\n")
+_OLD_IGNORE_RULES: Final = (
+    "*\n!dismissals.toml\n",
+    "*\n!dismissals.toml\n!baseline.toml\n",
+)
 RULES_FILE: Final = ".bridgehead/review.md"
 RULES_SECTION: Final = re.compile(
     r"^(#+)[ \t]*(?:code[ \t]+)?review[ \t]+(?:guidelines|rules)\b[^\n]*\n(.*?)(?=^(?!\1#)#{1,6}[ \t]|\Z)",
@@ -65,7 +83,9 @@ class SeatsFile(NamedTuple):
 
     def settings(self, now: dt.datetime) -> Settings:
         read = load_settings(self.text, now)
-        return with_agents(read if self.trusted else without_untrusted(read), self.agents)
+        return with_agents(
+            read if self.trusted else without_untrusted(read), self.agents
+        )
 
     def document(self) -> dict[str, Any] | None:
         """The file as it was written; None when it is no JSON object."""
@@ -79,7 +99,8 @@ class SeatsFile(NamedTuple):
         """A file that cannot be understood is not written over."""
         if self.document() is None:
             raise ConfigError(
-                f"{SEATS_FILE} is not a JSON object and was not overwritten", hint="correct it, or remove it"
+                f"{SEATS_FILE} is not a JSON object and was not overwritten",
+                hint="correct it, or remove it",
             )
 
 
@@ -89,7 +110,9 @@ def read_seats_file(assembly: Assembly) -> SeatsFile:
         return SeatsFile(None, trusted=True, agents=assembly.settings.agents)
     content = read_bounded(path, MOST_BYTES, root=assembly.places.project)
     trusted = assembly.trusted_files.holds(path, content)
-    return SeatsFile(content.decode("utf-8", "replace"), trusted, assembly.settings.agents)
+    return SeatsFile(
+        content.decode("utf-8", "replace"), trusted, assembly.settings.agents
+    )
 
 
 def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:
@@ -101,7 +124,11 @@ def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> 
             bridges.setdefault(name, {"enabled": True})
     document["updated"] = iso_ms(now)
     path = assembly.places.project / SEATS_FILE
-    write_atomic(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", root=path.parent)
+    write_atomic(
+        path,
+        json.dumps(document, indent=2, ensure_ascii=False) + "\n",
+        root=path.parent,
+    )
     if seats.text is not None and seats.trusted:
         assembly.trusted_files.add(path)
 
@@ -116,24 +143,36 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 def read_history(assembly: Assembly) -> History:
     """The history; a broken or missing file is none, because it only compares."""
     try:
-        return msgspec.json.decode(read_bounded(_history_path(assembly), MOST_HISTORY_BYTES), type=History)
+        return msgspec.json.decode(
+            read_bounded(_history_path(assembly), MOST_HISTORY_BYTES), type=History
+        )
     except (FileError, OSError, msgspec.DecodeError):
         return History()
 
 
-def records_in_scope(history: History, scope: Scope, project: Path) -> tuple[FindingRecord, ...]:
+def records_in_scope(
+    history: History, scope: Scope, project: Path
+) -> tuple[FindingRecord, ...]:
     """The records this scope can say something about; one of a file that is there but not looked at stays as it is."""
     hidden = {entry.path for entry in scope.left_out}
 
     def is_concerned(record: FindingRecord) -> bool:
         path = None if record.path is None else current_name(record.path, scope.renames)
-        return path is None or path in scope.texts or path in hidden or not (project / path).exists()
+        return (
+            path is None
+            or path in scope.texts
+            or path in hidden
+            or not (project / path).exists()
+        )
 
     return tuple(filter(is_concerned, history.records))
 
 
 def carried_history(
-    before: History, compared: Sequence[FindingRecord], after: Sequence[FindingRecord], review_id: str
+    before: History,
+    compared: Sequence[FindingRecord],
+    after: Sequence[FindingRecord],
+    review_id: str,
 ) -> History:
     """The history with the compared records replaced by what became of them."""
     taken = {record.key for record in (*compared, *after)}
@@ -146,13 +185,18 @@ def write_history(assembly: Assembly, history: History) -> None:
 
 
 def _history_path(assembly: Assembly) -> Path:
-    digest = hashlib.sha256(assembly.project.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    digest = hashlib.sha256(
+        assembly.project.encode("utf-8", "surrogatepass")
+    ).hexdigest()[:16]
     return assembly.places.data / "findings" / f"{digest}.json"
 
 
 def read_dismissals(project: Path) -> Tables:
     """The entries of the dismissals file and of the baseline as they stand."""
-    return (*read_tables(project, DISMISSALS_FILE), *read_tables(project, BASELINE_FILE))
+    return (
+        *read_tables(project, DISMISSALS_FILE),
+        *read_tables(project, BASELINE_FILE),
+    )
 
 
 def read_tables(project: Path, name: str) -> Tables:
@@ -167,8 +211,15 @@ def dismissals_at(project: Path, environment: Any, commit: str | None) -> Tables
     git = repository_at(project, environment)
     if git is None or commit is None:
         return ()
-    contents = {name: _content_at(git, commit, name) for name in (DISMISSALS_FILE, BASELINE_FILE)}
-    named = {name: parse_dismissals(one, f"{name} of {commit[:12]}") for name, one in contents.items() if one}
+    contents = {
+        name: _content_at(git, commit, name)
+        for name in (DISMISSALS_FILE, BASELINE_FILE)
+    }
+    named = {
+        name: parse_dismissals(one, f"{name} of {commit[:12]}")
+        for name, one in contents.items()
+        if one
+    }
     return tuple(entry for entries in named.values() for entry in entries)
 
 
@@ -191,7 +242,11 @@ def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
     told: dict[str, str] = {}
     for name in (RULES_FILE, "AGENTS.md", "CLAUDE.md"):
         if git is None:
-            content = read_bounded(project / name, MOST_BYTES, root=project) if (project / name).is_file() else None
+            content = (
+                read_bounded(project / name, MOST_BYTES, root=project)
+                if (project / name).is_file()
+                else None
+            )
         else:
             content = _content_at(git, commit, name) if commit else None
         text = (content or b"")[:MOST_BYTES].decode("utf-8", "replace")
@@ -210,14 +265,21 @@ def read_own_domains(assembly: Assembly) -> tuple[str | None, tuple[str, ...]]:
     if not assembly.trusted_files.holds(path, content):
         return None, ("untrusted_domains_ignored",)
     text = content.decode("utf-8", "replace")
-    registry_with(text)  # a file that cannot be understood is refused before anything begins
+    registry_with(
+        text
+    )  # a file that cannot be understood is refused before anything begins
     return text, ()
 
 
 def parse_dismissals(content: bytes, name: str) -> Tables:
     entries = parse_toml(content, name).get("dismissed", [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ConfigError(f"{name}: `dismissed` must be a list of tables", hint="begin each with [[dismissed]]")
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, dict) for entry in entries
+    ):
+        raise ConfigError(
+            f"{name}: `dismissed` must be a list of tables",
+            hint="begin each with [[dismissed]]",
+        )
     return tuple(_plain(entry) for entry in entries)
 
 
@@ -228,7 +290,9 @@ def append_dismissal(project: Path, entry: dict[str, Any]) -> Path:
     path = project / DISMISSALS_FILE
     _open_folder(project)
     read_dismissals(project)  # a file that cannot be read must not be written over
-    before = read_bounded(path, MOST_BYTES, root=project).decode() if path.exists() else ""
+    before = (
+        read_bounded(path, MOST_BYTES, root=project).decode() if path.exists() else ""
+    )
     table = tomlkit.table()
     table.update(entry)
     added = tomlkit.document()
@@ -244,7 +308,9 @@ def write_baseline(project: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     """The baseline anew: a line for each finding, in the order of what they say."""
     import tomlkit
 
-    lines = ["# Findings that are accepted as they are; only new ones speak. Written by `bridgehead council baseline`."]
+    lines = [
+        "# Findings that are accepted as they are; only new ones speak. Written by `bridgehead council baseline`."
+    ]
     lines += ["dismissed = ["]
     for entry in entries:
         table = tomlkit.inline_table()
@@ -258,13 +324,19 @@ def _open_folder(project: Path) -> None:
     """Our folder in the project, of which git sees only what is meant to be committed."""
     rules = project / ".bridgehead/.gitignore"
     make_dir(rules.parent, root=project)
-    if not rules.exists() or read_bounded(rules, MOST_BYTES, root=project).decode() in _OLD_IGNORE_RULES:
+    if (
+        not rules.exists()
+        or read_bounded(rules, MOST_BYTES, root=project).decode() in _OLD_IGNORE_RULES
+    ):
         write_atomic(rules, IGNORE_RULES, root=project)
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
     """Dates as text: an entry is kept with its council as JSON, and read the same either way."""
-    return {key: value.isoformat() if isinstance(value, dt.date | dt.time) else value for key, value in entry.items()}
+    return {
+        key: value.isoformat() if isinstance(value, dt.date | dt.time) else value
+        for key, value in entry.items()
+    }
 
 
 @contextmanager
@@ -308,14 +380,23 @@ def ask_to_stop(assembly: Assembly, review_id: str) -> None:
     """Have the process that works on this council, here, end it as Ctrl-C would."""
     path = _lock_path(assembly, review_id)
     if not path.exists() or was_left_behind(assembly, review_id):
-        raise UserError(f"council {review_id} is not running on this machine", hint="bridgehead council list")
+        raise UserError(
+            f"council {review_id} is not running on this machine",
+            hint="bridgehead council list",
+        )
     write_atomic(path.with_suffix(STOP), b"", private=True)
 
 
 @contextmanager
-def heeding_stop(assembly: Assembly, review_id: str, given: Cancel | None) -> Iterator[Cancel]:
+def heeding_stop(
+    assembly: Assembly, review_id: str, given: Cancel | None
+) -> Iterator[Cancel]:
     """A token for whoever holds this council: cancelled with the `given` one, or when somebody asked it to stop."""
-    asked, ended, stop = _lock_path(assembly, review_id).with_suffix(STOP), threading.Event(), Cancel()
+    asked, ended, stop = (
+        _lock_path(assembly, review_id).with_suffix(STOP),
+        threading.Event(),
+        Cancel(),
+    )
     asked.unlink(missing_ok=True)  # meant for a process that has ended since
 
     def look() -> None:
@@ -348,12 +429,17 @@ class StoredScopes:
         self._assembly = assembly
 
     def save(self, review_id: str, scope: Scope) -> None:
-        write_private(self._path(review_id), msgspec.json.encode(replace(scope, withheld_texts={})))
+        write_private(
+            self._path(review_id),
+            msgspec.json.encode(replace(scope, withheld_texts={})),
+        )
 
     def read(self, review_id: str) -> Scope | None:
         """The scope as it was stored; None when the council was closed, or the file cannot be read."""
         try:
-            return msgspec.json.decode(read_bounded(self._path(review_id), MOST_SCOPE_BYTES), type=Scope)
+            return msgspec.json.decode(
+                read_bounded(self._path(review_id), MOST_SCOPE_BYTES), type=Scope
+            )
         except (FileError, OSError, msgspec.DecodeError):
             return None
 

@@ -15,7 +15,11 @@ from typing import Any, Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
-from bridgehead.contract.timeouts import DEFAULT_CONCURRENCY, bridge_deadline, estimate_timeout
+from bridgehead.contract.timeouts import (
+    DEFAULT_CONCURRENCY,
+    bridge_deadline,
+    estimate_timeout,
+)
 from bridgehead.contract.words import ErrorClass
 from bridgehead.control_plane.records import QuestionKey
 from bridgehead.council.calls import Call, CallFailed, Reply, Result
@@ -53,7 +57,9 @@ class HostSeatRequests:
     _posted: dict[str, Call] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, assembly: Assembly, council: StoredCouncil, clock: Clock) -> HostSeatRequests | None:
+    def of(
+        cls, assembly: Assembly, council: StoredCouncil, clock: Clock
+    ) -> HostSeatRequests | None:
         """The requests of a council that has a host seat; a root that another flow is paused in is refused."""
         if council.request.options.host_seat is None:
             return None
@@ -93,12 +99,24 @@ class HostSeatRequests:
                 if made is None:
                     continue
                 filed = mailbox.answers.get(made.path)
-                document = dict(filed.matched.document) if filed else self._recorded_answer(made.current)
+                document = (
+                    dict(filed.matched.document)
+                    if filed
+                    else self._recorded_answer(made.current)
+                )
                 result = self._result(call, made.current, document)
                 if result is None:
                     continue
-                status = AttemptStatus.COMPLETED if isinstance(result, Reply) else AttemptStatus.FAILED
-                journal.hold(self.flow_id, [made.current.ended(status)._replace(response=document)], at=self._now())
+                status = (
+                    AttemptStatus.COMPLETED
+                    if isinstance(result, Reply)
+                    else AttemptStatus.FAILED
+                )
+                journal.hold(
+                    self.flow_id,
+                    [made.current.ended(status)._replace(response=document)],
+                    at=self._now(),
+                )
                 mailbox.clear(made.path, [made.current.request_id])
                 self._withdraw(made.current)
                 self._posted.pop(str(call.key), None)
@@ -111,9 +129,16 @@ class HostSeatRequests:
             self._begin(journal)
             known = outstanding_calls(journal.attempts(self.flow_id))
             waiting = [
-                known[str(call.key)].current if str(call.key) in known else self._request(call) for call in calls
+                known[str(call.key)].current
+                if str(call.key) in known
+                else self._request(call)
+                for call in calls
             ]
-            gone = [one.current for path, one in known.items() if path not in {str(c.key) for c in calls}]
+            gone = [
+                one.current
+                for path, one in known.items()
+                if path not in {str(c.key) for c in calls}
+            ]
             head = waiting[0]
             if head.status is AttemptStatus.QUEUED:
                 head = head.issued(self.clock.now())
@@ -123,7 +148,13 @@ class HostSeatRequests:
         files.write(files.request_path, head.document)
         with self.assembly.store() as store:
             for attempt in (head, *waiting[1:]):
-                asked = OpenRequest(self.flow_id, NAME, str(self.root.path), dict(attempt.document), None)
+                asked = OpenRequest(
+                    self.flow_id,
+                    NAME,
+                    str(self.root.path),
+                    dict(attempt.document),
+                    None,
+                )
                 store.open_pending(question_of(asked))
         return Pause(
             request_file=files.request_path,
@@ -141,8 +172,12 @@ class HostSeatRequests:
             if run is None or run.status.ended:
                 return
             open_calls = outstanding_calls(journal.attempts(self.flow_id)).values()
-            withdrawn = [call.current.ended(AttemptStatus.CANCELLED) for call in open_calls]
-            journal.end(self.flow_id, RunStatus.COMPLETED, at=self._now(), attempts=withdrawn)
+            withdrawn = [
+                call.current.ended(AttemptStatus.CANCELLED) for call in open_calls
+            ]
+            journal.end(
+                self.flow_id, RunStatus.COMPLETED, at=self._now(), attempts=withdrawn
+            )
         files = self._files()
         on_file = Mailbox(files, Contract.OPEN).request_on_file
         if on_file in {attempt.request_id.lower() for attempt in withdrawn}:
@@ -175,24 +210,43 @@ class HostSeatRequests:
     def _deadline(self, bridge: str) -> int:
         """The whole seat's time, because the host may answer one after the other (council §4, §5)."""
         task = self.council.task
-        estimate = estimate_timeout(files=task.files, loc=task.loc, intensity=task.intensity, bridge=bridge)
-        seconds = bridge_deadline(estimate.timeout_s, task.intensity, len(task.domains), DEFAULT_CONCURRENCY)
+        estimate = estimate_timeout(
+            files=task.files, loc=task.loc, intensity=task.intensity, bridge=bridge
+        )
+        seconds = bridge_deadline(
+            estimate.timeout_s, task.intensity, len(task.domains), DEFAULT_CONCURRENCY
+        )
         return max(1, min(seconds, MOST_SECONDS))
 
-    def _result(self, call: Call, attempt: Attempt, document: dict[str, Any] | None) -> Result | None:
+    def _result(
+        self, call: Call, attempt: Attempt, document: dict[str, Any] | None
+    ) -> Result | None:
         at = self._now()
         if document is None:
             handed_out = attempt.status is AttemptStatus.PENDING
             if not handed_out or self.clock.now() <= attempt.deadline:
                 return None
             seconds = attempt.document["timeout_seconds"]
-            return CallFailed(key=call.key, reason=f"timeout_after_{seconds}s", error_class=ErrorClass.TIMEOUT, at=at)
+            return CallFailed(
+                key=call.key,
+                reason=f"timeout_after_{seconds}s",
+                error_class=ErrorClass.TIMEOUT,
+                at=at,
+            )
         text = document.get("response")
-        if document.get("status") == RequestStatus.SUCCESS.value and isinstance(text, str) and text.strip():
+        if (
+            document.get("status") == RequestStatus.SUCCESS.value
+            and isinstance(text, str)
+            and text.strip()
+        ):
             return Reply(key=call.key, text=text, at=at)
         said = str(document.get("error_message") or document.get("status") or "no text")
         return CallFailed(
-            key=call.key, reason=f"cli_error: {said[:500]}", error_class=ErrorClass.OTHER, at=at, detail=said
+            key=call.key,
+            reason=f"cli_error: {said[:500]}",
+            error_class=ErrorClass.OTHER,
+            at=at,
+            detail=said,
         )
 
     # -- the record: one list of what waits, whoever answers
@@ -217,12 +271,16 @@ class HostSeatRequests:
     def _withdraw(self, attempt: Attempt) -> None:
         try:
             with self.assembly.store() as store:
-                store.withdraw_pending(self._question_key(attempt), reason="the council has its answer")
+                store.withdraw_pending(
+                    self._question_key(attempt), reason="the council has its answer"
+                )
         except BridgeheadError:
             return  # nobody had been asked through the record
 
     def _question_key(self, attempt: Attempt) -> QuestionKey:
-        return QuestionKey(part=Part.FLOWS, key=attempt.request_id, project=str(self.root.path))
+        return QuestionKey(
+            part=Part.FLOWS, key=attempt.request_id, project=str(self.root.path)
+        )
 
     # -- the journal
 

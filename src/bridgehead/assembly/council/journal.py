@@ -16,14 +16,28 @@ from bridgehead.config.files import parse_toml
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import TaskType
-from bridgehead.council.calls import Call, CallFailed, Input, Interrupted, Reply, Retried, SeatReported, UserAnswered
+from bridgehead.council.calls import (
+    Call,
+    CallFailed,
+    Input,
+    Interrupted,
+    Reply,
+    Retried,
+    SeatReported,
+    UserAnswered,
+)
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import Registry, load_registry, with_own_domains
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.scope.material import scope_material
-from bridgehead.council.scope.scope import Scope, ScopeRequest, changed_lines, touched_lines
+from bridgehead.council.scope.scope import (
+    Scope,
+    ScopeRequest,
+    changed_lines,
+    touched_lines,
+)
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -60,8 +74,15 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         """A council from its stored form."""
         options = stored["request"]
         dismissals = {"tables": stored["dismissals"], "base": stored["base_dismissals"]}
-        plan = {**stored, "seats": stored["bridges"], "options": options, "dismissals": dismissals}
-        return msgspec.convert({**stored, "request": {**options, "options": options}, "plan": plan}, cls)
+        plan = {
+            **stored,
+            "seats": stored["bridges"],
+            "options": options,
+            "dismissals": dismissals,
+        }
+        return msgspec.convert(
+            {**stored, "request": {**options, "options": options}, "plan": plan}, cls
+        )
 
     def stored(self) -> dict[str, Any]:
         """As it is written down: the options stand among the fields of the request, the plan among the others."""
@@ -70,7 +91,9 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         plan = document.pop("plan")
         del plan["options"]
         dismissals = plan.pop("dismissals")
-        seats = plan.pop("seats")  # stored councils have called them bridges from the start
+        seats = plan.pop(
+            "seats"
+        )  # stored councils have called them bridges from the start
         return {
             **document,
             **plan,
@@ -114,14 +137,20 @@ def registry_with(own: str | None) -> Registry:
     """The domains that are known, with those of the project's file."""
     if own is None:
         return load_registry()
-    return with_own_domains(load_registry(), parse_toml(own.encode(), DOMAINS_FILE).get("domain", []), DOMAINS_FILE)
+    return with_own_domains(
+        load_registry(),
+        parse_toml(own.encode(), DOMAINS_FILE).get("domain", []),
+        DOMAINS_FILE,
+    )
 
 
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
     """What the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
     # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
-    hidden: Mapping[str, str | None] = dict.fromkeys((entry.path for entry in scope.left_out), None)
+    hidden: Mapping[str, str | None] = dict.fromkeys(
+        (entry.path for entry in scope.left_out), None
+    )
     return RunInputs(
         registry=registry_with(council.domains_text),
         secret=council.secret,
@@ -133,7 +162,9 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
         withdrawal_guard=council.withdrawal_guard,
-        touched=touched_lines(scope.diff) if scope.diff and not council.request.options.whole_files else None,
+        touched=touched_lines(scope.diff)
+        if scope.diff and not council.request.options.whole_files
+        else None,
     )
 
 
@@ -219,7 +250,11 @@ class StoredCalls:
         self._review_id = review_id
         self._clock = clock
         records = journal.lookup(review_id).values()
-        self._inputs: list[Input] = [_inputs.decode(record.result or "") for record in records if record.kind == _INPUT]
+        self._inputs: list[Input] = [
+            _inputs.decode(record.result or "")
+            for record in records
+            if record.kind == _INPUT
+        ]
         self.signal: str | None = None
 
     def inputs(self) -> Sequence[Input]:
@@ -227,18 +262,35 @@ class StoredCalls:
 
     def started(self, call: Call, at: str) -> None:
         path = f"{_STARTED}/{call.key}"
-        packed = b64encode(zlib.compress(call.prompt.encode("utf-8", "replace"))).decode()
+        packed = b64encode(
+            zlib.compress(call.prompt.encode("utf-8", "replace"))
+        ).decode()
         self._append(path, _STARTED, at, input_sha=call.prompt_sha256, result=packed)
 
     def made(self) -> list[MadeCall]:
         """Every call in the order they were started, each with what came back; last those asked of our own host."""
-        results = {str(one.key): one for one in self._inputs if isinstance(one, Reply | CallFailed)}
-        made = {
-            name: MadeCall(name, record.started, zlib.decompress(b64decode(packed)).decode(), results.get(name))
-            for path, record in self._journal.lookup(self._review_id).items()
-            if (packed := record.result) and record.kind == _STARTED and (name := path.removeprefix(f"{_STARTED}/"))
+        results = {
+            str(one.key): one
+            for one in self._inputs
+            if isinstance(one, Reply | CallFailed)
         }
-        made |= {name: MadeCall(name, one.at, "", one) for name, one in results.items() if name not in made}
+        made = {
+            name: MadeCall(
+                name,
+                record.started,
+                zlib.decompress(b64decode(packed)).decode(),
+                results.get(name),
+            )
+            for path, record in self._journal.lookup(self._review_id).items()
+            if (packed := record.result)
+            and record.kind == _STARTED
+            and (name := path.removeprefix(f"{_STARTED}/"))
+        }
+        made |= {
+            name: MadeCall(name, one.at, "", one)
+            for name, one in results.items()
+            if name not in made
+        }
         return list(made.values())
 
     def fed(self, happened: Input) -> None:
@@ -252,7 +304,10 @@ class StoredCalls:
     def halt_message(self, bridge: str) -> str:
         """What a halted bridge said a person should do."""
         said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
-        return next((one.halt_message or "" for one in reversed(said) if one.bridge == bridge), "")
+        return next(
+            (one.halt_message or "" for one in reversed(said) if one.bridge == bridge),
+            "",
+        )
 
     def seating(self, bridge: str) -> int:
         """How often the bridge was seated: once, and again after every retry."""
@@ -260,7 +315,13 @@ class StoredCalls:
         return 1 + sum(one.seat == bridge for one in again)
 
     def _append(
-        self, path: str, kind: str, at: str, *, input_sha: str | None = None, result: str | None = None
+        self,
+        path: str,
+        kind: str,
+        at: str,
+        *,
+        input_sha: str | None = None,
+        result: str | None = None,
     ) -> None:
         record = Record(
             path=path,

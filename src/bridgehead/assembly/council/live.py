@@ -115,7 +115,13 @@ class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int | None:
-        return sum_known([count for seat in self._everybody for count in (seat.tokens_in, seat.tokens_out)])
+        return sum_known(
+            [
+                count
+                for seat in self._everybody
+                for count in (seat.tokens_in, seat.tokens_out)
+            ]
+        )
 
     @property
     def cost_usd(self) -> float | None:
@@ -135,14 +141,18 @@ def rebuild(bridges: Iterable[str], events: Iterable[Event]) -> LiveCouncil:
     return picture
 
 
-def picture_after(picture: LiveCouncil, bridge: str, line: Mapping[str, Any]) -> LiveCouncil:
+def picture_after(
+    picture: LiveCouncil, bridge: str, line: Mapping[str, Any]
+) -> LiveCouncil:
     """The picture after one more line of a seat's log, or of the council's own."""
     if bridge == COUNCIL or line.get("event") in ABOUT_A_SEAT:
         return _after_council_line(picture, line)
     return _with_seat(picture, bridge, line)
 
 
-def _with_seat(picture: LiveCouncil, bridge: str, line: Mapping[str, Any]) -> LiveCouncil:
+def _with_seat(
+    picture: LiveCouncil, bridge: str, line: Mapping[str, Any]
+) -> LiveCouncil:
     seats = {seat.bridge: seat for seat in picture.seats}
     seats[bridge] = seat_after(seats.get(bridge) or LiveSeat(bridge=bridge), line)
     return replace(picture, seats=tuple(seats.values()))
@@ -153,7 +163,10 @@ def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCo
         case "seat_pending":
             return _with_seat(picture, str(line["bridge"]), line)
         case "joined":
-            sources = tuple((str(one["bridge"]), str(one["finding_id"])) for one in line.get("sources") or ())
+            sources = tuple(
+                (str(one["bridge"]), str(one["finding_id"]))
+                for one in line.get("sources") or ()
+            )
             found = JoinedFinding(
                 id=str(line["id"]),
                 cls=str(line["class"]),
@@ -164,19 +177,27 @@ def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCo
             return replace(picture, joined=(*picture.joined, found))
         case "challenge_note":
             note = LiveNote(
-                finding_id=str(line["finding_id"]), challenge=str(line["challenge"]), outcome=str(line["outcome"])
+                finding_id=str(line["finding_id"]),
+                challenge=str(line["challenge"]),
+                outcome=str(line["outcome"]),
             )
             return replace(picture, notes=(*picture.notes, note))
         case "stage_a":
             # Everything is joined anew when a late answer is folded in.
             return replace(picture, joined=(), notes=())
         case "stage_b_start":
-            seat = LiveSeat(bridge=str(line.get("coordinator")), state="running", started_at=line.get("ts"))
+            seat = LiveSeat(
+                bridge=str(line.get("coordinator")),
+                state="running",
+                started_at=line.get("ts"),
+            )
             return replace(picture, second_look=seat)
         case "stage_b" if picture.second_look is not None:
             done = replace(picture.second_look, state="done", ended_at=line.get("ts"))
             return replace(picture, second_look=done)
-        case "asked" | "agent_reply" | "agent_failed" if picture.second_look is not None:
+        case "asked" | "agent_reply" | "agent_failed" if (
+            picture.second_look is not None
+        ):
             return replace(picture, second_look=seat_after(picture.second_look, line))
         case _:
             return picture
@@ -195,7 +216,9 @@ def _started(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
 
 
 def _asked(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    asked = LiveRound(number=line["round"], step=line["step"], agents=tuple(line.get("agents") or ()))
+    asked = LiveRound(
+        number=line["round"], step=line["step"], agents=tuple(line.get("agents") or ())
+    )
     return replace(seat, rounds=(*seat.rounds, asked))
 
 
@@ -240,19 +263,26 @@ def _challenged(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
 def _answered(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     outcome = str(line.get("ruling") or line.get("stance"))
     challenges = tuple(
-        replace(one, outcome=outcome) if one.id == line.get("challenge_id") else one for one in seat.challenges
+        replace(one, outcome=outcome) if one.id == line.get("challenge_id") else one
+        for one in seat.challenges
     )
     return replace(seat, challenges=challenges)
 
 
 def _merged(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
     discarded = line.get("discarded")
-    gone = {discarded} if isinstance(discarded, str) else set(discarded or ()) - {line.get("kept")}
+    gone = (
+        {discarded}
+        if isinstance(discarded, str)
+        else set(discarded or ()) - {line.get("kept")}
+    )
     return _in_state(seat, gone, "merged")
 
 
 def _in_state(seat: LiveSeat, ids: Container[object], state: str | None) -> LiveSeat:
-    outputs = tuple(replace(one, state=state) if one.id in ids else one for one in seat.outputs)
+    outputs = tuple(
+        replace(one, state=state) if one.id in ids else one for one in seat.outputs
+    )
     return replace(seat, outputs=outputs)
 
 
@@ -279,6 +309,8 @@ _CHANGES: Final[Mapping[str, Callable[[LiveSeat, Mapping[str, Any]], LiveSeat]]]
     "ruling": _answered,
     "merge": _merged,
     "state": lambda seat, line: _in_state(seat, (line.get("id"),), line.get("to")),
-    "seat_pending": lambda seat, line: LiveSeat(bridge=seat.bridge, state="pending", started_at=line.get("since")),
+    "seat_pending": lambda seat, line: LiveSeat(
+        bridge=seat.bridge, state="pending", started_at=line.get("since")
+    ),
     "bridge_complete": _ended,
 }

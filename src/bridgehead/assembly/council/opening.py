@@ -29,12 +29,22 @@ from bridgehead.assembly.council.files import (
     review_rules,
 )
 from bridgehead.assembly.council.journal import StoredCouncil, registry_with
-from bridgehead.assembly.council.request import ASK, CouncilRequest, refuse_contradictions
+from bridgehead.assembly.council.request import (
+    ASK,
+    CouncilRequest,
+    refuse_contradictions,
+)
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
 from bridgehead.contract.words import Mode, TaskType
 from bridgehead.council.findings.references import find_references
 from bridgehead.council.reporting.render.markdown import escaped
-from bridgehead.council.request.clarify import Clarifier, ClarifyingQuestion, Request, ScopeClarification, read_context
+from bridgehead.council.request.clarify import (
+    Clarifier,
+    ClarifyingQuestion,
+    Request,
+    ScopeClarification,
+    read_context,
+)
 from bridgehead.council.request.domains import Code
 from bridgehead.council.request.plan import (
     DEBATE_PROTOCOL,
@@ -52,15 +62,32 @@ from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static.weighing import place_of
 from bridgehead.council.scope.git import repository_at
 from bridgehead.council.scope.resolve import resolve_scope
-from bridgehead.council.scope.scope import EmptyScope, Scope, ScopeRequest, changed_lines
-from bridgehead.council.seating.preflight import discovery_manifest, executor_type, host_bridge
+from bridgehead.council.scope.scope import (
+    EmptyScope,
+    Scope,
+    ScopeRequest,
+    changed_lines,
+)
+from bridgehead.council.seating.preflight import (
+    discovery_manifest,
+    executor_type,
+    host_bridge,
+)
 from bridgehead.council.synthesis.cross_challenge import PREFERENCE
 from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.files import write_atomic
 from bridgehead.host.secrets_scan import remembered
 
-_CLARIFIED: Final = "artifact intent domains constraints confidence questions_asked assumptions".split()
+_CLARIFIED: Final = [
+    "artifact",
+    "intent",
+    "domains",
+    "constraints",
+    "confidence",
+    "questions_asked",
+    "assumptions",
+]
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 6
 # Names of files say what a request is about; beyond these nothing new is learned from them.
@@ -102,7 +129,9 @@ def open_council(
     if request.options.rewrites_settings:
         seats.refuse_loss()
     executor = executor_type(machine.environment)
-    options = msgspec.structs.replace(request.options, host_seat=_host_seat(request.options, executor))
+    options = msgspec.structs.replace(
+        request.options, host_seat=_host_seat(request.options, executor)
+    )
     request = msgspec.structs.replace(request, options=options)
     routed = route_request(
         " ".join([request.task, *request.scope.paths]),
@@ -116,7 +145,8 @@ def open_council(
     task = BridgeInput(
         session_id=request.review_id or _new_id(is_taken),
         scope=scope.described,
-        task_description=request.task.strip() or f"{request.verb} of {', '.join(scope.described)}",
+        task_description=request.task.strip()
+        or f"{request.verb} of {', '.join(scope.described)}",
         task_type=task_type,
         domains=settled.domains,
         context_summary=request.context_summary,
@@ -131,7 +161,9 @@ def open_council(
     history, project = read_history(assembly), assembly.places.project
     plan = CouncilPlan(
         task=task,
-        seats=_seats(options, settings, task_type, DEEP_COUNCIL if by_words else routed.route),
+        seats=_seats(
+            options, settings, task_type, DEEP_COUNCIL if by_words else routed.route
+        ),
         today=now.date(),
         route=routed.route,
         everybody=by_words,
@@ -139,21 +171,34 @@ def open_council(
         coordinator=settings.coordinator,
         dismissals=Dismissals(
             read_dismissals(project),
-            dismissals_at(project, machine.environment, scope.base_commit) if request.names_a_change else None,
+            dismissals_at(project, machine.environment, scope.base_commit)
+            if request.names_a_change
+            else None,
         ),
         records=records_in_scope(history, scope, project),
         previous_review_id=history.review_id,
         notes=(
             *(f"assumed: {one}" for one in settled.assumptions),
-            *([f"not chosen; add with --add-domain: {', '.join(settled.deferred)}"] if settled.deferred else []),
-            *([f"review rules of the project, in every prompt: {rules_from}"] if rules else []),
+            *(
+                [f"not chosen; add with --add-domain: {', '.join(settled.deferred)}"]
+                if settled.deferred
+                else []
+            ),
+            *(
+                [f"review rules of the project, in every prompt: {rules_from}"]
+                if rules
+                else []
+            ),
             *scope.notes,
         ),
         domain_reasons=settled.domain_reasons,
         warnings=(
             *domain_warnings,
             *_warnings(
-                settings, scope, rewritten=options.rewrites_settings, makes=task_type is TaskType.IMPLEMENTATION
+                settings,
+                scope,
+                rewritten=options.rewrites_settings,
+                makes=task_type is TaskType.IMPLEMENTATION,
             ),
         ),
     )
@@ -180,13 +225,18 @@ def _refuse_early(request: CouncilRequest, is_taken: Callable[[str], bool]) -> N
         find_runtime(name)
     if request.review_id is not None and is_taken(request.review_id):
         taken = request.review_id
-        raise UserError(f"council {taken!r} already exists", hint=f"bridgehead council resume {taken}")
+        raise UserError(
+            f"council {taken!r} already exists",
+            hint=f"bridgehead council resume {taken}",
+        )
 
 
 class _Opening:
     """What the request is about."""
 
-    def __init__(self, assembly: Assembly, request: CouncilRequest, own_domains: str | None) -> None:
+    def __init__(
+        self, assembly: Assembly, request: CouncilRequest, own_domains: str | None
+    ) -> None:
         self._assembly = assembly
         self._registry = registry_with(own_domains)
         self._resolved: dict[ScopeRequest, Scope] = {}
@@ -248,7 +298,10 @@ class _Opening:
         """The same request for somebody who stands at the project's root."""
         cwd, root = self._assembly.cwd, self._project
         paths = tuple(
-            os.path.relpath(cwd / entry, root) if os.path.lexists(cwd / entry) else entry for entry in wanted.paths
+            os.path.relpath(cwd / entry, root)
+            if os.path.lexists(cwd / entry)
+            else entry
+            for entry in wanted.paths
         )
         return replace(wanted, paths=paths)
 
@@ -272,7 +325,9 @@ class _Opening:
             return scope
         words = [reference.path for reference in find_references(text)]
         words += [word.strip(".,;:!?\"'`()") for word in text.split() if "/" in word]
-        there = [word for word in dict.fromkeys(words) if word and self._is_inside(word)]
+        there = [
+            word for word in dict.fromkeys(words) if word and self._is_inside(word)
+        ]
         return ScopeRequest(paths=tuple(there))
 
     def _is_inside(self, word: str) -> bool:
@@ -301,7 +356,9 @@ def _host_seat(options: CouncilOptions, executor: str) -> str | None:
     return seat
 
 
-def _seats(options: CouncilOptions, settings: Settings, task_type: TaskType, route: str) -> tuple[str, ...]:
+def _seats(
+    options: CouncilOptions, settings: Settings, task_type: TaskType, route: str
+) -> tuple[str, ...]:
     """Who sits, in dispatch order."""
     if options.fallback:
         return ("claude",)
@@ -318,21 +375,40 @@ def _seats(options: CouncilOptions, settings: Settings, task_type: TaskType, rou
     return tuple(dict.fromkeys([*host, *chosen]))
 
 
-def _kind_of_task(request: CouncilRequest, settled: ScopeClarification) -> tuple[TaskType, Mode | None]:
+def _kind_of_task(
+    request: CouncilRequest, settled: ScopeClarification
+) -> tuple[TaskType, Mode | None]:
     """What the verb stands for; a free request is what its words and answers settled."""
     verb = request.meaning
-    task_type = settled.task_type if request.verb == ASK else request.task_type or verb.task_type
-    return task_type, usual_mode(task_type) if request.verb in (ASK, "debate") else verb.mode
+    task_type = (
+        settled.task_type
+        if request.verb == ASK
+        else request.task_type or verb.task_type
+    )
+    return task_type, usual_mode(task_type) if request.verb in (
+        ASK,
+        "debate",
+    ) else verb.mode
 
 
-def _warnings(settings: Settings, scope: Scope, *, rewritten: bool, makes: bool) -> tuple[str, ...]:
+def _warnings(
+    settings: Settings, scope: Scope, *, rewritten: bool, makes: bool
+) -> tuple[str, ...]:
     # A project without a settings file is the ordinary case, not one to warn about.
     said = [code for code in settings.warnings if code != "file_missing"]
-    is_stale = settings.stale and "file_missing" not in settings.warnings and not rewritten
+    is_stale = (
+        settings.stale and "file_missing" not in settings.warnings and not rewritten
+    )
     stale = ["settings_stale"] if is_stale else []
     made_on_head = ["uncommitted_left_out"] if makes and scope.dirty else []
-    reasons = Counter(entry.reason.value for entry in scope.left_out if entry.reason.value != "ignored")
-    left_out = [f"left_out:{reason}:{count}" for reason, count in sorted(reasons.items())]
+    reasons = Counter(
+        entry.reason.value
+        for entry in scope.left_out
+        if entry.reason.value != "ignored"
+    )
+    left_out = [
+        f"left_out:{reason}:{count}" for reason, count in sorted(reasons.items())
+    ]
     return (*said, *stale, *made_on_head, *scope.warnings, *left_out)
 
 
@@ -354,18 +430,33 @@ def write_context(project: Path, opened: Opened, clock: Clock) -> None:
         "scope": list(opened.scope.described),
         "files": opened.scope.files,
         "lines": opened.scope.loc,
-        "left_out": [f"{entry.path} ({entry.reason})" for entry in opened.scope.left_out if entry.reason != "ignored"],
+        "left_out": [
+            f"{entry.path} ({entry.reason})"
+            for entry in opened.scope.left_out
+            if entry.reason != "ignored"
+        ],
         "task_type": task.task_type.value,
         "domains": list(task.domains),
         "intensity": task.intensity.value,
         "route": opened.council.plan.route,
         "domain_reasons": dict(settled.domain_reasons),
     }
-    stem = free_stem(project, "context", f"{clock.now():%Y%m%d-%H%M%S}-context", ".json")
-    text = json.dumps({**document, "scope_clarification": clarified}, indent=2, ensure_ascii=False)
-    lines = [f"- {name}: {escaped(_as_text(value))}" for name, value in (document | clarified).items()]
+    stem = free_stem(
+        project, "context", f"{clock.now():%Y%m%d-%H%M%S}-context", ".json"
+    )
+    text = json.dumps(
+        {**document, "scope_clarification": clarified}, indent=2, ensure_ascii=False
+    )
+    lines = [
+        f"- {name}: {escaped(_as_text(value))}"
+        for name, value in (document | clarified).items()
+    ]
     write_atomic(project / f"{stem}.json", text + "\n", root=project)
-    write_atomic(project / f"{stem}.md", "\n".join(["# Context", "", *lines]) + "\n", root=project)
+    write_atomic(
+        project / f"{stem}.md",
+        "\n".join(["# Context", "", *lines]) + "\n",
+        root=project,
+    )
 
 
 def _as_text(value: object) -> str:

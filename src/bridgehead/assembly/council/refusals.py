@@ -12,7 +12,10 @@ from bridgehead.host.clock import parse_iso
 
 RECENT_REFUSALS: Final = 200
 # How long a refusal counts before the runtime is asked again. A login is looked at each time; that costs no call.
-BELIEVED: Final[dict[str, timedelta]] = {ErrorClass.QUOTA: timedelta(hours=1), ErrorClass.RETIRED: timedelta(days=7)}
+BELIEVED: Final[dict[str, timedelta]] = {
+    ErrorClass.QUOTA: timedelta(hours=1),
+    ErrorClass.RETIRED: timedelta(days=7),
+}
 
 
 class LastRefusal(NamedTuple):
@@ -40,7 +43,9 @@ def refusals_in(store: Store) -> dict[str, LastRefusal]:
     last: dict[str, LastRefusal | None] = {}
     for event in (recorded.event for recorded in recent):
         kind, reason = event.data.get("error_class"), event.data.get("reason")
-        refused = LastRefusal(str(kind), str(reason or kind), event.at) if kind else None
+        refused = (
+            LastRefusal(str(kind), str(reason or kind), event.at) if kind else None
+        )
         last.setdefault(str(event.data.get("bridge")), refused)
     return {seat: refused for seat, refused in last.items() if refused is not None}
 
@@ -49,9 +54,15 @@ def believed_refusals(assembly: Assembly, now: datetime) -> dict[str, LastRefusa
     """Those that are recent enough to spare the runtime another call (hazard 5)."""
     refused = last_refusals(assembly).items()
     never = timedelta()
-    return {seat: last for seat, last in refused if now - parse_iso(last.at) < BELIEVED.get(last.error_class, never)}
+    return {
+        seat: last
+        for seat, last in refused
+        if now - parse_iso(last.at) < BELIEVED.get(last.error_class, never)
+    }
 
 
 def retired_runtimes(refused: Mapping[str, LastRefusal]) -> frozenset[str]:
     """Runtimes whose program was refused for good."""
-    return frozenset(seat for seat, last in refused.items() if last.error_class == ErrorClass.RETIRED)
+    return frozenset(
+        seat for seat, last in refused.items() if last.error_class == ErrorClass.RETIRED
+    )

@@ -16,7 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly, append_event
-from bridgehead.assembly.council.files import BASELINE_FILE, append_dismissal, read_tables, write_baseline
+from bridgehead.assembly.council.files import (
+    BASELINE_FILE,
+    append_dismissal,
+    read_tables,
+    write_baseline,
+)
 from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.contract.record_words import Part
 from bridgehead.contract.report import BridgeReport
@@ -61,7 +66,8 @@ class NoVerdict(UserError):
 
     def __init__(self, review_id: str) -> None:
         super().__init__(
-            f"the report of council {review_id} has no verdict", hint="only complete reviews and audits have one"
+            f"the report of council {review_id} has no verdict",
+            hint="only complete reviews and audits have one",
         )
 
 
@@ -71,7 +77,10 @@ class Unconfirmed(UserError):
     exit_code = ExitCode.GATE
 
     def __init__(self, review_id: str, why: str) -> None:
-        super().__init__(f"the report of council {review_id} cannot be confirmed: {why}", hint="run the council again")
+        super().__init__(
+            f"the report of council {review_id} cannot be confirmed: {why}",
+            hint="run the council again",
+        )
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,11 +96,17 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def recorded(self) -> dict[str, str]:
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        return {
+            name: value
+            for name, value in msgspec.structs.asdict(self).items()
+            if value is not None
+        }
 
     @property
     def files(self) -> dict[str, str]:
-        return {name: value for name, value in self.recorded.items() if name != "sha256"}
+        return {
+            name: value for name, value in self.recorded.items() if name != "sha256"
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +125,11 @@ class StoredReport:
         """Why the file cannot be taken for the report that was written; the record has its digest."""
         if self.files.sha256 is None:
             return "the record has no digest of it"
-        return None if self.files.sha256 == self.sha256 else "its file was changed after it was written"
+        return (
+            None
+            if self.files.sha256 == self.sha256
+            else "its file was changed after it was written"
+        )
 
     def document(self) -> dict[str, Any]:
         return {**msgspec.to_builtins(self.report), "report_files": self.files.files}
@@ -118,21 +137,37 @@ class StoredReport:
     def render(self, form: str, *, width: int, colour: bool) -> str:
         """The report as text, or the file in that form."""
         if form == "text":
-            return render_text(self.report, Screen(width=width, colour=colour, saved_at=self.files.markdown))
+            return render_text(
+                self.report,
+                Screen(width=width, colour=colour, saved_at=self.files.markdown),
+            )
         if form == "sarif":
             if isinstance(self.report, AbortedReport):
                 raise NoVerdict(self.review_id)
             return json.dumps(sarif_of(self.report).log, ensure_ascii=False, indent=1)
         name = self.files.html if form == "html" else self.files.markdown
-        return read_bounded(self.project / name, MOST_REPORT_BYTES, root=self.project).decode()
+        return read_bounded(
+            self.project / name, MOST_REPORT_BYTES, root=self.project
+        ).decode()
 
     def finding(self, finding_id: str) -> FindingEntry:
         wanted = finding_id.upper()
-        everything = [] if isinstance(self.report, AbortedReport) else list(self.report.everything())
-        found = [one for one in everything if wanted in (one.id.upper(), (one.was or "").upper())]
+        everything = (
+            []
+            if isinstance(self.report, AbortedReport)
+            else list(self.report.everything())
+        )
+        found = [
+            one
+            for one in everything
+            if wanted in (one.id.upper(), (one.was or "").upper())
+        ]
         if not found:
             known = ", ".join(one.id for one in everything) or "none"
-            raise NotFound(f"council {self.review_id} has no finding {finding_id!r}", hint=f"it has: {known}")
+            raise NotFound(
+                f"council {self.review_id} has no finding {finding_id!r}",
+                hint=f"it has: {known}",
+            )
         return found[0]
 
     def askable(self, finding_id: str) -> FindingEntry:
@@ -140,8 +175,15 @@ class StoredReport:
         finding = self.finding(finding_id)
         if finding.cls is FindingClass.WITHDRAWN:
             shown = f"bridgehead council show {self.review_id} {finding.id}"
-            raise UserError(f"{finding.id} was withdrawn, so there is nothing to challenge", hint=f"see why: {shown}")
-        seats = () if isinstance(self.report, AbortedReport) else self.report.bridges_available
+            raise UserError(
+                f"{finding.id} was withdrawn, so there is nothing to challenge",
+                hint=f"see why: {shown}",
+            )
+        seats = (
+            ()
+            if isinstance(self.report, AbortedReport)
+            else self.report.bridges_available
+        )
         if all(seat == STATIC or is_rig(seat) for seat in seats):
             raise UserError(
                 f"no seat of council {self.review_id} can be asked: {', '.join(seats)} cannot answer questions",
@@ -153,7 +195,9 @@ class StoredReport:
         """What a gate judges."""
         if self.doubt is not None:
             raise Unconfirmed(self.review_id, self.doubt)
-        verdict = self.report.gate_verdict if isinstance(self.report, CouncilReport) else None
+        verdict = (
+            self.report.gate_verdict if isinstance(self.report, CouncilReport) else None
+        )
         if verdict is None:
             raise NoVerdict(self.review_id)
         return verdict, self.review_id
@@ -208,7 +252,9 @@ class Reports:
         """The latest first."""
         project = None if everywhere else self._assembly.project
         with self._assembly.store(read_only=True) as store:
-            return store.runs(RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit)
+            return store.runs(
+                RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit
+            )
 
     def find(self, reference: str | None, *, everywhere: bool = False) -> StoredReport:
         """The report of the council whose id begins like this; the newest without one."""
@@ -221,16 +267,30 @@ class Reports:
                 raise AmbiguousReference(reference, [run.id for run in runs])
         if not runs:
             if not reference:
-                raise NotFound("no report in this project yet", hint="run `bridgehead council review` first")
-            raise NotFound(f"no report of council {reference!r} in this project", hint="bridgehead council list")
+                raise NotFound(
+                    "no report in this project yet",
+                    hint="run `bridgehead council review` first",
+                )
+            raise NotFound(
+                f"no report of council {reference!r} in this project",
+                hint="bridgehead council list",
+            )
         return self._stored(runs[0])
 
     def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
         """Verdict and digest of a report as the record has them; of an edited file its own digest."""
         with self._assembly.store(read_only=True) as store:
             run = store.run(review_id)
-        files = run.data.get("report") if run is not None and run.part is Part.COUNCIL else None
-        if run is None or not isinstance(files, dict) or run.data.get("gate_verdict") not in set(Verdict):
+        files = (
+            run.data.get("report")
+            if run is not None and run.part is Part.COUNCIL
+            else None
+        )
+        if (
+            run is None
+            or not isinstance(files, dict)
+            or run.data.get("gate_verdict") not in set(Verdict)
+        ):
             return None
         written, project = msgspec.convert(files, Written), Path(run.project)
         digest = written.sha256
@@ -243,37 +303,69 @@ class Reports:
         if not request.reason.strip():
             raise UserError("--reason is empty", hint="say why the project accepts it")
         if request.until is not None and request.until < self._clock.now().date():
-            raise UserError(f"--until {request.until} is in the past", hint="give today or a later date")
+            raise UserError(
+                f"--until {request.until} is in the past",
+                hint="give today or a later date",
+            )
         if not all(path.strip() for path in request.paths):
-            raise UserError("--paths is empty", hint="name files, or omit it to use the finding's file")
+            raise UserError(
+                "--paths is empty",
+                hint="name files, or omit it to use the finding's file",
+            )
         stored = self.find(reference)
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
         finding = stored.finding(request.finding_id)
         if finding.cls is FindingClass.WITHDRAWN:
-            raise UserError(f"{finding.id} was withdrawn, so there is nothing to dismiss")
+            raise UserError(
+                f"{finding.id} was withdrawn, so there is nothing to dismiss"
+            )
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
-            raise UserError(f"{finding.id} is CRITICAL and was not dismissed", hint="repeat with --accept-critical")
+            raise UserError(
+                f"{finding.id} is CRITICAL and was not dismissed",
+                hint="repeat with --accept-critical",
+            )
         entry = self._entry(finding, request)
         append_dismissal(self._assembly.places.project, entry)
-        facts = {"finding": finding.id, "title": finding.title, "fingerprint": finding.fingerprint}
+        facts = {
+            "finding": finding.id,
+            "title": finding.title,
+            "fingerprint": finding.fingerprint,
+        }
         append_event(
-            self._assembly.project, "council.dismissed", facts, run_id=stored.review_id, assembly=self._assembly
+            self._assembly.project,
+            "council.dismissed",
+            facts,
+            run_id=stored.review_id,
+            assembly=self._assembly,
         )
-        plain = {key: str(value) if isinstance(value, dt.date) else value for key, value in entry.items()}
+        plain = {
+            key: str(value) if isinstance(value, dt.date) else value
+            for key, value in entry.items()
+        }
         return DismissedNow(plain, ".bridgehead/dismissals.toml")
 
-    def accept(self, reference: str | None, reason: str | None, *, accept_critical: bool) -> Accepted:
+    def accept(
+        self, reference: str | None, reason: str | None, *, accept_critical: bool
+    ) -> Accepted:
         """Write the baseline: every finding that stands, and of the one before whose code is still there."""
         stored, project = self.find(reference), self._assembly.places.project
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
         today = self._clock.now().date()
-        author, why = self._author(), (reason or "").strip() or f"accepted as the state of {today}"
+        author, why = (
+            self._author(),
+            (reason or "").strip() or f"accepted as the state of {today}",
+        )
         standing = [one for one in stored.report.findings() if one.severity is not None]
-        left_out = [one.id for one in standing if one.severity is Severity.CRITICAL and not accept_critical]
+        left_out = [
+            one.id
+            for one in standing
+            if one.severity is Severity.CRITICAL and not accept_critical
+        ]
         new = [
-            self._accepted(one) | {"reason": why, "author": author, "date": today.isoformat()}
+            self._accepted(one)
+            | {"reason": why, "author": author, "date": today.isoformat()}
             for one in standing
             if one.id not in left_out
         ]
@@ -283,20 +375,40 @@ class Reports:
             for one in read_tables(project, BASELINE_FILE)
             if taken.isdisjoint(told := one.get("places", ())) and self._has(one, told)
         ]
-        write_baseline(project, sorted((*kept, *new), key=lambda one: (str(one["title"]), str(one["fingerprint"]))))
+        write_baseline(
+            project,
+            sorted(
+                (*kept, *new),
+                key=lambda one: (str(one["title"]), str(one["fingerprint"])),
+            ),
+        )
         event = "council.baseline", {"accepted": len(new), "kept": len(kept)}
-        append_event(self._assembly.project, *event, run_id=stored.review_id, assembly=self._assembly)
+        append_event(
+            self._assembly.project,
+            *event,
+            run_id=stored.review_id,
+            assembly=self._assembly,
+        )
         return Accepted(len(new), len(kept), tuple(left_out))
 
     def _accepted(self, finding: FindingEntry) -> dict[str, Any]:
-        paths = {one["path"] for one in finding.evidence_check.get("references", ()) if one.get("lines")}
-        cited = place_fingerprints(finding.evidence_check, finding.type, self._tree(*paths), {})
+        paths = {
+            one["path"]
+            for one in finding.evidence_check.get("references", ())
+            if one.get("lines")
+        }
+        cited = place_fingerprints(
+            finding.evidence_check, finding.type, self._tree(*paths), {}
+        )
         if not finding.weak_identity and finding.fingerprint not in cited:
             raise UserError(
                 f"{finding.id}: the code it refers to has changed since the review",
                 hint="bridgehead council review, then bridgehead council baseline",
             )
-        entry: dict[str, Any] = {"severity": str(finding.severity), "title": finding.title}
+        entry: dict[str, Any] = {
+            "severity": str(finding.severity),
+            "title": finding.title,
+        }
         entry |= {"fingerprint": finding.fingerprint, "paths": sorted(paths)}
         if cited and not finding.weak_identity:
             entry["places"] = list(cited)
@@ -307,7 +419,12 @@ class Reports:
     def _has(self, entry: Mapping[str, Any], told: Sequence[str]) -> bool:
         """Whether code that an entry of the baseline speaks of is still there."""
         tree = self._tree(*entry.get("paths", ()))
-        there = (places(text, path, one) for path in tree.paths if (text := tree.file(path)) for one in FAMILIES)
+        there = (
+            places(text, path, one)
+            for path in tree.paths
+            if (text := tree.file(path))
+            for one in FAMILIES
+        )
         return not told or any(not found.isdisjoint(told) for found in there)
 
     def _stored(self, run: Run) -> StoredReport:
@@ -326,9 +443,16 @@ class Reports:
         change = Change(git)
         base = change.pushed_base(commit)
         if commit is not None:
-            return [GatedState(f"commit {commit}", *change.committed(git.commit(commit), base, paths))]
+            return [
+                GatedState(
+                    f"commit {commit}",
+                    *change.committed(git.commit(commit), base, paths),
+                )
+            ]
         changed = change.touched(base)
-        now = GatedState("the working tree", _digests_on_disk(project, {*paths, *changed}), changed)
+        now = GatedState(
+            "the working tree", _digests_on_disk(project, {*paths, *changed}), changed
+        )
         return [now, GatedState("the index", *change.indexed(base, paths))]
 
     def _entry(self, finding: FindingEntry, request: DismissRequest) -> dict[str, Any]:
@@ -346,16 +470,25 @@ class Reports:
             entry["paths"] = paths
         if finding.severity is not None:
             entry["severity"] = finding.severity.value
-        if anchor is not None and not finding.weak_identity and (code := code_of(anchor, self._tree(anchor.path))):
+        if (
+            anchor is not None
+            and not finding.weak_identity
+            and (code := code_of(anchor, self._tree(anchor.path)))
+        ):
             entry["code"] = code
         if request.accept_critical:
             entry["accept_critical"] = True
         return entry
 
     def _tree(self, *paths: str) -> Tree:
-        contents = {path: read_working(self._assembly.places.project, path) for path in paths}
+        contents = {
+            path: read_working(self._assembly.places.project, path) for path in paths
+        }
         return Tree.of(
-            {path: None if one is None else one.decode("utf-8", "replace") for path, one in contents.items()}
+            {
+                path: None if one is None else one.decode("utf-8", "replace")
+                for path, one in contents.items()
+            }
         )
 
     def _author(self) -> str:
@@ -372,12 +505,18 @@ class Reports:
 
 
 def _digest(project: Path, name: str) -> str:
-    return sha256(read_bounded(project / name, MOST_REPORT_BYTES, root=project)).hexdigest()
+    return sha256(
+        read_bounded(project / name, MOST_REPORT_BYTES, root=project)
+    ).hexdigest()
 
 
 def _digests_on_disk(project: Path, paths: Collection[str]) -> dict[str, str]:
     contents = {path: read_working(project, path) for path in paths}
-    return {path: text_digest(text.decode("utf-8", "replace")) for path, text in contents.items() if text is not None}
+    return {
+        path: text_digest(text.decode("utf-8", "replace"))
+        for path, text in contents.items()
+        if text is not None
+    }
 
 
 def write_report(
@@ -417,17 +556,25 @@ def mark_superseded(
     with suppress(FileError):
         if old.sha256 is None or _digest(project, old.json) != old.sha256:
             return
-        report = council_report_from_json(read_bounded(project / old.json, MOST_REPORT_BYTES, root=project))
+        report = council_report_from_json(
+            read_bounded(project / old.json, MOST_REPORT_BYTES, root=project)
+        )
         if isinstance(report, CouncilReport):
             report = msgspec.structs.replace(report, superseded_by=new.markdown)
-            outputs.write_again(old.json.removesuffix(".json"), **_forms(report, seats, council))
+            outputs.write_again(
+                old.json.removesuffix(".json"), **_forms(report, seats, council)
+            )
 
 
 def _forms(
-    report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport], council: StoredCouncil
+    report: CouncilReport | AbortedReport,
+    seats: Sequence[BridgeReport],
+    council: StoredCouncil,
 ) -> dict[str, Any]:
     return {
-        "markdown": render_markdown(report, context_summary=council.task.context_summary),
+        "markdown": render_markdown(
+            report, context_summary=council.task.context_summary
+        ),
         "document": msgspec.to_builtins(report),
         "html": render_html(report, seats),
     }

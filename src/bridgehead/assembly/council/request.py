@@ -16,7 +16,11 @@ from bridgehead.contract.task import BridgeInput, Requirement
 from bridgehead.contract.words import Mode, TaskType
 from bridgehead.council.replies.items import Intake, parse_severity
 from bridgehead.council.request.domains import CROSS_DOMAIN
-from bridgehead.council.request.plan import DEBATE_PROTOCOL, DEEP_COUNCIL, CouncilOptions
+from bridgehead.council.request.plan import (
+    DEBATE_PROTOCOL,
+    DEEP_COUNCIL,
+    CouncilOptions,
+)
 from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.synthesis.finding import CALLER
 from bridgehead.errors import UserError
@@ -32,7 +36,9 @@ _LISTS: Final = (
     "disputed_findings",
     "integration_findings",
 )
-_ANY_TASK: Final = BridgeInput(session_id="seed", scope=".", task_description="seed", domains=(CROSS_DOMAIN,))
+_ANY_TASK: Final = BridgeInput(
+    session_id="seed", scope=".", task_description="seed", domains=(CROSS_DOMAIN,)
+)
 
 
 class Verb(msgspec.Struct, frozen=True):
@@ -47,25 +53,66 @@ class Verb(msgspec.Struct, frozen=True):
 
 
 VERBS: Final[dict[str, Verb]] = {
-    "review": Verb(TaskType.REVIEW, Mode.REVIEW, "Find problems with several agents that debate them."),
-    "audit": Verb(TaskType.AUDIT, Mode.AUDIT, "Check code against requirements and report the gaps."),
-    "analyze": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Analyse something from several points of view."),
-    "plan": Verb(TaskType.PLANNING, None, "Plan a change as a list of steps.", takes_words=True),
+    "review": Verb(
+        TaskType.REVIEW,
+        Mode.REVIEW,
+        "Find problems with several agents that debate them.",
+    ),
+    "audit": Verb(
+        TaskType.AUDIT,
+        Mode.AUDIT,
+        "Check code against requirements and report the gaps.",
+    ),
+    "analyze": Verb(
+        TaskType.ANALYSIS,
+        Mode.SYNTHESIS,
+        "Analyse something from several points of view.",
+    ),
+    "plan": Verb(
+        TaskType.PLANNING, None, "Plan a change as a list of steps.", takes_words=True
+    ),
     "implement": Verb(
-        TaskType.IMPLEMENTATION, None, "Let one agent make a change on its own branch.", takes_words=True
+        TaskType.IMPLEMENTATION,
+        None,
+        "Let one agent make a change on its own branch.",
+        takes_words=True,
     ),
     "research": Verb(
-        TaskType.RESEARCH, Mode.RESEARCH, "Research a question and show where sources disagree.", takes_words=True
+        TaskType.RESEARCH,
+        Mode.RESEARCH,
+        "Research a question and show where sources disagree.",
+        takes_words=True,
     ),
     "brainstorm": Verb(
-        TaskType.PLANNING, Mode.BRAINSTORM, "Collect ideas, with the reasoning behind each.", takes_words=True
+        TaskType.PLANNING,
+        Mode.BRAINSTORM,
+        "Collect ideas, with the reasoning behind each.",
+        takes_words=True,
     ),
-    "design": Verb(TaskType.PLANNING, Mode.DESIGN, "Compare designs and recommend one.", takes_words=True),
-    "synthesize": Verb(TaskType.ANALYSIS, Mode.SYNTHESIS, "Combine several views into one.", takes_words=True),
+    "design": Verb(
+        TaskType.PLANNING,
+        Mode.DESIGN,
+        "Compare designs and recommend one.",
+        takes_words=True,
+    ),
+    "synthesize": Verb(
+        TaskType.ANALYSIS,
+        Mode.SYNTHESIS,
+        "Combine several views into one.",
+        takes_words=True,
+    ),
     "debate": Verb(
-        TaskType.REVIEW, Mode.REVIEW, "Have one runtime debate itself in five phases.", route=DEBATE_PROTOCOL
+        TaskType.REVIEW,
+        Mode.REVIEW,
+        "Have one runtime debate itself in five phases.",
+        route=DEBATE_PROTOCOL,
     ),
-    "ask": Verb(TaskType.REVIEW, Mode.REVIEW, "Describe what you want in plain words.", route=None),
+    "ask": Verb(
+        TaskType.REVIEW,
+        Mode.REVIEW,
+        "Describe what you want in plain words.",
+        route=None,
+    ),
 }
 
 
@@ -106,7 +153,9 @@ def refuse_contradictions(request: CouncilRequest) -> None:
             raise UserError(f"{request.verb} needs a task: give --task TEXT")
     task_type = request.task_type or request.meaning.task_type
     if request.requirements and task_type is not TaskType.AUDIT and request.verb != ASK:
-        raise UserError(f"--requirements works with audit only, not with {request.verb}")
+        raise UserError(
+            f"--requirements works with audit only, not with {request.verb}"
+        )
     # Files, branches and folders are called after the id, so it must not mean another folder.
     if request.review_id is not None and not _ID.fullmatch(request.review_id):
         raise UserError(
@@ -134,14 +183,21 @@ def read_seed_findings(text: str, name: str) -> tuple[Output, ...]:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise NoFindings(name, str(error)) from error
-    return tuple(_output(entry, number, name) for number, entry in enumerate(_entries(document, name), start=1))
+    return tuple(
+        _output(entry, number, name)
+        for number, entry in enumerate(_entries(document, name), start=1)
+    )
 
 
 def _entries(document: Any, name: str) -> Iterator[Any]:
     if isinstance(document, list):
         yield from document
         return
-    lists = [document[key] for key in _LISTS if key in document] if isinstance(document, dict) else []
+    lists = (
+        [document[key] for key in _LISTS if key in document]
+        if isinstance(document, dict)
+        else []
+    )
     if not lists or not all(isinstance(one, list) for one in lists):
         raise NoFindings(name, "neither a list nor a report")
     for one in lists:
@@ -149,12 +205,20 @@ def _entries(document: Any, name: str) -> Iterator[Any]:
 
 
 def _output(entry: Any, number: int, name: str) -> Output:
-    if not isinstance(entry, dict) or not isinstance(entry.get("title"), str) or not entry["title"].strip():
+    if (
+        not isinstance(entry, dict)
+        or not isinstance(entry.get("title"), str)
+        or not entry["title"].strip()
+    ):
         raise NoFindings(name, f"entry {number} has no title")
     severity = entry.get("severity")
     if severity is not None and parse_severity(severity) is None:
         raise NoFindings(name, f"entry {number} has the severity {severity!r}")
-    return Intake(_ANY_TASK).draft(entry).output(numbered_id(PREFIX, number), domain=_domain(entry), agent=CALLER)
+    return (
+        Intake(_ANY_TASK)
+        .draft(entry)
+        .output(numbered_id(PREFIX, number), domain=_domain(entry), agent=CALLER)
+    )
 
 
 def _domain(entry: Mapping[str, Any]) -> str:

@@ -14,10 +14,27 @@ import anyio
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.events import CouncilRecord, NoticeStatus, RecordObserver, report_facts
-from bridgehead.assembly.council.files import StoredScopes, carried_history, heeding_stop, read_history, write_history
+from bridgehead.assembly.council.events import (
+    CouncilRecord,
+    NoticeStatus,
+    RecordObserver,
+    report_facts,
+)
+from bridgehead.assembly.council.files import (
+    StoredScopes,
+    carried_history,
+    heeding_stop,
+    read_history,
+    write_history,
+)
 from bridgehead.assembly.council.host_seat import HostSeatRequests
-from bridgehead.assembly.council.journal import CouncilJournal, StoredCalls, StoredCouncil, make_run, seat_reports
+from bridgehead.assembly.council.journal import (
+    CouncilJournal,
+    StoredCalls,
+    StoredCouncil,
+    make_run,
+    seat_reports,
+)
 from bridgehead.assembly.council.opening import AskQuestion
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Written, mark_superseded, write_report
@@ -30,7 +47,14 @@ from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_co
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.running.artifacts import Mask, OutputFolder, RunLog
-from bridgehead.council.running.conductor import AskUser, Means, Reported, Waiting, Wish, conduct
+from bridgehead.council.running.conductor import (
+    AskUser,
+    Means,
+    Reported,
+    Waiting,
+    Wish,
+    conduct,
+)
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.scope.scope import Scope, text_digest
 from bridgehead.council.scope.withheld import Reason
@@ -72,7 +96,9 @@ class Finished:
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,
-            abort_reason=report.abort_reason if isinstance(report, AbortedReport) else None,
+            abort_reason=report.abort_reason
+            if isinstance(report, AbortedReport)
+            else None,
             signal=self.signal,
             pending=("host",) if self.pause is not None else (),
         )
@@ -106,7 +132,13 @@ class CouncilProcess:
     @cached_property
     def outputs(self) -> OutputFolder:
         project = self.assembly.places.project
-        return OutputFolder(project, self.council.review_id, self.clock, mask=self.mask, goes_on=self.resumed)
+        return OutputFolder(
+            project,
+            self.council.review_id,
+            self.clock,
+            mask=self.mask,
+            goes_on=self.resumed,
+        )
 
     @cached_property
     def host_seat(self) -> HostSeatRequests | None:
@@ -130,16 +162,24 @@ class CouncilProcess:
         """Take the council as far as it goes in this process."""
         with self._recording_failure():
             before = len(self.calls.inputs())
-            observer = RecordObserver(self.assembly, self.record, last_refusals(self.assembly))
+            observer = RecordObserver(
+                self.assembly, self.record, last_refusals(self.assembly)
+            )
             if self.resumed:
                 facts = council_facts(self.council.task, self.council.seats)
                 for watcher in audience.watchers:
                     watcher.happened(COUNCIL_LOG, {"event": "council_resumed", **facts})
             try:
                 here = (self.machine, self.clock, self.workplace)
-                seats = local_seats(self.assembly, self.council, self.scope, *here, resumed=self.resumed)
-                with heeding_stop(self.assembly, self.council.review_id, audience.stop) as stop:
-                    means = self._means(audience, observer, seats.settings.max_concurrency, stop)
+                seats = local_seats(
+                    self.assembly, self.council, self.scope, *here, resumed=self.resumed
+                )
+                with heeding_stop(
+                    self.assembly, self.council.review_id, audience.stop
+                ) as stop:
+                    means = self._means(
+                        audience, observer, seats.settings.max_concurrency, stop
+                    )
                     ending = anyio.run(conduct, self.run, seats, means, wishes)
             finally:
                 observer.close()
@@ -151,9 +191,17 @@ class CouncilProcess:
                     return self._report(report)
                 case Reported(report):
                     self._settle()
-                    return Finished(self.council, report, self.earlier_report, self.run.waiting_for)
+                    return Finished(
+                        self.council, report, self.earlier_report, self.run.waiting_for
+                    )
 
-    def _means(self, audience: Audience, observer: RecordObserver, max_concurrency: int, stop: Cancel) -> Means:
+    def _means(
+        self,
+        audience: Audience,
+        observer: RecordObserver,
+        max_concurrency: int,
+        stop: Cancel,
+    ) -> Means:
         return Means(
             log=RunLog(self.outputs, (observer, *audience.watchers), self.clock),
             journal=self.calls,
@@ -176,10 +224,18 @@ class CouncilProcess:
             raise
 
     def _wait(self, waiting: Waiting, *, is_new: bool) -> Finished:
-        pause = self.host_seat.pause(waiting.calls) if self.host_seat is not None and waiting.calls else None
-        asked = tuple(dict.fromkeys([*waiting.seats, *(call.key.seat for call in waiting.calls)]))
+        pause = (
+            self.host_seat.pause(waiting.calls)
+            if self.host_seat is not None and waiting.calls
+            else None
+        )
+        asked = tuple(
+            dict.fromkeys([*waiting.seats, *(call.key.seat for call in waiting.calls)])
+        )
         self.journal.wait(self.council.review_id)
-        self.record.save(RunState.WAITING, event="run.waiting", facts={"waiting_for": list(asked)})
+        self.record.save(
+            RunState.WAITING, event="run.waiting", facts={"waiting_for": list(asked)}
+        )
         if is_new:
             self.record.notice(NoticeStatus.NEEDS_YOU)
         return Finished(self.council, None, None, asked, pause)
@@ -187,30 +243,59 @@ class CouncilProcess:
     def _report(self, report: CouncilReport | AbortedReport) -> Finished:
         council, calls = self.council, self.calls
         if self.earlier_report is not None and isinstance(report, CouncilReport):
-            report = msgspec.structs.replace(report, supersedes=self.earlier_report.markdown)
+            report = msgspec.structs.replace(
+                report, supersedes=self.earlier_report.markdown
+            )
         if isinstance(report, CouncilReport):
             seen = {path: text_digest(text) for path, text in self.scope.texts.items()}
             kept_back = {
-                entry.path: "" for entry in self.scope.left_out if entry.reason not in (Reason.IGNORED, Reason.MASKED)
+                entry.path: ""
+                for entry in self.scope.left_out
+                if entry.reason not in (Reason.IGNORED, Reason.MASKED)
             }
-            report = msgspec.structs.replace(report, commit=self.scope.commit, reviewed=kept_back | seen)
+            report = msgspec.structs.replace(
+                report, commit=self.scope.commit, reviewed=kept_back | seen
+            )
         with stopping_when(lambda: calls.signal is not None):
             seats = seat_reports(self.run.again(), calls.inputs())
         project = self.assembly.places.project
-        written = write_report(project, self.outputs, report, seats, council, self.workplace.finish(council))
+        written = write_report(
+            project,
+            self.outputs,
+            report,
+            seats,
+            council,
+            self.workplace.finish(council),
+        )
         if self.earlier_report is not None:
-            mark_superseded(project, self.outputs, self.earlier_report, written, seats, council)
-        judged = isinstance(report, CouncilReport) and is_judged(report.task_type, report.mode)
+            mark_superseded(
+                project, self.outputs, self.earlier_report, written, seats, council
+            )
+        judged = isinstance(report, CouncilReport) and is_judged(
+            report.task_type, report.mode
+        )
         if judged and calls.signal is None:
             history = read_history(self.assembly)
             records = self.run.records
-            write_history(self.assembly, carried_history(history, council.plan.records, records, council.review_id))
+            write_history(
+                self.assembly,
+                carried_history(
+                    history, council.plan.records, records, council.review_id
+                ),
+            )
         self.record.open_halted(report.auto_skipped_halted_bridges, calls)
-        self._settle(report_facts(report, written.recorded), aborted=isinstance(report, AbortedReport))
+        self._settle(
+            report_facts(report, written.recorded),
+            aborted=isinstance(report, AbortedReport),
+        )
         self._notify(report)
-        return Finished(council, report, written, self.run.waiting_for, signal=calls.signal)
+        return Finished(
+            council, report, written, self.run.waiting_for, signal=calls.signal
+        )
 
-    def _settle(self, facts: Mapping[str, Any] | None = None, *, aborted: bool = False) -> None:
+    def _settle(
+        self, facts: Mapping[str, Any] | None = None, *, aborted: bool = False
+    ) -> None:
         """Leave the council open while a rig may still answer, else put everything of it away."""
         review_id = self.council.review_id
         if self.host_seat is not None:
@@ -223,7 +308,9 @@ class CouncilProcess:
             StoredScopes(self.assembly).forget(review_id)
             Workplace.clear(self.assembly, review_id)
             state = RunState.FAILED if aborted else RunState.COMPLETED
-        self.record.save(state, event="council.reported" if facts is not None else None, facts=facts)
+        self.record.save(
+            state, event="council.reported" if facts is not None else None, facts=facts
+        )
 
     def _notify(self, report: CouncilReport | AbortedReport) -> None:
         """Say that it is over, and that somebody could still help a seat that halted."""
@@ -238,4 +325,6 @@ class CouncilProcess:
 def _outcome(report: CouncilReport | AbortedReport | None) -> GateOutcome:
     if report is None:
         return GateOutcome.PENDING
-    return GateOutcome.ABORTED if isinstance(report, AbortedReport) else GateOutcome.REPORT
+    return (
+        GateOutcome.ABORTED if isinstance(report, AbortedReport) else GateOutcome.REPORT
+    )

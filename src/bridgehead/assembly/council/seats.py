@@ -14,20 +14,33 @@ from typing import Any, Final
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.files import SeatsFile, read_seats_file
 from bridgehead.assembly.council.journal import StoredCouncil
-from bridgehead.assembly.council.refusals import believed_refusals, last_refusals, retired_runtimes
+from bridgehead.assembly.council.refusals import (
+    believed_refusals,
+    last_refusals,
+    retired_runtimes,
+)
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.reporting.report import STATIC
-from bridgehead.council.request.settings import ACP_MARK, RuntimeSettings, Settings, is_acp, is_rig
+from bridgehead.council.request.settings import (
+    ACP_MARK,
+    RuntimeSettings,
+    Settings,
+    is_acp,
+    is_rig,
+)
 from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.cli import CliConnection
 from bridgehead.council.runtimes.machine import Machine, Probe, ProbeFile
 from bridgehead.council.runtimes.rig import RigAnswer, RigRejected
-from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers
+from bridgehead.council.runtimes.static.seat import (
+    absent_analysers,
+    available_analysers,
+)
 from bridgehead.council.scope.git import Git, repository_at
 from bridgehead.council.scope.resolve import NoRepository
 from bridgehead.council.scope.scope import Scope
@@ -56,7 +69,10 @@ RESPONSE: Final = "RESPONSE"
 
 logger = logging.getLogger(__name__)
 _NOTHING_TO_DO: Final = BridgeInput(
-    session_id="look", scope=".", task_description="look around", domains=("architecture",)
+    session_id="look",
+    scope=".",
+    task_description="look around",
+    domains=("architecture",),
 )
 
 
@@ -71,7 +87,9 @@ class RigTransport:
         """Whether the rig has spoken or been spoken to in this repository; the remote may know more than we do."""
         try:
             rig = self._rig()
-            return _is_known(rig, rig_id) or (self._synchronised(rig) and _is_known(rig, rig_id))
+            return _is_known(rig, rig_id) or (
+                self._synchronised(rig) and _is_known(rig, rig_id)
+            )
         except BridgeheadError as error:
             logger.warning("rigs cannot be reached: %s", error.message)
             return False
@@ -89,7 +107,10 @@ class RigTransport:
         thread_id = thread or f"council-{self._review_id}"
         if not rig.repository.has_directory(thread_id):
             new(rig, NewRequest(thread_id))
-        sent = send(rig, SendRequest("REQUEST", thread_id, [rig_id], tldr=title, body=lambda: body))
+        sent = send(
+            rig,
+            SendRequest("REQUEST", thread_id, [rig_id], tldr=title, body=lambda: body),
+        )
         return f"{sent.file_path}@{sent.commit_sha}"
 
     def answer(self, rig_id: str, request: str) -> RigAnswer | RigRejected | None:
@@ -124,15 +145,22 @@ class RigTransport:
 
 
 def _is_known(rig: Rig, rig_id: str) -> bool:
-    return any(rig_id in (turn.sender, *turn.recipients) for turn in catalogue(rig).turns())
+    return any(
+        rig_id in (turn.sender, *turn.recipients) for turn in catalogue(rig).turns()
+    )
 
 
 def _names(envelope: ShownEnvelope, filename: str, commit: str) -> bool:
     """Whether an envelope says that it answers this request (rigs §9.6)."""
     references = envelope.frontmatter.get("references")
-    listed = [str(one) for one in references] if isinstance(references, list | tuple) else []
+    listed = (
+        [str(one) for one in references] if isinstance(references, list | tuple) else []
+    )
     reply_to = str(envelope.frontmatter.get("in_reply_to") or "")
-    return any(one and commit.startswith(one) for one in listed) or reply_to in (filename, commit)
+    return any(one and commit.startswith(one) for one in listed) or reply_to in (
+        filename,
+        commit,
+    )
 
 
 def _judged(envelope: ShownEnvelope) -> RigAnswer | RigRejected:
@@ -160,15 +188,21 @@ class Workplace:
     worktree: Worktree | None = None
 
     @classmethod
-    def prepare(cls, assembly: Assembly, council: StoredCouncil, scope: Scope) -> Workplace:
+    def prepare(
+        cls, assembly: Assembly, council: StoredCouncil, scope: Scope
+    ) -> Workplace:
         if council.seats == ("static",):  # which looks at what is in memory
             return cls(Snapshot(_snapshots(assembly) / council.review_id))
-        snapshot = take_snapshot(scope, folder=_snapshots(assembly), review_id=council.review_id)
+        snapshot = take_snapshot(
+            scope, folder=_snapshots(assembly), review_id=council.review_id
+        )
         if council.task.task_type is not TaskType.IMPLEMENTATION:
             return cls(snapshot)
         git = repository_at(assembly.places.project, assembly.environ)
         if git is None:
-            raise NoRepository("implement", hint="git init, commit what you have, then repeat")
+            raise NoRepository(
+                "implement", hint="git init, commit what you have, then repeat"
+            )
         return cls(snapshot, _worktree(git, assembly.places.project, council.review_id))
 
     @classmethod
@@ -185,7 +219,9 @@ class Workplace:
         """Commit what an implementation changed to its branch."""
         if self.worktree is None or not self.worktree.path.exists():
             return None
-        return self.worktree.finish(f"{council.task.task_description}\n\nMade in council {council.review_id}.\n")
+        return self.worktree.finish(
+            f"{council.task.task_description}\n\nMade in council {council.review_id}.\n"
+        )
 
 
 def local_seats(
@@ -202,7 +238,9 @@ def local_seats(
     now = parse_iso(council.started_at)
     refused = believed_refusals(assembly, clock.now())
     named = council.seats if resumed else council.request.options.runtimes
-    settings = SeatsFile(council.settings_text, council.settings_trusted, assembly.settings.agents).settings(now)
+    settings = SeatsFile(
+        council.settings_text, council.settings_trusted, assembly.settings.agents
+    ).settings(now)
     worktree = workplace.worktree
     return LocalSeats(
         task=council.task,
@@ -227,7 +265,11 @@ def local_seats(
         cache=assembly.places.cache,
         transport=_transport(assembly.places.project, council),
         retired=retired_runtimes(refused),
-        refused={name: last.skip_reason for name, last in refused.items() if name not in named},
+        refused={
+            name: last.skip_reason
+            for name, last in refused.items()
+            if name not in named
+        },
     )
 
 
@@ -287,14 +329,27 @@ def list_availability(assembly: Assembly) -> list[Availability]:
     names = [*runtime_names(), *_acp_agents(settings, machine)]
     # Some programs take seconds to say their version; they are asked side by side.
     with ThreadPoolExecutor(max_workers=len(names)) as threads:
-        found = list(threads.map(lambda name: _availability(name, assembly, settings, machine, retired), names))
+        found = list(
+            threads.map(
+                lambda name: _availability(name, assembly, settings, machine, retired),
+                names,
+            )
+        )
     refused = last_refusals(assembly)
     found = [
-        replace(seat, last_refusal=refused[seat.bridge].reason) if seat.bridge in refused else seat for seat in found
+        replace(seat, last_refusal=refused[seat.bridge].reason)
+        if seat.bridge in refused
+        else seat
+        for seat in found
     ]
     return [
         *found,
-        *(Availability(name, settings.runtimes[name].enabled, "rig", reason="asked by envelope") for name in rigs),
+        *(
+            Availability(
+                name, settings.runtimes[name].enabled, "rig", reason="asked by envelope"
+            )
+            for name in rigs
+        ),
     ]
 
 
@@ -309,7 +364,11 @@ def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
     """The agents that speak ACP: those that are installed, and those that the settings name."""
     from bridgehead.council.runtimes.acp import KNOWN
 
-    installed = [f"{ACP_MARK}{name}" for name, program in KNOWN.items() if machine.which(program.words[0])]
+    installed = [
+        f"{ACP_MARK}{name}"
+        for name, program in KNOWN.items()
+        if machine.which(program.words[0])
+    ]
     return list(dict.fromkeys((*installed, *filter(is_acp, settings.runtimes))))
 
 
@@ -319,8 +378,12 @@ def held_programs(assembly: Assembly) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in runtime_names():
         for kind in find_runtime(name).connections:
-            if issubclass(kind, CliConnection) and (path := machine.which(kind.program)):
-                seat = kind(SeatSetup(name, environment=machine.environment), path, Probe(None))
+            if issubclass(kind, CliConnection) and (
+                path := machine.which(kind.program)
+            ):
+                seat = kind(
+                    SeatSetup(name, environment=machine.environment), path, Probe(None)
+                )
                 seat.hold(machine)
                 found[kind.program] = seat.held_by
     return found
@@ -330,10 +393,22 @@ def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
     """One runtime outside a council: how it would be reached here, or why not."""
     settings, machine, retired = _looked_at(assembly)
     setup = _setup(bridge, assembly, settings, machine, retired)
-    return check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
+    return check_seat(
+        find_runtime(bridge),
+        setup,
+        _NOTHING_TO_DO,
+        machine,
+        Wishes(settings.reasoning_level),
+    )
 
 
-def _setup(bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]) -> SeatSetup:
+def _setup(
+    bridge: str,
+    assembly: Assembly,
+    settings: Settings,
+    machine: Machine,
+    retired: frozenset[str],
+) -> SeatSetup:
     return SeatSetup(
         runtime=bridge,
         settings=settings.runtimes.get(bridge) or RuntimeSettings(),
@@ -346,16 +421,31 @@ def _setup(bridge: str, assembly: Assembly, settings: Settings, machine: Machine
 
 
 def _availability(
-    bridge: str, assembly: Assembly, settings: Settings, machine: Machine, retired: frozenset[str]
+    bridge: str,
+    assembly: Assembly,
+    settings: Settings,
+    machine: Machine,
+    retired: frozenset[str],
 ) -> Availability:
     setup = _setup(bridge, assembly, settings, machine, retired)
     if bridge == STATIC:
         return _static_availability(setup, machine)
     try:
-        found = check_seat(find_runtime(bridge), setup, _NOTHING_TO_DO, machine, Wishes(settings.reasoning_level))
+        found = check_seat(
+            find_runtime(bridge),
+            setup,
+            _NOTHING_TO_DO,
+            machine,
+            Wishes(settings.reasoning_level),
+        )
     except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
         logger.warning("the check of %s failed", bridge, exc_info=True)
-        return Availability(bridge, False, status=Status.SKIPPED.value, reason=f"its adapter failed: {error}")
+        return Availability(
+            bridge,
+            False,
+            status=Status.SKIPPED.value,
+            reason=f"its adapter failed: {error}",
+        )
     if isinstance(found, Ready):
         seat = found.seat
         held_by, reason = found.connection.held_by or None, seat.runtime or ""
@@ -377,7 +467,13 @@ def _static_availability(setup: SeatSetup, machine: Machine) -> Availability:
     names = [analyser.name for analyser in available_analysers(setup, machine)]
     if not names:
         advice = for_this_installation(find_runtime(STATIC).install_hint)
-        return Availability(STATIC, False, status=Status.SKIPPED.value, reason=NO_CONNECTION, advice=advice)
+        return Availability(
+            STATIC,
+            False,
+            status=Status.SKIPPED.value,
+            reason=NO_CONNECTION,
+            advice=advice,
+        )
     absent = ", ".join(analyser.name for analyser in absent_analysers(setup, machine))
     reason = ", ".join(names) + (f"; not installed: {absent}" if absent else "")
     return Availability(STATIC, True, "embedded", reason=reason)

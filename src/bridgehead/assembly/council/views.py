@@ -23,7 +23,13 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.record_words import Part, PendingKind, RunState
 from bridgehead.control_plane.records import EventFilter, PendingFilter, Run, RunFilter
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.council.reporting.report import INCOMPLETE, AbortedReport, CouncilReport, DismissedFinding, FindingEntry
+from bridgehead.council.reporting.report import (
+    INCOMPLETE,
+    AbortedReport,
+    CouncilReport,
+    DismissedFinding,
+    FindingEntry,
+)
 from bridgehead.errors import BridgeheadError, NotFound
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
 
@@ -122,10 +128,16 @@ def list_councils(
 ) -> CouncilPage:
     """The councils of all projects, or of one; the newest first."""
     with assembly.store(read_only=True) as store:
-        runs = store.runs(RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit, before=before)
+        runs = store.runs(
+            RunFilter(parts=(Part.COUNCIL,), project=project),
+            limit=limit,
+            before=before,
+        )
         halted = _halted(store)
     lines = tuple(_line(assembly, run, halted, clock or SystemClock()) for run in runs)
-    return CouncilPage(councils=lines, before=runs[-1].id if len(runs) == limit else None)
+    return CouncilPage(
+        councils=lines, before=runs[-1].id if len(runs) == limit else None
+    )
 
 
 def council_calls(assembly: Assembly, reference: str) -> list[MadeCall]:
@@ -140,7 +152,9 @@ def council_calls(assembly: Assembly, reference: str) -> list[MadeCall]:
         return journal.calls_of(run.id).made() if run.id in journal.ids() else []
 
 
-def council_now(assembly: Assembly, reference: str, *, clock: Clock | None = None) -> CouncilNow:
+def council_now(
+    assembly: Assembly, reference: str, *, clock: Clock | None = None
+) -> CouncilNow:
     """One council, live or over. `reference`: its id, or the beginning or end of it."""
     with assembly.store(read_only=True) as store:
         run = _find(store, reference)
@@ -163,7 +177,9 @@ def council_now(assembly: Assembly, reference: str, *, clock: Clock | None = Non
     )
 
 
-def council_report(assembly: Assembly, reference: str, *, clock: Clock | None = None) -> ReportText:
+def council_report(
+    assembly: Assembly, reference: str, *, clock: Clock | None = None
+) -> ReportText:
     """The report of a council of any project."""
     with assembly.store(read_only=True) as store:
         run = _find(store, reference)
@@ -174,12 +190,18 @@ def council_report(assembly: Assembly, reference: str, *, clock: Clock | None = 
         council=_line(assembly, run, halted, clock or SystemClock()),
         report=msgspec.to_builtins(report),
         files=stored.files.files,
-        findings=() if isinstance(report, AbortedReport) else tuple(_finding_texts(report)),
-        comparison=None if isinstance(report, AbortedReport) else msgspec.to_builtins(report.comparison),
+        findings=()
+        if isinstance(report, AbortedReport)
+        else tuple(_finding_texts(report)),
+        comparison=None
+        if isinstance(report, AbortedReport)
+        else msgspec.to_builtins(report.comparison),
     )
 
 
-def dismiss_finding(assembly: Assembly, reference: str, request: DismissRequest) -> DismissedNow:
+def dismiss_finding(
+    assembly: Assembly, reference: str, request: DismissRequest
+) -> DismissedNow:
     """Live with a finding of a council of any project (council §25.4)."""
     with assembly.store(read_only=True) as store:
         run = _find(store, reference)
@@ -189,7 +211,9 @@ def dismiss_finding(assembly: Assembly, reference: str, request: DismissRequest)
 def _find(store: Store, reference: str) -> Run:
     run = store.find_run(reference)
     if run.part is not Part.COUNCIL:
-        raise NotFound(f"{run.id} is not a council", hint="bridgehead council list --everywhere")
+        raise NotFound(
+            f"{run.id} is not a council", hint="bridgehead council list --everywhere"
+        )
     return run
 
 
@@ -200,19 +224,25 @@ def _in_its_project(assembly: Assembly, run: Run) -> Assembly:
 
 def _halted(store: Store) -> frozenset[str]:
     """Councils with a seat that waits for somebody."""
-    items = store.pending(PendingFilter(kinds=(PendingKind.HALTED_RUNTIME,)), limit=MOST_HALTED)
+    items = store.pending(
+        PendingFilter(kinds=(PendingKind.HALTED_RUNTIME,)), limit=MOST_HALTED
+    )
     return frozenset(item.question.run_id for item in items if item.question.run_id)
 
 
 def _events(store: Store, run_id: str) -> Iterator[tuple[int, Event]]:
     seen = 0
-    while page := store.events(EventFilter(run_id=run_id), after=seen, limit=EVENTS_AT_ONCE):
+    while page := store.events(
+        EventFilter(run_id=run_id), after=seen, limit=EVENTS_AT_ONCE
+    ):
         for recorded in page:
             yield recorded.seq, recorded.event
         seen = page[-1].seq
 
 
-def _line(assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock) -> CouncilLine:
+def _line(
+    assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock
+) -> CouncilLine:
     data = run.data
     until = parse_iso(run.ended_at) if run.ended_at else clock.now()
     return CouncilLine(
@@ -241,7 +271,11 @@ def _line(assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock) ->
 def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStatus:
     match run.state:
         case RunState.RUNNING:
-            return CouncilStatus.STOPPED if was_left_behind(assembly, run.id) else CouncilStatus.RUNNING
+            return (
+                CouncilStatus.STOPPED
+                if was_left_behind(assembly, run.id)
+                else CouncilStatus.RUNNING
+            )
         case RunState.WAITING:
             return CouncilStatus.WAITING
         case RunState.COMPLETED:
@@ -252,5 +286,10 @@ def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStat
 
 def _finding_texts(report: CouncilReport) -> Iterator[FindingText]:
     yield from (FindingText(finding=one) for one in report.findings())
-    yield from (FindingText(finding=one, untouched=True) for one in report.untouched_findings)
-    yield from (FindingText(finding=one.finding, dismissed=one) for one in report.dismissed_findings)
+    yield from (
+        FindingText(finding=one, untouched=True) for one in report.untouched_findings
+    )
+    yield from (
+        FindingText(finding=one.finding, dismissed=one)
+        for one in report.dismissed_findings
+    )

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from bridgehead.assembly.flows.recording import record_event, withdraw_request
@@ -32,12 +32,16 @@ from bridgehead.flows.values.times import now_text, utc_text
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, RunStatus
 
 if TYPE_CHECKING:
-    from dbos import DBOSClient, WorkflowStatus
+    from dbos import DBOSClient, EnqueueOptions, WorkflowStatus
 
     from bridgehead.control_plane.stores.base import Store
 
 APPLICATION: Final = "bridgehead"
-FLOW_JOB, ANSWER_JOB, CALL_JOB = "bridgehead.flow", "bridgehead.answer", "bridgehead.call"
+FLOW_JOB, ANSWER_JOB, CALL_JOB = (
+    "bridgehead.flow",
+    "bridgehead.answer",
+    "bridgehead.call",
+)
 SCHEDULED_JOB: Final = "bridgehead.scheduled"
 POSTGRES: Final = ("postgresql://", "postgres://")
 DEFAULT_QUEUE: Final = "default"
@@ -48,7 +52,9 @@ EXPIRY_MARGIN_SECONDS: Final = 0.05
 MOST_ATTEMPTS: Final = 3
 """So often a job is begun whose worker dies of it."""
 LOOKED_THROUGH: Final = 1000
-PRUNED_AT_ONCE: Final = 1000  # passes, with as many runs as have them: what one statement names
+PRUNED_AT_ONCE: Final = (
+    1000  # passes, with as many runs as have them: what one statement names
+)
 _PRUNE_LOCKS: Final = 0x62726469
 _UNFINISHED: Final = {
     "DELAYED": RunStatus.WAITING,
@@ -62,7 +68,9 @@ _QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 def checked_queue(name: str) -> str:
     if not _QUEUE_NAME.fullmatch(name):
-        raise UserError(f"{name!r} is not a valid queue name: use lower-case letters, digits, '.', '_', '-'")
+        raise UserError(
+            f"{name!r} is not a valid queue name: use lower-case letters, digits, '.', '_', '-'"
+        )
     return name
 
 
@@ -80,7 +88,9 @@ class FleetAddress:
 
             from bridgehead.control_plane.stores.postgres import PostgresAddress
         except ImportError as error:
-            raise ConfigError("a fleet needs DBOS", hint="pip install 'bridgehead[fleet]'") from error
+            raise ConfigError(
+                "a fleet needs DBOS", hint="pip install 'bridgehead[fleet]'"
+            ) from error
         self.record_url = url
         self.postgres = PostgresAddress.parse(url)
         self.schema = f"{self.postgres.schema}_dbos"
@@ -89,7 +99,9 @@ class FleetAddress:
     def dbos_url(self) -> str:
         """Without the schema, which is the record's."""
         parts = urlsplit(self.record_url)
-        query = [(name, value) for name, value in parse_qsl(parts.query) if name != "schema"]
+        query = [
+            (name, value) for name, value in parse_qsl(parts.query) if name != "schema"
+        ]
         return parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
 
 
@@ -137,47 +149,87 @@ class Fleet:
         if not self._has_tables:
             from dbos import DBOS
 
-            DBOS.migrate(self.address.dbos_url, schema=self.address.schema)  # the first to come makes them
+            DBOS.migrate(
+                self.address.dbos_url, schema=self.address.schema
+            )  # the first to come makes them
             self._has_tables = True
         now = datetime.now(UTC)
         run_id = f"{new_flow_id(now)}{os.urandom(4).hex()}"
         if key is not None:
             run_id = f"flow-{name}-{sha256_hex(f'{name} {key}'.encode())[:16]}"
             settings = {**settings, RUN_KEY: key}
-        job = Job(run_id, name, settings, checked_queue(queue), utc_text(now), priority=priority)
-        self.enqueue(job, after_seconds=None if at is None else max(0.0, (at - now).total_seconds()))
+        job = Job(
+            run_id,
+            name,
+            settings,
+            checked_queue(queue),
+            utc_text(now),
+            priority=priority,
+        )
+        self.enqueue(
+            job,
+            after_seconds=None if at is None else max(0.0, (at - now).total_seconds()),
+        )
         return self.status(run_id).run
 
-    def enqueue(self, job: Job, *, version: str | None = None, after_seconds: float | None = None) -> None:
+    def enqueue(
+        self,
+        job: Job,
+        *,
+        version: str | None = None,
+        after_seconds: float | None = None,
+    ) -> None:
         """Put a pass into its queue, once. Without a version, whoever has the newest takes it."""
         # What has begun goes before what is new: an answer must not wait for a backlog. DBOS takes those without first.
         first = job.priority if job.number == 1 else None
-        more = {"priority": first, "app_version": version, "delay_seconds": after_seconds}
+        more = {
+            "priority": first,
+            "app_version": version,
+            "delay_seconds": after_seconds,
+        }
         self.put(FLOW_JOB, job.id, job.queue, job.document(), **more)
 
-    def put(self, kind: str, job_id: str, queue: str, document: Mapping[str, Any], **more: Any) -> None:
+    def put(
+        self,
+        kind: str,
+        job_id: str,
+        queue: str,
+        document: Mapping[str, Any],
+        **more: Any,
+    ) -> None:
         """Put a job into a queue; one whose id is known is there already."""
         given = {name: value for name, value in more.items() if value is not None}
-        self.client.enqueue(
-            {"workflow_name": kind, "queue_name": queue, "workflow_id": job_id, **given},  # type: ignore[typeddict-item]
-            document,
-        )
+        options = {
+            "workflow_name": kind,
+            "queue_name": queue,
+            "workflow_id": job_id,
+            **given,
+        }
+        self.client.enqueue(cast("EnqueueOptions", options), document)
 
     def wake(self, run_id: str) -> None:
         """An answer has come: the run goes on now, if it waits."""
         waiting = self.client.list_workflows(
-            workflow_id_prefix=f"{run_id}/", status="DELAYED", name=FLOW_JOB, load_input=False, load_output=False
+            workflow_id_prefix=f"{run_id}/",
+            status="DELAYED",
+            name=FLOW_JOB,
+            load_input=False,
+            load_output=False,
         )
         for one in waiting:
             self.client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
 
     def waiting(self, queue: str) -> Iterator[Job]:
         """The passes of a queue that are put off."""
-        return map(_job_of, self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue))
+        return map(
+            _job_of, self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue)
+        )
 
     def _all(self, **where: Any) -> Iterator[WorkflowStatus]:
         for place in count(0, LOOKED_THROUGH):
-            page = self.client.list_workflows(**where, limit=LOOKED_THROUGH, offset=place)
+            page = self.client.list_workflows(
+                **where, limit=LOOKED_THROUGH, offset=place
+            )
             yield from page
             if len(page) < LOOKED_THROUGH:
                 return
@@ -187,15 +239,30 @@ class Fleet:
     def list(self, limit: int = 50) -> ListResult:
         """The runs of all queues, the latest touched first."""
         newest = list(self._newest(4 * limit).items())[:limit]
-        waiting = [(run_id, _job_of(one).attempts) for run_id, one in newest if one.status == "DELAYED"]
-        agents = {run_id: tuple(str(made.document["agent_name"]) for made in asked) for run_id, asked in waiting}
+        waiting = [
+            (run_id, _job_of(one).attempts)
+            for run_id, one in newest
+            if one.status == "DELAYED"
+        ]
+        agents = {
+            run_id: tuple(str(made.document["agent_name"]) for made in asked)
+            for run_id, asked in waiting
+        }
         return ListResult(tuple(_run_of(one) for _, one in newest), waits_for=agents)
 
     def load(self) -> Counter[tuple[str, str]]:
         """How many runs of each queue a worker has, or nobody yet: by queue and worker, `queued` or `waiting`."""
         unheld = {"ENQUEUED": "queued", "DELAYED": "waiting"}
-        found = self._all(name=FLOW_JOB, status=["PENDING", *unheld], load_input=False, load_output=False)
-        return Counter((str(one.queue_name), unheld.get(one.status, str(one.executor_id))) for one in found)
+        found = self._all(
+            name=FLOW_JOB,
+            status=["PENDING", *unheld],
+            load_input=False,
+            load_output=False,
+        )
+        return Counter(
+            (str(one.queue_name), unheld.get(one.status, str(one.executor_id)))
+            for one in found
+        )
 
     def status(self, reference: str | None) -> StatusResult:
         """One run with its steps, and what it waits for."""
@@ -206,12 +273,19 @@ class Fleet:
 
     def records(self, job: Job) -> dict[str, Record]:
         """What the passes before this one recorded."""
-        steps = [self.client.list_workflow_steps(f"{job.run_id}/{number}") for number in range(1, job.number)]
-        return records_of([[step["output"] for step in made] for made in steps], job.forgets)
+        steps = [
+            self.client.list_workflow_steps(f"{job.run_id}/{number}")
+            for number in range(1, job.number)
+        ]
+        return records_of(
+            [[step["output"] for step in made] for made in steps], job.forgets
+        )
 
     def was_cancelled(self, job: Job) -> bool:
         found = self.client.list_workflows(workflow_ids=[job.id], load_input=False)
-        return not found or found[0].status == "CANCELLED"  # one that is not there was pruned since
+        return (
+            not found or found[0].status == "CANCELLED"
+        )  # one that is not there was pruned since
 
     def knows(self, reference: str | None) -> bool:
         try:
@@ -222,14 +296,22 @@ class Fleet:
     def _newest(self, limit: int, **where: Any) -> dict[str, WorkflowStatus]:
         """The last pass of each run."""
         found: dict[str, WorkflowStatus] = {}
-        for one in self.client.list_workflows(name=FLOW_JOB, sort_desc=True, limit=limit, **where):
+        for one in self.client.list_workflows(
+            name=FLOW_JOB, sort_desc=True, limit=limit, **where
+        ):
             run_id, _, number = one.workflow_id.rpartition("/")
-            if run_id not in found or int(number) > int(found[run_id].workflow_id.rpartition("/")[2]):
+            if run_id not in found or int(number) > int(
+                found[run_id].workflow_id.rpartition("/")[2]
+            ):
                 found[run_id] = one
         return found
 
     def _find(self, reference: str | None) -> tuple[WorkflowStatus, Job]:
-        found = self._newest(LOOKED_THROUGH, workflow_id_prefix=f"{reference}/") if reference else {}
+        found = (
+            self._newest(LOOKED_THROUGH, workflow_id_prefix=f"{reference}/")
+            if reference
+            else {}
+        )
         if not found:
             found = self._newest(LOOKED_THROUGH)
         runs = [_run_of(one) for one in found.values()]
@@ -243,16 +325,25 @@ class Fleet:
         newest, job = self._find(reference)
         run = _run_of(newest)
         if run.status.ended:
-            raise UserError(f"{run.id} has already ended ({run.status}); there is nothing to cancel")
+            raise UserError(
+                f"{run.id} has already ended ({run.status}); there is nothing to cancel"
+            )
         self.client.cancel_workflow(newest.workflow_id)
         last, later = self._find(run.id)
         if last.workflow_id != newest.workflow_id:  # it went on meanwhile
             newest, job = last, later
             self.client.cancel_workflow(newest.workflow_id)
         for attempt in job.attempts:
-            withdraw_request(self.store, attempt.request_id, job.project, "the run was cancelled")
+            withdraw_request(
+                self.store, attempt.request_id, job.project, "the run was cancelled"
+            )
         ended = run._replace(status=RunStatus.CANCELLED, updated=now_text())
-        record_event(self.store, FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", ended, ended.updated))
+        record_event(
+            self.store,
+            FlowEvent(
+                f"{run.id}/flow.cancelled", "flow.cancelled", ended, ended.updated
+            ),
+        )
         return ended
 
     def retry(self, reference: str, from_step: str | None = None) -> Run:
@@ -260,7 +351,9 @@ class Fleet:
         with self._no_pruning():
             newest, job = self._find(reference)
             run = _run_of(newest)
-            if run.status is not RunStatus.FAILED and not (run.status is RunStatus.CANCELLED and from_step):
+            if run.status is not RunStatus.FAILED and not (
+                run.status is RunStatus.CANCELLED and from_step
+            ):
                 way = f"bridgehead flow status {run.id} shows its state"
                 raise CannotRetry(run, f"it is {run.status.value}", way)
             records = tuple(self.records(job.next()).values())
@@ -268,17 +361,27 @@ class Fleet:
                 self.enqueue(job.next(forget=what_failed(records, run.error or "")))
             else:
                 # What was asked after the step may not be asked again.
-                self.enqueue(job.next(forget=step_meant(records, from_step, run.id))._replace(attempts=()))
+                self.enqueue(
+                    job.next(forget=step_meant(records, from_step, run.id))._replace(
+                        attempts=()
+                    )
+                )
             return self.status(run.id).run
 
-    def prune(self, days: float, *, failed: bool = False, dry_run: bool = False) -> Iterator[Run]:
+    def prune(
+        self, days: float, *, failed: bool = False, dry_run: bool = False
+    ) -> Iterator[Run]:
         """Delete runs that ended so long ago, with all the record knows of them; each that is or would be deleted.
 
         DBOS deletes nothing by itself. Failed runs, which could be retried, go only with `failed`.
         """
         now = datetime.now(UTC)
         before = now - timedelta(days=min(days, MOST_DAYS))
-        old = {"completed_before": before.isoformat(), "load_input": False, "load_output": False}
+        old = {
+            "completed_before": before.isoformat(),
+            "load_input": False,
+            "load_output": False,
+        }
         last: dict[str, int] = {}
         for one in self._all(name=FLOW_JOB, **old):
             run_id, _, number = one.workflow_id.rpartition("/")
@@ -291,33 +394,61 @@ class Fleet:
                 ended = self._ended(some, utc_text(before), failed=failed)
                 if ended and not dry_run:
                     self.store.forget_runs([run.id for run, _ in ended])
-                    self.client.delete_workflows([job_id for _, jobs in ended for job_id in jobs])
+                    self.client.delete_workflows(
+                        [job_id for _, jobs in ended for job_id in jobs]
+                    )
             yield from (run for run, _ in ended)
         # Of a time that has just come, another worker may not know yet that it was seen to.
         old["completed_before"] = min(before, now - timedelta(days=1)).isoformat()
         if not dry_run:
-            self.client.delete_workflows([one.workflow_id for one in self._all(name=SCHEDULED_JOB, **old)])
+            self.client.delete_workflows(
+                [one.workflow_id for one in self._all(name=SCHEDULED_JOB, **old)]
+            )
 
-    def _ended(self, last: Mapping[str, int], before: str, *, failed: bool) -> Sequence[tuple[Run, Sequence[str]]]:
+    def _ended(
+        self, last: Mapping[str, int], before: str, *, failed: bool
+    ) -> Sequence[tuple[Run, Sequence[str]]]:
         """Of runs whose passes up to a number have ended, those that are over, with the ids of all their jobs."""
-        ids = [f"{run_id}/{number}" for run_id, most in last.items() for number in range(1, most + 2)]
+        ids = [
+            f"{run_id}/{number}"
+            for run_id, most in last.items()
+            for number in range(1, most + 2)
+        ]
         newest: dict[str, WorkflowStatus] = {}
         jobs: dict[str, list[str]] = {}
         answering: dict[str, str] = {}
-        for one in sorted(self.client.list_workflows(workflow_ids=ids), key=lambda one: _job_of(one).number):
+        for one in sorted(
+            self.client.list_workflows(workflow_ids=ids),
+            key=lambda one: _job_of(one).number,
+        ):
             job = _job_of(one)
             newest[job.run_id] = one
             jobs.setdefault(job.run_id, []).append(one.workflow_id)
             for asked in (made.request_id for made in job.attempts):
-                calls = (f"call/{asked}/{attempt}" for attempt in range(DEFAULT_MAX_RETRIES + 1))
+                calls = (
+                    f"call/{asked}/{attempt}"
+                    for attempt in range(DEFAULT_MAX_RETRIES + 1)
+                )
                 answering |= dict.fromkeys((f"answer/{asked}", *calls), job.run_id)
         ids = list(answering)
-        for one in self.client.list_workflows(workflow_ids=ids, load_input=False) if ids else ():
+        for one in (
+            self.client.list_workflows(workflow_ids=ids, load_input=False)
+            if ids
+            else ()
+        ):
             jobs[answering[one.workflow_id]].append(one.workflow_id)
-            if one.status in ("DELAYED", "ENQUEUED", "PENDING"):  # a handler at work is let finish
+            if one.status in (
+                "DELAYED",
+                "ENQUEUED",
+                "PENDING",
+            ):  # a handler at work is let finish
                 newest.pop(answering[one.workflow_id], None)
         runs = (_run_of(one) for one in newest.values())
-        return [(run, jobs[run.id]) for run in runs if run.is_over_since(before, failed=failed)]
+        return [
+            (run, jobs[run.id])
+            for run in runs
+            if run.is_over_since(before, failed=failed)
+        ]
 
     @contextmanager
     def _no_pruning(self) -> Iterator[None]:
@@ -325,7 +456,10 @@ class Fleet:
         import psycopg
 
         with psycopg.connect(**self.address.postgres.parameters) as connection:  # type: ignore[arg-type]
-            connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_PRUNE_LOCKS, self.address.schema])
+            connection.execute(
+                "SELECT pg_advisory_xact_lock(%s, hashtext(%s))",
+                [_PRUNE_LOCKS, self.address.schema],
+            )
             yield
 
 
@@ -341,7 +475,9 @@ def has_begun(url: str) -> bool:
     address = PostgresAddress.parse(url)
     try:
         with psycopg.connect(**address.parameters) as connection:  # type: ignore[arg-type]
-            row = connection.execute("SELECT to_regclass(%s)", [f"{address.schema}_dbos.workflow_status"]).fetchone()
+            row = connection.execute(
+                "SELECT to_regclass(%s)", [f"{address.schema}_dbos.workflow_status"]
+            ).fetchone()
     except psycopg.Error as error:
         raise ServerUnreachable(address.where, type(error).__name__) from None
     return row is not None and row[0] is not None
@@ -361,7 +497,9 @@ def delay_before(wake: datetime | None, now: datetime) -> float:
     """How long a waiting run is put off."""
     if wake is None:
         return NO_ANSWER_SECONDS
-    return max(0.0, (wake - now + timedelta(seconds=EXPIRY_MARGIN_SECONDS)).total_seconds())
+    return max(
+        0.0, (wake - now + timedelta(seconds=EXPIRY_MARGIN_SECONDS)).total_seconds()
+    )
 
 
 def _job_of(status: WorkflowStatus) -> Job:
@@ -380,6 +518,13 @@ def _run_of(status: WorkflowStatus) -> Run:
     if status.status == "SUCCESS":
         state, error = RunStatus(output["status"]), output.get("error")
     else:
-        gone = f"its worker died {MOST_ATTEMPTS} times; it is not restarted automatically"
-        state, error = RunStatus.FAILED, str(status.error) if status.status == "ERROR" else gone
-    return job.run(state, moved, version=version, result=output.get("result"), error=error)
+        gone = (
+            f"its worker died {MOST_ATTEMPTS} times; it is not restarted automatically"
+        )
+        state, error = (
+            RunStatus.FAILED,
+            str(status.error) if status.status == "ERROR" else gone,
+        )
+    return job.run(
+        state, moved, version=version, result=output.get("result"), error=error
+    )

@@ -23,7 +23,12 @@ from bridgehead.flows.engine.run_request import RunInputs, open_sqlite
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles
 from bridgehead.flows.handlers import Handler, HandlerMaker, HandlerUnusable
-from bridgehead.flows.operations.drive import DEFAULT_CONCURRENCY, Watch, Watched, resume_in_process
+from bridgehead.flows.operations.drive import (
+    DEFAULT_CONCURRENCY,
+    Watch,
+    Watched,
+    resume_in_process,
+)
 from bridgehead.flows.words import ErrorType, RequestStatus
 from bridgehead.host.command import Cancel
 
@@ -34,7 +39,9 @@ if TYPE_CHECKING:
 
 POLL_SECONDS: Final = 5.0
 WATCH_SECONDS: Final = 1.0
-SHARED: Final = "the record is shared, and entries of other users must not start programs here"
+SHARED: Final = (
+    "the record is shared, and entries of other users must not start programs here"
+)
 SERVER_PATIENCE_SECONDS: Final = 3.0
 """A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
 
@@ -60,7 +67,9 @@ def watching(
 
     cancel = Cancel()
     if not roots and is_shared(assembly.record_url):
-        raise UserError(SHARED, hint="name the directories: bridgehead flow watch --dir DIR")
+        raise UserError(
+            SHARED, hint="name the directories: bridgehead flow watch --dir DIR"
+        )
 
     def places() -> list[Watched]:
         if roots:
@@ -70,7 +79,13 @@ def watching(
 
     inputs = RunInputs(size_limits=size_limits(assembly.settings))
     resume = partial(resume_in_process, say=say, show=show, cancel=cancel)
-    watch = Watch(places, resume, inputs, concurrency=concurrency, patience_seconds=patience_seconds)
+    watch = Watch(
+        places,
+        resume,
+        inputs,
+        concurrency=concurrency,
+        patience_seconds=patience_seconds,
+    )
     try:
         yield watch
     finally:
@@ -118,13 +133,17 @@ def handler_makers(
 class RuntimeHandler(Handler):
     """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt must say everything."""
 
-    def __init__(self, assembly: Assembly, name: str, tools: tuple[ToolServer, ...] = ()) -> None:
+    def __init__(
+        self, assembly: Assembly, name: str, tools: tuple[ToolServer, ...] = ()
+    ) -> None:
         from bridgehead.council.request.settings import is_acp
         from bridgehead.council.runtimes import runtime_names
 
         if name == "static" or (name not in runtime_names() and not is_acp(name)):
             known = ", ".join(known for known in runtime_names() if known != "static")
-            raise UserError(f"there is no runtime named {name!r}", hint=f"runtimes: {known}")
+            raise UserError(
+                f"there is no runtime named {name!r}", hint=f"runtimes: {known}"
+            )
         self._assembly = assembly
         self._name = name
         self._tools = tools
@@ -141,16 +160,22 @@ class RuntimeHandler(Handler):
             said = f"{seated.reason}. {seated.message}".strip().rstrip(".")
             raise HandlerUnusable(f"{self._name} cannot answer: {said}")
         if self._tools and not seated.connection.takes_tools:
-            raise HandlerUnusable(f"{self._name} cannot use tools when it runs as {seated.connection.runtime_name}")
+            raise HandlerUnusable(
+                f"{self._name} cannot use tools when it runs as {seated.connection.runtime_name}"
+            )
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as folder:
-            outcome = anyio.run(_call_runtime, seated, request, Path(folder), self._tools)
+            outcome = anyio.run(
+                _call_runtime, seated, request, Path(folder), self._tools
+            )
         took = round(time.monotonic() - started, 3)
         if isinstance(outcome, RuntimeRefusal):
             timed_out = outcome.error_class is ErrorClass.TIMEOUT
             return Reply(
                 RequestStatus.TIMEOUT if timed_out else RequestStatus.ERROR,
-                error_type=(ErrorType.TIMEOUT if timed_out else ErrorType.INVOCATION_FAILED).value,
+                error_type=(
+                    ErrorType.TIMEOUT if timed_out else ErrorType.INVOCATION_FAILED
+                ).value,
                 message=outcome.message,
                 duration_seconds=took,
             )
@@ -176,7 +201,9 @@ class RigHandler(Handler):
         thread_id = f"flow-{first_asked_as(request.request_id, files)[:8]}"
         with self._one_at_a_time:
             self._ask_once(thread_id, request)
-        self._say(f"asked {self._rig_id} in thread {thread_id}; waiting for its RESPONSE")
+        self._say(
+            f"asked {self._rig_id} in thread {thread_id}; waiting for its RESPONSE"
+        )
         deadline = time.monotonic() + request.timeout_seconds
         while not self.cancel.cancelled:
             with self._one_at_a_time:
@@ -188,7 +215,9 @@ class RigHandler(Handler):
                 break
             time.sleep(min(POLL_SECONDS, left))
         message = f"{self._rig_id} did not answer within {request.timeout_seconds} s"
-        return Reply(RequestStatus.TIMEOUT, error_type=ErrorType.TIMEOUT.value, message=message)
+        return Reply(
+            RequestStatus.TIMEOUT, error_type=ErrorType.TIMEOUT.value, message=message
+        )
 
     def _rig(self, say: Callable[[str], None]) -> Rig:
         from bridgehead.assembly.council.reviews import CouncilReviews
@@ -205,7 +234,13 @@ class RigHandler(Handler):
             new(rig, NewRequest(thread_id))
         elif _request_in(rig, thread_id) is not None:
             return
-        wanted = SendRequest("REQUEST", thread_id, [self._rig_id], tldr=request.agent_name, body=lambda: request.prompt)
+        wanted = SendRequest(
+            "REQUEST",
+            thread_id,
+            [self._rig_id],
+            tldr=request.agent_name,
+            body=lambda: request.prompt,
+        )
         send(rig, wanted)
 
     def _answer_in(self, thread_id: str) -> str | None:
@@ -225,10 +260,18 @@ class RigHandler(Handler):
         for envelope in thread(rig, thread_id).envelopes:
             frontmatter = envelope.frontmatter
             references = frontmatter.get("references")
-            names_it = isinstance(references, list) and any(asked.startswith(str(entry)) for entry in references)
-            if frontmatter.get("type") == "RESPONSE" and frontmatter.get("from") == self._rig_id and names_it:
+            names_it = isinstance(references, list) and any(
+                asked.startswith(str(entry)) for entry in references
+            )
+            if (
+                frontmatter.get("type") == "RESPONSE"
+                and frontmatter.get("from") == self._rig_id
+                and names_it
+            ):
                 if envelope.verification.state is VerificationState.BROKEN:
-                    self._say(f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}")
+                    self._say(
+                        f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}"
+                    )
                     continue
                 return envelope.body
         return None
@@ -242,10 +285,17 @@ def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
         owner = journal.owner(request_id)
         if owner is None:
             return request_id
-        made = [attempt for attempt in journal.attempts(owner[0].id) if attempt.path == owner[1].path]
+        made = [
+            attempt
+            for attempt in journal.attempts(owner[0].id)
+            if attempt.path == owner[1].path
+        ]
     first = made[0].request_id
     for attempt, following in pairwise(made):
-        if attempt.response is not None and attempt.response.get("status") == RequestStatus.SUCCESS.value:
+        if (
+            attempt.response is not None
+            and attempt.response.get("status") == RequestStatus.SUCCESS.value
+        ):
             first = following.request_id
     return first
 
@@ -257,13 +307,19 @@ def _request_in(rig: Rig, thread_id: str) -> str | None:
     own = rig.config.rig_id
     for envelope in thread(rig, thread_id).envelopes:
         frontmatter = envelope.frontmatter
-        if (frontmatter.get("type"), frontmatter.get("from")) == ("REQUEST", own) and envelope.commit_sha:
+        if (frontmatter.get("type"), frontmatter.get("from")) == (
+            "REQUEST",
+            own,
+        ) and envelope.commit_sha:
             return envelope.commit_sha
     return None
 
 
 async def _call_runtime(
-    seated: Ready, request: AgentRequest, folder: Path, tools: tuple[ToolServer, ...] = ()
+    seated: Ready,
+    request: AgentRequest,
+    folder: Path,
+    tools: tuple[ToolServer, ...] = (),
 ) -> CallOutcome:
     from bridgehead.council.calls import Answer, Call, CallKey, Role, Step
     from bridgehead.council.running.call_runner import CallRunner
@@ -284,7 +340,19 @@ async def _call_runtime(
         scratch=folder / "seat",
         tools=tools,
     )
-    key = CallKey(seat=seat.name, round=1, step=Step.ANALYSIS, role=Role.EXPERT, domain=request.agent_name)
-    call = Call(key, request.prompt, request.timeout_seconds, Answer.NOTES, CapabilityProfile.INSPECT)
+    key = CallKey(
+        seat=seat.name,
+        round=1,
+        step=Step.ANALYSIS,
+        role=Role.EXPERT,
+        domain=request.agent_name,
+    )
+    call = Call(
+        key,
+        request.prompt,
+        request.timeout_seconds,
+        Answer.NOTES,
+        CapabilityProfile.INSPECT,
+    )
     async with CallRunner() as runner:
         return await runner.carry(seated.connection, call, ask)

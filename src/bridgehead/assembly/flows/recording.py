@@ -36,7 +36,9 @@ _RECORDED_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
 class RecordingAnnouncer(Announcer):
     """Opens the record when there is something to say, once; trouble with it is one warning, never an error."""
 
-    def __init__(self, root: Path, warn: Callable[[str], None], assembly: Assembly | None = None) -> None:
+    def __init__(
+        self, root: Path, warn: Callable[[str], None], assembly: Assembly | None = None
+    ) -> None:
         """`assembly`: the one of `root`, where the caller has it already."""
         self._root = root
         self._warn = warn
@@ -47,7 +49,11 @@ class RecordingAnnouncer(Announcer):
     def happened(self, event: FlowEvent) -> None:
         self._write(lambda store: record_event(store, event))
         if event.kind == "flow.responded":
-            self.settled(str(event.data["request_id"]), event.run.root, "answered by flow respond")
+            self.settled(
+                str(event.data["request_id"]),
+                event.run.root,
+                "answered by flow respond",
+            )
 
     def asked(self, request: OpenRequest) -> None:
         from bridgehead.flows.operations.pending_items import question_of
@@ -60,7 +66,11 @@ class RecordingAnnouncer(Announcer):
         return any(known)
 
     def settled(self, request_id: str, root: str, status: str) -> None:
-        self._write(lambda store: withdraw_request(store, request_id, root, f"the flow's request is settled: {status}"))
+        self._write(
+            lambda store: withdraw_request(
+                store, request_id, root, f"the flow's request is settled: {status}"
+            )
+        )
 
     def close(self) -> None:
         if self._store is not None:
@@ -106,8 +116,14 @@ def size_limits(settings: Settings) -> dict[str, int]:
     from bridgehead.flows.files.checkpoint_files import MIB
     from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, STATE_FILE
 
-    named = {REQUEST_FILE: "flows.request_mib", RESPONSE_FILE: "flows.response_mib", STATE_FILE: "flows.state_mib"}
-    limits = {file: int((settings.number(name) or 0) * MIB) for file, name in named.items()}
+    named = {
+        REQUEST_FILE: "flows.request_mib",
+        RESPONSE_FILE: "flows.response_mib",
+        STATE_FILE: "flows.state_mib",
+    }
+    limits = {
+        file: int((settings.number(name) or 0) * MIB) for file, name in named.items()
+    }
     for file, limit in limits.items():
         if limit <= 0:
             raise ConfigError(f"{named[file]} must be more than 0")
@@ -118,7 +134,9 @@ def keep_days(settings: Settings) -> float:
     """How long runs that have ended stay in the journal, as the setting flows.keep_days says."""
     days = float(settings.number("flows.keep_days") or 0)
     if not 0 <= days <= LONGEST_KEPT_DAYS:
-        raise ConfigError(f"flows.keep_days must be a number from 0 to {LONGEST_KEPT_DAYS:g}")
+        raise ConfigError(
+            f"flows.keep_days must be a number from 0 to {LONGEST_KEPT_DAYS:g}"
+        )
     return days
 
 
@@ -135,7 +153,9 @@ def answer_flow(item: PendingItem, answer: Answer) -> None:
         # A worker reads it from the record; no file is written.
         refuse_unfit(request.reply, {"context": {ANSWER_SCHEMA: item.question.schema}})
         return
-    respond(request, RunInputs(size_limits=size_limits(Assembly(request.root).settings)))
+    respond(
+        request, RunInputs(size_limits=size_limits(Assembly(request.root).settings))
+    )
 
 
 def record_event(store: Store, event: FlowEvent) -> None:
@@ -168,8 +188,16 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
         ended_at=at if status.ended else None,
         data={
             "version": run.version,
-            "input": {key: value for key, value in run.input.items() if not key.startswith("_")},
-            **{key: event.data[key] for key in _RECORDED_FACTS if event.data.get(key) is not None},
+            "input": {
+                key: value
+                for key, value in run.input.items()
+                if not key.startswith("_")
+            },
+            **{
+                key: event.data[key]
+                for key in _RECORDED_FACTS
+                if event.data.get(key) is not None
+            },
         },
     )
 

@@ -20,7 +20,13 @@ from bridgehead.errors import BridgeheadError, NotFound
 from bridgehead.flows.calls import Call
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.operations.inspect import ListRequest, StatusResult, Step, list_runs, status
+from bridgehead.flows.operations.inspect import (
+    ListRequest,
+    StatusResult,
+    Step,
+    list_runs,
+    status,
+)
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import ANSWER_SCHEMA, FLEET, AttemptStatus, RunStatus
 from bridgehead.host.files import read_bounded
@@ -77,13 +83,19 @@ class FlowView(NamedTuple):
     """Of a run that failed, where its files are still there."""
 
 
-def list_flows(assembly: Assembly, store: Store, *, limit: int = 50) -> tuple[FlowSummary, ...]:
+def list_flows(
+    assembly: Assembly, store: Store, *, limit: int = 50
+) -> tuple[FlowSummary, ...]:
     """The flows of every project the record knows and of the present one, the latest started first."""
     recorded = store.runs(records.RunFilter(parts=(Part.FLOWS,)), limit=limit)
     found = {run.id: _recorded(run) for run in recorded}
     for project in {assembly.project, *(run.project for run in recorded)}:
-        found.update({summary.id: summary for summary in _journalled_in(project, limit)})
-    return tuple(sorted(found.values(), key=lambda flow: flow.started_at, reverse=True)[:limit])
+        found.update(
+            {summary.id: summary for summary in _journalled_in(project, limit)}
+        )
+    return tuple(
+        sorted(found.values(), key=lambda flow: flow.started_at, reverse=True)[:limit]
+    )
 
 
 def fleet_load(assembly: Assembly) -> dict[tuple[str, str], int]:
@@ -114,12 +126,18 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
                 return _view(store, fleet.status(recorded.id))
         return _view(store, status(Path(recorded.project), recorded.id))
     except BridgeheadError:
-        return FlowView(_recorded(recorded), recorded.data.get("input", {}), journal_missing=True)
+        return FlowView(
+            _recorded(recorded), recorded.data.get("input", {}), journal_missing=True
+        )
 
 
-def paused_projects(store: Store, name: str | None = None) -> dict[Path, frozenset[str]]:
+def paused_projects(
+    store: Store, name: str | None = None
+) -> dict[Path, frozenset[str]]:
     """Where the record knows flows that have not ended, of that name: their ids by project that is still there."""
-    where = records.RunFilter(parts=(Part.FLOWS,), states=(RunState.WAITING, RunState.RUNNING))
+    where = records.RunFilter(
+        parts=(Part.FLOWS,), states=(RunState.WAITING, RunState.RUNNING)
+    )
     found: dict[Path, frozenset[str]] = {}
     for run in store.runs(where, limit=MOST_LOOKED_AT):
         path = Path(run.project)
@@ -154,7 +172,9 @@ def _journalled_in(project: str, limit: int) -> Iterable[FlowSummary]:
         return  # the project is gone, or its journal cannot be read: the record's word stands
     for run in listed.runs:
         unfinished = listed.unfinished
-        waiting = unfinished.outstanding if unfinished and unfinished.run.id == run.id else ()
+        waiting = (
+            unfinished.outstanding if unfinished and unfinished.run.id == run.id else ()
+        )
         yield _journalled(run, waiting)
 
 
@@ -190,16 +210,32 @@ def _recorded(run: records.Run) -> FlowSummary:
 
 
 def _view(store: Store, found: StatusResult) -> FlowView:
-    given = {key: value for key, value in found.run.input.items() if not key.startswith("_")}
-    requests = tuple(_open_request(store, found.run.root, call) for call in found.outstanding)
+    given = {
+        key: value for key, value in found.run.input.items() if not key.startswith("_")
+    }
+    requests = tuple(
+        _open_request(store, found.run.root, call) for call in found.outstanding
+    )
     trace = _traceback(found.run) if found.run.status is RunStatus.FAILED else ""
-    return FlowView(_journalled(found.run, found.outstanding), given, found.steps, requests, traceback=trace)
+    return FlowView(
+        _journalled(found.run, found.outstanding),
+        given,
+        found.steps,
+        requests,
+        traceback=trace,
+    )
 
 
 def _traceback(run: Run) -> str:
     with suppress(BridgeheadError, OSError, IndexError):
-        kept = sorted(one for one in FlowRoot(Path(run.root)).post_mortem.iterdir() if one.name.endswith(f"-{run.id}"))
-        return read_bounded(kept[-1] / "traceback.txt", MOST_TRACEBACK_BYTES).decode("utf-8", "replace")
+        kept = sorted(
+            one
+            for one in FlowRoot(Path(run.root)).post_mortem.iterdir()
+            if one.name.endswith(f"-{run.id}")
+        )
+        return read_bounded(kept[-1] / "traceback.txt", MOST_TRACEBACK_BYTES).decode(
+            "utf-8", "replace"
+        )
     return ""
 
 

@@ -31,7 +31,12 @@ from bridgehead.assembly.flows.fleet import (
     checked_queue,
     delay_before,
 )
-from bridgehead.assembly.flows.recording import item_of, key_of, record_event, withdraw_request
+from bridgehead.assembly.flows.recording import (
+    item_of,
+    key_of,
+    record_event,
+    withdraw_request,
+)
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.control_plane.records import EventFilter
@@ -51,7 +56,13 @@ from bridgehead.flows.operations.pending_items import question_of, response_to
 from bridgehead.flows.operations.respond import response_document
 from bridgehead.flows.values.ids import sha256_hex
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import DEFAULT_MAX_RETRIES, FLEET, AttemptStatus, RequestStatus, RunStatus
+from bridgehead.flows.words import (
+    DEFAULT_MAX_RETRIES,
+    FLEET,
+    AttemptStatus,
+    RequestStatus,
+    RunStatus,
+)
 from bridgehead.host.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -64,10 +75,14 @@ ALIVE_SECONDS: Final = 2.0
 PRUNE_SECONDS: Final = 3600.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _ALIVE_LOCKS, _FOLLOWER_LOCKS, _RECOVERY_LOCKS = 0x62726467, 0x62726468, 0x6272646A
-_KEEPALIVE: Final = "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+_KEEPALIVE: Final = (
+    "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+)
 """So the server notices within seconds that a worker's machine is gone, and frees its lock."""
 
-_LIMIT: Final = re.compile(r"([^=]+)=(?:([1-9][0-9]{0,5})(?![0-9/]),?)?(?:([1-9][0-9]{0,8})/([smh]))?")
+_LIMIT: Final = re.compile(
+    r"([^=]+)=(?:([1-9][0-9]{0,5})(?![0-9/]),?)?(?:([1-9][0-9]{0,8})/([smh]))?"
+)
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 T = TypeVar("T")
@@ -91,12 +106,15 @@ class Limit(NamedTuple):
         found = _LIMIT.fullmatch(text)
         if found is None:
             raise UserError(
-                f"{text!r} is not a limit", hint="write NAME=CALLS, NAME=CALLS/s (m, h) or both: writer=2,30/m"
+                f"{text!r} is not a limit",
+                hint="write NAME=CALLS, NAME=CALLS/s (m, h) or both: writer=2,30/m",
             )
         name, at_once, most, unit = found.groups()
         rate = (int(most), _SECONDS[unit]) if most else None
         if rate is None and at_once is None:
-            raise UserError(f"{text!r} contains no limit", hint="write NAME=CALLS or NAME=CALLS/m")
+            raise UserError(
+                f"{text!r} contains no limit", hint="write NAME=CALLS or NAME=CALLS/m"
+            )
         return cls(name, int(at_once) if at_once else None, rate)
 
 
@@ -114,12 +132,18 @@ def flows_of(folder: Path) -> tuple[dict[str, Flow], str]:
                 if flow.schedule:
                     refuse_incomplete(flow, defaults_of(flow))
                 if found.setdefault(flow.name, flow) is not flow:
-                    raise UserError(f"{folder} has two flows named {flow.name}", hint="rename one of them")
+                    raise UserError(
+                        f"{folder} has two flows named {flow.name}",
+                        hint="rename one of them",
+                    )
     if not found:
         raise UserError(
-            f"no flow was found in {folder} or {folder}/flows", hint="start the worker with --dir DIRECTORY"
+            f"no flow was found in {folder} or {folder}/flows",
+            hint="start the worker with --dir DIRECTORY",
         )
-    code = "\n".join(f"{file.relative_to(folder)} {sha256_hex(file.read_bytes())}" for file in files)
+    code = "\n".join(
+        f"{file.relative_to(folder)} {sha256_hex(file.read_bytes())}" for file in files
+    )
     return {"ask": find_flow("ask", folder)[0], **found}, sha256_hex(code.encode())[:12]
 
 
@@ -194,14 +218,27 @@ class Worker:
             self._checkpoint("submit", lambda: self._submit(name, str(at)))
 
         agents = [f"{self._queue}.agents"] if self._handler else []
-        DBOS.listen_queues([self._queue, *agents, *(limit.queue for limit in self._limits.values())])
+        DBOS.listen_queues(
+            [self._queue, *agents, *(limit.queue for limit in self._limits.values())]
+        )
         DBOS.launch()
         for queue in (self._queue, *agents):
-            DBOS.register_queue(queue, worker_concurrency=self._concurrency, polling_interval_sec=QUEUE_POLL_SECONDS)
+            DBOS.register_queue(
+                queue,
+                worker_concurrency=self._concurrency,
+                polling_interval_sec=QUEUE_POLL_SECONDS,
+            )
         for limit in self._limits.values():
-            rate = limit.rate and QueueRateLimit(limit=limit.rate[0], period=limit.rate[1])
+            rate = limit.rate and QueueRateLimit(
+                limit=limit.rate[0], period=limit.rate[1]
+            )
             most, poll = limit.concurrency, QUEUE_POLL_SECONDS
-            DBOS.register_queue(limit.queue, global_concurrency=most, limiter=rate, polling_interval_sec=poll)
+            DBOS.register_queue(
+                limit.queue,
+                global_concurrency=most,
+                limiter=rate,
+                polling_interval_sec=poll,
+            )
         if DBOS.get_latest_application_version()["version_name"] == self._version:
             self._schedule(scheduled)
         threading.Thread(target=self._follow, daemon=True).start()
@@ -222,14 +259,31 @@ class Worker:
         job = Job.read(document)
         flow = self._flows.get(job.name)
         if flow is None:
-            raise FlowFailedHere(f"no worker of version {self._version} has a flow {job.name!r}")
+            raise FlowFailedHere(
+                f"no worker of version {self._version} has a flow {job.name!r}"
+            )
         job = job._replace(version=job.version or flow.version)
         records = self._fleet.records(job)
-        ended = run_pass(flow, job, records, self._checkpoint, lambda ids: self._answers(job, ids), self._clock)
-        self._checkpoint(ended.status.value, lambda: self._lasting(lambda store: self._note(store, job, ended)))
+        ended = run_pass(
+            flow,
+            job,
+            records,
+            self._checkpoint,
+            lambda ids: self._answers(job, ids),
+            self._clock,
+        )
+        self._checkpoint(
+            ended.status.value,
+            lambda: self._lasting(lambda store: self._note(store, job, ended)),
+        )
         if ended.status is RunStatus.FAILED:
             raise FlowFailedHere(ended.error)
-        return {"status": ended.status.value, "result": ended.result, "error": ended.error, "version": flow.version}
+        return {
+            "status": ended.status.value,
+            "result": ended.result,
+            "error": ended.error,
+            "version": flow.version,
+        }
 
     def _checkpoint(self, name: str, work: Callable[[], Any]) -> Any:
         """A DBOS step. An `async def` flow has a loop in this thread, where DBOS would refuse it: so in another one."""
@@ -240,7 +294,9 @@ class Worker:
         except RuntimeError:
             return DBOS.run_step({"name": name}, work)
         here = contextvars.copy_context()
-        return self._hop.submit(lambda: here.run(lambda: DBOS.run_step({"name": name}, work))).result()
+        return self._hop.submit(
+            lambda: here.run(lambda: DBOS.run_step({"name": name}, work))
+        ).result()
 
     def _note(self, store: Store, job: Job, ended: PassEnd) -> None:
         """Tell the record where the run stands; a waiting one is put off until an answer or its time comes.
@@ -250,10 +306,21 @@ class Worker:
         for request_id, status in ended.settled:
             if status == AttemptStatus.COMPLETED:
                 continue  # its item was answered, and stays so
-            withdraw_request(store, request_id, job.project, f"the flow's request is settled: {status}")
+            withdraw_request(
+                store,
+                request_id,
+                job.project,
+                f"the flow's request is settled: {status}",
+            )
         for attempt in ended.open_requests:
             deadline = utc_text(attempt.deadline)
-            store.open_pending(question_of(OpenRequest(job.run_id, job.name, job.project, attempt.document, deadline)))
+            store.open_pending(
+                question_of(
+                    OpenRequest(
+                        job.run_id, job.name, job.project, attempt.document, deadline
+                    )
+                )
+            )
         record_event(store, _event(job, ended, utc_text(self._clock.now())))
         if ended.status is not RunStatus.WAITING:
             return
@@ -265,7 +332,11 @@ class Worker:
         known = {attempt.request_id for attempt in job.attempts}
         for attempt in ended.open_requests:
             # What the handler's own answer opened again is not put to it again: somebody has to look at that.
-            if self._handler and attempt.request_id not in known and attempt.path != ended.forget:
+            if (
+                self._handler
+                and attempt.request_id not in known
+                and attempt.path != ended.forget
+            ):
                 self._ask_handler(attempt.document, job.project)
         if self._answers(job, [attempt.request_id for attempt in ended.open_requests]):
             self._fleet.wake(job.run_id)
@@ -275,9 +346,15 @@ class Worker:
             found = {}
             for request_id in request_ids:
                 item = item_of(store, request_id, job.project)
-                if item and item.state is PendingState.ANSWERED and item.answer is not None:
+                if (
+                    item
+                    and item.state is PendingState.ANSWERED
+                    and item.answer is not None
+                ):
                     reply = response_to(item.question, item.answer).reply
-                    found[request_id] = response_document(request_id, reply, item.answer.at)
+                    found[request_id] = response_document(
+                        request_id, reply, item.answer.at
+                    )
             return found
 
         return self._lasting(look)
@@ -302,10 +379,25 @@ class Worker:
     def _ask_handler(self, request: Mapping[str, Any], project: str) -> None:
         """Put a question into the queue of its agent, of its handler, or of the first for a place in the second."""
         assert self._handler is not None
-        limits = [self._limits.get(name) for name in (str(request["agent_name"]), self._handler[0])]
-        queues = [limit.queue for limit in limits if limit is not None] or [f"{self._queue}.agents"]
-        document = {"request": request, "project": project, "inner": queues[1] if len(queues) > 1 else None}
-        self._fleet.put(ANSWER_JOB, f"answer/{request['request_id']}", queues[0], document, app_version=self._version)
+        limits = [
+            self._limits.get(name)
+            for name in (str(request["agent_name"]), self._handler[0])
+        ]
+        queues = [limit.queue for limit in limits if limit is not None] or [
+            f"{self._queue}.agents"
+        ]
+        document = {
+            "request": request,
+            "project": project,
+            "inner": queues[1] if len(queues) > 1 else None,
+        }
+        self._fleet.put(
+            ANSWER_JOB,
+            f"answer/{request['request_id']}",
+            queues[0],
+            document,
+            app_version=self._version,
+        )
 
     def _answer(self, document: Mapping[str, Any]) -> None:
         from dbos import DBOS
@@ -318,7 +410,10 @@ class Worker:
             reply = Reply(RequestStatus(status), *said)
             if reply.error_type not in RETRIED:
                 break
-        self._checkpoint("answer", lambda: self._lasting(lambda store: self._give(store, document, reply)))
+        self._checkpoint(
+            "answer",
+            lambda: self._lasting(lambda store: self._give(store, document, reply)),
+        )
 
     def _called(self, document: Mapping[str, Any], job_id: str) -> list[Any]:
         """What the handler said; where it has a limit besides its agent's, in its turn."""
@@ -326,7 +421,9 @@ class Worker:
             return self._call(document)
 
         def waited() -> Any:
-            self._fleet.put(CALL_JOB, job_id, document["inner"], document, app_version=self._version)
+            self._fleet.put(
+                CALL_JOB, job_id, document["inner"], document, app_version=self._version
+            )
             handle: Any = self._fleet.client.retrieve_workflow(job_id)
             return handle.get_result(polling_interval_sec=QUEUE_POLL_SECONDS)
 
@@ -335,7 +432,10 @@ class Worker:
 
     def _call(self, document: Mapping[str, Any]) -> list[Any]:
         assert self._handler is not None
-        handler, request = self._handler[1], AgentRequest.from_dict(dict(document["request"]))
+        handler, request = (
+            self._handler[1],
+            AgentRequest.from_dict(dict(document["request"])),
+        )
 
         def said() -> list[Any]:
             files = CheckpointFiles(FlowRoot.open(self._folder), self._clock)
@@ -351,9 +451,13 @@ class Worker:
         success = reply.status is RequestStatus.SUCCESS
         status = AnswerStatus.SUCCESS if success else AnswerStatus.ERROR
         message = None if success else reply.message or reply.status.value
-        answer = Answer(status=status, text=reply.text, message=message, by=self._handler[0])
+        answer = Answer(
+            status=status, text=reply.text, message=message, by=self._handler[0]
+        )
         try:
-            item = store.pending_item(key_of(str(document["request"]["request_id"]), document["project"]))
+            item = store.pending_item(
+                key_of(str(document["request"]["request_id"]), document["project"])
+            )
             store.answer_pending(item.id, answer)
         except UserError as error:
             self._say(f"an answer was refused: {error.message}")
@@ -364,10 +468,15 @@ class Worker:
         """The flows of the newest code decide what is started when."""
         from dbos import DBOS, ScheduleInput
 
-        ours = {flow.name: flow.schedule for flow in self._flows.values() if flow.schedule}
+        ours = {
+            flow.name: flow.schedule for flow in self._flows.values() if flow.schedule
+        }
         for known in DBOS.list_schedules():
             name = known["schedule_name"]
-            if name.startswith(f"{self._queue}/") and name.partition("/")[2] not in ours:
+            if (
+                name.startswith(f"{self._queue}/")
+                and name.partition("/")[2] not in ours
+            ):
                 DBOS.delete_schedule(name)
         DBOS.apply_schedules(
             [
@@ -384,7 +493,9 @@ class Worker:
 
     def _submit(self, name: str, at: str) -> str:
         settings = defaults_of(self._flows[name])
-        return self._fleet.submit(name, settings, queue=self._queue, key=f"schedule {at}").id
+        return self._fleet.submit(
+            name, settings, queue=self._queue, key=f"schedule {at}"
+        ).id
 
     # Bringing runs back
 
@@ -399,7 +510,9 @@ class Worker:
                     newest = self._fleet.store.last_seq()
                     self._wake_answered()
                     after = newest
-                for event in self._fleet.store.follow(after, stop=self._stopping, where=wanted):
+                for event in self._fleet.store.follow(
+                    after, stop=self._stopping, where=wanted
+                ):
                     if event.event.run_id and event.event.project.startswith(FLEET):
                         self._fleet.wake(event.event.run_id)
                     after = event.seq
@@ -419,7 +532,9 @@ class Worker:
             try:
                 deque(self._fleet.prune(self._keep_days), maxlen=0)
             except Exception as error:  # DBOS', the record's or the connection's: in an hour there is another chance
-                self._say(f"old runs were not deleted: {type(error).__name__}; trying again in an hour")
+                self._say(
+                    f"old runs were not deleted: {type(error).__name__}; trying again in an hour"
+                )
             self._stopping.wait(PRUNE_SECONDS)
 
     # Who is alive
@@ -430,7 +545,9 @@ class Worker:
         options = {**self._address.postgres.parameters}
         options["options"] = f"{options.get('options', '')} {_KEEPALIVE}".strip()
         connection = psycopg.connect(**options, autocommit=True)  # type: ignore[arg-type]
-        connection.execute("SELECT pg_advisory_lock(%s, hashtext(%s))", [_ALIVE_LOCKS, self.id])
+        connection.execute(
+            "SELECT pg_advisory_lock(%s, hashtext(%s))", [_ALIVE_LOCKS, self.id]
+        )
         return connection
 
     def _stay_alive(self, alive: psycopg.Connection[Any]) -> None:
@@ -438,25 +555,38 @@ class Worker:
         from dbos import DBOS
 
         recovers = False
-        follower, recoverer = (f"{self._address.schema} {name}" for name in (self._queue, self._version))
+        follower, recoverer = (
+            f"{self._address.schema} {name}" for name in (self._queue, self._version)
+        )
         while True:
             try:
                 if alive.closed:
                     alive, recovers = self._hold_lock(), False
-                if not self._follows.is_set() and _got_lock(alive, _FOLLOWER_LOCKS, follower):
+                if not self._follows.is_set() and _got_lock(
+                    alive, _FOLLOWER_LOCKS, follower
+                ):
                     self._follows.set()
                 recovers = recovers or _got_lock(alive, _RECOVERY_LOCKS, recoverer)
                 running = []
                 if recovers:
                     running = self._fleet.client.list_workflows(
-                        status="PENDING", app_version=self._version, load_input=False, load_output=False
+                        status="PENDING",
+                        app_version=self._version,
+                        load_input=False,
+                        load_output=False,
                     )
-                for other in {one.executor_id for one in running if one.executor_id} - {self.id}:
+                for other in {one.executor_id for one in running if one.executor_id} - {
+                    self.id
+                }:
                     if _is_gone(alive, other):
-                        self._say(f"worker {other} stopped responding; another worker takes over its runs")
+                        self._say(
+                            f"worker {other} stopped responding; another worker takes over its runs"
+                        )
                         DBOS._recover_pending_workflows([other])
             except Exception as error:  # as above
-                self._say(f"the database cannot be reached: {_why(error)}; trying again")
+                self._say(
+                    f"the database cannot be reached: {_why(error)}; trying again"
+                )
                 alive.close()
             if self._stopping.wait(ALIVE_SECONDS):
                 self._follows.set()
@@ -469,21 +599,27 @@ def _why(error: Exception) -> str:
 
 
 def _got_lock(connection: psycopg.Connection[Any], space: int, name: str) -> bool:
-    row = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(%s))", [space, name]).fetchone()
+    row = connection.execute(
+        "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [space, name]
+    ).fetchone()
     return row is not None and bool(row[0])
 
 
 def _is_gone(connection: psycopg.Connection[Any], worker: str) -> bool:
     if not _got_lock(connection, _ALIVE_LOCKS, worker):
         return False
-    connection.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", [_ALIVE_LOCKS, worker])
+    connection.execute(
+        "SELECT pg_advisory_unlock(%s, hashtext(%s))", [_ALIVE_LOCKS, worker]
+    )
     return True
 
 
 def _event(job: Job, ended: PassEnd, at: str) -> FlowEvent:
     kind = "paused" if ended.status is RunStatus.WAITING else ended.status.value
     run = job.run(ended.status, at)
-    facts: dict[str, Any] = {"waits_for": [str(made.document["agent_name"]) for made in ended.open_requests]}
+    facts: dict[str, Any] = {
+        "waits_for": [str(made.document["agent_name"]) for made in ended.open_requests]
+    }
     if ended.error is not None:
         facts["error"] = ended.error
     return FlowEvent(f"{job.id}/flow.{kind}", f"flow.{kind}", run, at, facts)

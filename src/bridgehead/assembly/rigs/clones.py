@@ -34,8 +34,12 @@ def clone_id(root: str) -> str:
 
 def known_clones(here: Path, store: Store) -> list[RigClone]:
     """The present one first, then those in which something happened last."""
-    recent = store.events(EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True)
-    places = dict.fromkeys([here, *(Path(found.event.project) for found in recent if found.event.project)])
+    recent = store.events(
+        EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True
+    )
+    places = dict.fromkeys(
+        [here, *(Path(found.event.project) for found in recent if found.event.project)]
+    )
     return [RigClone(str(place)) for place in places if (place / CONFIG_PATH).is_file()]
 
 

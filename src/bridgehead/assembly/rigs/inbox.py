@@ -13,7 +13,12 @@ from bridgehead.assembly.rigs.clones import known_clones
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views_cache import cached_desk
 from bridgehead.contract.pending import Answer, PendingItem, Question
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingKind,
+    PendingState,
+)
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp
@@ -34,7 +39,9 @@ if TYPE_CHECKING:
 ID_PREFIX = "r-"
 ANSWER_WITH = "bridgehead answer {} --file <your answer>"
 MOST_ENVELOPES = 20
-MOST_CHARACTERS = 60_000  # of one envelope; an agent that wants the rest can read the file
+MOST_CHARACTERS = (
+    60_000  # of one envelope; an agent that wants the rest can read the file
+)
 
 
 def envelope_item_id(root: str, path: str) -> str:
@@ -90,7 +97,9 @@ class EnvelopesForAgent(NamedTuple):
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
             opening += f" {len(self.delivered)} {'was' if len(self.delivered) == 1 else 'were'} delivered to it."
-        blocks = [fenced.block(answer_with) for fenced in (*self.envelopes, *self.delivered)]
+        blocks = [
+            fenced.block(answer_with) for fenced in (*self.envelopes, *self.delivered)
+        ]
         return "\n\n".join([f"{opening}{owed}", self.preamble, *blocks]) + "\n"
 
     def json_object(self) -> dict[str, object]:
@@ -145,7 +154,12 @@ class ArrivalRunner:
     """
 
     def __init__(
-        self, rig: Rig, typed: str, timeout_seconds: float, thread_id: str | None, environ: Mapping[str, str]
+        self,
+        rig: Rig,
+        typed: str,
+        timeout_seconds: float,
+        thread_id: str | None,
+        environ: Mapping[str, str],
     ) -> None:
         import shlex
 
@@ -164,8 +178,14 @@ class ArrivalRunner:
     def run(self) -> Iterator[dict[str, object]]:
         """Yield one object for each run, for whoever reads the events."""
         found = desk(self._rig)
-        waiting = [(debt.asked, debt.owed) for debt in found.owes if debt.owed.state is DebtState.OPEN]
-        delivered: list[tuple[Notice, Obligation | None]] = [(notice, None) for notice in found.delivered]
+        waiting = [
+            (debt.asked, debt.owed)
+            for debt in found.owes
+            if debt.owed.state is DebtState.OPEN
+        ]
+        delivered: list[tuple[Notice, Obligation | None]] = [
+            (notice, None) for notice in found.delivered
+        ]
         for notice, debt in reversed([*waiting, *delivered]):
             turn = notice.turn
             if turn.path in self._done or self._thread_id not in (None, turn.thread_id):
@@ -178,9 +198,20 @@ class ArrivalRunner:
     def _run_one(self, turn: Turn, prompt: str) -> dict[str, object]:
         from bridgehead.host.process import Command, run
 
-        env = {**self._environ, "BRIDGEHEAD_THREAD": turn.thread_id, "BRIDGEHEAD_ENVELOPE": turn.path}
-        command = Command(self._argv, stdin=prompt, env=env, cwd=self._rig.repository.root)
-        result = run(command, timeout_seconds=self._timeout_seconds, idle_seconds=None, on_output=_to_stderr)
+        env = {
+            **self._environ,
+            "BRIDGEHEAD_THREAD": turn.thread_id,
+            "BRIDGEHEAD_ENVELOPE": turn.path,
+        }
+        command = Command(
+            self._argv, stdin=prompt, env=env, cwd=self._rig.repository.root
+        )
+        result = run(
+            command,
+            timeout_seconds=self._timeout_seconds,
+            idle_seconds=None,
+            on_output=_to_stderr,
+        )
         if result.exit_code == 0:
             Seen(self._rig.repository.private_dir).note([turn.path])
         elif result.reason:
@@ -209,7 +240,9 @@ def _new_fence() -> "Fence":
     return Fence(secrets.choice)
 
 
-def _fenced(rig: Rig, fence: "Fence", notice: Notice, debt: Obligation | None = None) -> FencedEnvelope | None:
+def _fenced(
+    rig: Rig, fence: "Fence", notice: Notice, debt: Obligation | None = None
+) -> FencedEnvelope | None:
     turn, verification = notice
     try:
         text = rig.repository.read_file(turn.path).decode("utf-8", "replace")
@@ -218,15 +251,25 @@ def _fenced(rig: Rig, fence: "Fence", notice: Notice, debt: Obligation | None = 
         return None
     if len(text) > MOST_CHARACTERS:
         text = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters in the file]"
-    inside = fence.wrap(text, origin=f"rig {turn.sender}, {turn.path}", trust=trust_of(verification.state))
-    return FencedEnvelope(envelope_item_id(rig.repository.root, turn.path), notice, inside, debt)
+    inside = fence.wrap(
+        text,
+        origin=f"rig {turn.sender}, {turn.path}",
+        trust=trust_of(verification.state),
+    )
+    return FencedEnvelope(
+        envelope_item_id(rig.repository.root, turn.path), notice, inside, debt
+    )
 
 
 class PendingEnvelopes:
     """The inboxes of the current repository and of those the record has events of."""
 
     def __init__(
-        self, here: Path, store: Store, warn: Callable[[str], None], reviews: Callable[[str], Reviews]
+        self,
+        here: Path,
+        store: Store,
+        warn: Callable[[str], None],
+        reviews: Callable[[str], Reviews],
     ) -> None:
         self._here = here
         self._store = store
@@ -234,7 +277,11 @@ class PendingEnvelopes:
         self._reviews = reviews
 
     def items(self) -> Sequence[PendingItem]:
-        return [item for clone in known_clones(self._here, self._store) for item in self._items_of(clone.root)]
+        return [
+            item
+            for clone in known_clones(self._here, self._store)
+            for item in self._items_of(clone.root)
+        ]
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
         """Send the answer as a RESPONSE that names what it answers; what another rig owes stays open for that rig."""
@@ -262,19 +309,32 @@ class PendingEnvelopes:
             known, found = cached_desk(rig)
             waiting = [*found.owes, *found.escalated(rig.now_ms())]
             owed = listed_debts(known, waiting)
-            return [_item(rig, *listed, debt.owed) for listed, debt in zip(owed, waiting, strict=True)]
+            return [
+                _item(rig, *listed, debt.owed)
+                for listed, debt in zip(owed, waiting, strict=True)
+            ]
         except BridgeheadError as error:
             self._warn(f"{root}: {error.message}")
             return []
 
 
-def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: Obligation) -> PendingItem:
+def _item(
+    rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: Obligation
+) -> PendingItem:
     turn, root = envelope.turn, rig.repository.root
-    due = f", {'overdue since' if owed.is_overdue(rig.now_ms()) else 'due'} {owed.due}" if owed.due else ""
+    due = (
+        f", {'overdue since' if owed.is_overdue(rig.now_ms()) else 'due'} {owed.due}"
+        if owed.due
+        else ""
+    )
     due = f", taken on{due}" if owed.state is DebtState.TAKEN else due
     name, debtor = turn.path, {}
     if owed.debtor != rig.config.rig_id:  # escalated
-        name, debtor, due = f"{name} {owed.debtor}", {"debtor": owed.debtor}, f"{due}, owed by {owed.debtor}"
+        name, debtor, due = (
+            f"{name} {owed.debtor}",
+            {"debtor": owed.debtor},
+            f"{due}, owed by {owed.debtor}",
+        )
     question = Question(
         key=f"{root}:{name}",
         kind=PendingKind.ENVELOPE,
@@ -293,4 +353,9 @@ def _item(rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: 
         },
     )
     opened_at = iso_timestamp((envelope.committed_at or 0) * 1000)
-    return PendingItem(id=envelope_item_id(root, name), question=question, state=PendingState.OPEN, opened_at=opened_at)
+    return PendingItem(
+        id=envelope_item_id(root, name),
+        question=question,
+        state=PendingState.OPEN,
+        opened_at=opened_at,
+    )

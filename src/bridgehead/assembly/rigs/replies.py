@@ -34,7 +34,11 @@ class NotShared(BridgeheadError):
 
 
 def send_reply(
-    clone: RigClone, thread_id: str, reply: Reply, say: Callable[[str], None], reviews: Callable[[str], Reviews]
+    clone: RigClone,
+    thread_id: str,
+    reply: Reply,
+    say: Callable[[str], None],
+    reviews: Callable[[str], Reviews],
 ) -> Sent:
     """Write, commit and, if wanted, push one envelope. Every refusal but `NotShared` leaves nothing behind."""
     if not reply.text.strip():

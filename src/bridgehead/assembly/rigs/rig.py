@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 
 
 def _no_reviews(root: str) -> Reviews:
-    raise AssertionError("this rig was made without `reviews`: it can neither sync nor verify")
+    raise AssertionError(
+        "this rig was made without `reviews`: it can neither sync nor verify"
+    )
 
 
-def make_rig(directory: str, say: Callable[[str], None], reviews: Callable[[str], Reviews] = _no_reviews) -> Rig:
+def make_rig(
+    directory: str,
+    say: Callable[[str], None],
+    reviews: Callable[[str], Reviews] = _no_reviews,
+) -> Rig:
     """The rig of the clone around `directory`, or a UserError. `say` gets the conversation.
 
     `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
@@ -50,7 +56,9 @@ def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews])
 
 
 def _rig(
-    find_repository: Callable[[], GitRepository], say: Callable[[str], None], reviews: Callable[[str], Reviews]
+    find_repository: Callable[[], GitRepository],
+    say: Callable[[str], None],
+    reviews: Callable[[str], Reviews],
 ) -> Rig:
     import time
 
@@ -74,7 +82,9 @@ def _random_bits(count: int) -> int:
     return randbits(count)
 
 
-def _announcer(find_repository: Callable[[], GitRepository], say: Callable[[str], None]) -> Announcer:
+def _announcer(
+    find_repository: Callable[[], GitRepository], say: Callable[[str], None]
+) -> Announcer:
     """Opens the record only when there is something to say; it is never needed (rigs §14.6)."""
 
     def announce(kind: str, facts: Mapping[str, object]) -> None:

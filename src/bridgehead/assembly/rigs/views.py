@@ -11,7 +11,12 @@ import msgspec
 from bridgehead.assembly.rigs.clones import RigClone
 from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import ThreadSnapshot, cached_desk, cached_status, cached_thread
+from bridgehead.assembly.rigs.views_cache import (
+    ThreadSnapshot,
+    cached_desk,
+    cached_status,
+    cached_thread,
+)
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.record_words import PendingKind
 from bridgehead.errors import BridgeheadError, NotFound, UserError
@@ -25,7 +30,12 @@ from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
-from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings, Verification, VerificationState
+from bridgehead.rigs.trust.verification_kinds import (
+    Kind,
+    PathFindings,
+    Verification,
+    VerificationState,
+)
 
 SENTENCES: Final = {
     Kind.PARSE_FAILED: "the file is not an envelope, or larger than one may be (50 MiB)",
@@ -58,7 +68,9 @@ SENTENCES: Final = {
 PAGE_LENGTH: Final = 50
 MOST_BODY: Final = 20_000
 """Characters of one body that are shown; the file has the rest."""
-_HEADER: Final = frozenset({"from", "to", "date", "type", "status", "tldr", "thread", "body_hash"})
+_HEADER: Final = frozenset(
+    {"from", "to", "date", "type", "status", "tldr", "thread", "body_hash"}
+)
 
 
 class ThreadLine(NamedTuple):
@@ -149,8 +161,14 @@ class ThreadView(NamedTuple):
     @property
     def partners(self) -> tuple[str, ...]:
         """Whom a reply may address: the others, whoever wrote or was written to last first."""
-        named = (rig for one in reversed(self.envelopes) for rig in (one.turn.sender, *one.turn.recipients))
-        return tuple(dict.fromkeys(rig for rig in named if rig != self.rig_id and is_rig_id(rig)))
+        named = (
+            rig
+            for one in reversed(self.envelopes)
+            for rig in (one.turn.sender, *one.turn.recipients)
+        )
+        return tuple(
+            dict.fromkeys(rig for rig in named if rig != self.rig_id and is_rig_id(rig))
+        )
 
 
 def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
@@ -163,11 +181,21 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         _, on_desk = cached_desk(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
-    asked = [item.question for item in waiting if item.question.project == rig.repository.root]
-    counted = Counter(str(one.context["thread"]) for one in asked if one.kind is PendingKind.ENVELOPE)
+    asked = [
+        item.question
+        for item in waiting
+        if item.question.project == rig.repository.root
+    ]
+    counted = Counter(
+        str(one.context["thread"]) for one in asked if one.kind is PendingKind.ENVELOPE
+    )
     owed = Counter(debt.asked.turn.thread_id for debt in on_desk.owed)
     delivered = Counter(notice.turn.thread_id for notice in on_desk.delivered)
-    late = {d.asked.turn.thread_id for d in (*on_desk.owes, *on_desk.owed) if d.owed.is_overdue(rig.now_ms())}
+    late = {
+        d.asked.turn.thread_id
+        for d in (*on_desk.owes, *on_desk.owed)
+        if d.owed.is_overdue(rig.now_ms())
+    }
     return CloneView(
         clone,
         rig_id,
@@ -189,7 +217,11 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
 
 
 def view_thread(
-    clone: RigClone, thread_id: str, waiting: Sequence[PendingItem], *, start: int | None = None
+    clone: RigClone,
+    thread_id: str,
+    waiting: Sequence[PendingItem],
+    *,
+    start: int | None = None,
 ) -> ThreadView:
     """A page of a thread: from `start`, counted from zero, or the last one."""
     rig = make_rig(clone.root, lambda _: None)
@@ -203,7 +235,9 @@ def view_thread(
         start = max(0, (total - 1) // PAGE_LENGTH * PAGE_LENGTH)
     page = thread.envelopes[start : start + PAGE_LENGTH]
     heads = [thread.envelopes[number] for number in thread.heads]
-    item_ids = frozenset(item.id for item in waiting if item.question.kind is PendingKind.ENVELOPE)
+    item_ids = frozenset(
+        item.id for item in waiting if item.question.kind is PendingKind.ENVELOPE
+    )
     shown = _shown(rig, thread, list(dict.fromkeys([*page, *heads])), item_ids)
     freeze = standing_freezes(rig).get(thread_id)
     return ThreadView(
@@ -222,7 +256,10 @@ def view_thread(
 
 
 def _shown(
-    rig: Rig, thread: ThreadSnapshot, envelopes: Sequence[ListedEnvelope], item_ids: frozenset[str]
+    rig: Rig,
+    thread: ThreadSnapshot,
+    envelopes: Sequence[ListedEnvelope],
+    item_ids: frozenset[str],
 ) -> dict[str, EnvelopeView]:
     """By path; one that went away while we were looking is left out."""
     read = thread.known.read(envelopes)
@@ -250,7 +287,12 @@ def _envelope(
         turn=listed.turn,
         at=iso_timestamp((listed.committed_at or 0) * 1000) if committed else "",
         fields=tuple(
-            (name, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+            (
+                name,
+                value
+                if isinstance(value, str)
+                else msgspec.json.encode(value).decode(),
+            )
             for name, value in content.frontmatter.items()
             if name not in _HEADER and value is not None
         ),
@@ -263,10 +305,14 @@ def _envelope(
     )
 
 
-def reasons_for(verification: Verification, *, committed: bool, signed: bool) -> Sequence[str]:
+def reasons_for(
+    verification: Verification, *, committed: bool, signed: bool
+) -> Sequence[str]:
     """Why an envelope stands as it does, at least one sentence."""
     if verification.state is VerificationState.VERIFIED:
-        return ("signed by the key of whom it is from; the body is the one that was sealed",)
+        return (
+            "signed by the key of whom it is from; the body is the one that was sealed",
+        )
     if verification.kinds:
         return tuple(SENTENCES[kind] for kind in verification.kinds)
     if not committed:

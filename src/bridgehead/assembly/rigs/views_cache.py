@@ -35,7 +35,9 @@ class Cache(Generic[Key, Answer]):
         self._answers: dict[Key, tuple[Hashable, Answer]] = {}
         self._lock = threading.Lock()
 
-    def get_or_make(self, key: Key, state: Hashable, make: Callable[[], Answer]) -> Answer:
+    def get_or_make(
+        self, key: Key, state: Hashable, make: Callable[[], Answer]
+    ) -> Answer:
         """The answer kept, or a new one; it is made outside the lock, at worst twice at the same time."""
         with self._lock:
             known = self._answers.pop(key, None)
@@ -79,7 +81,9 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
     known, state = _cached_catalogue(rig, rig.repository.survey())
     if state is None:
         return known, status_of(rig, known)
-    return known, _statuses.get_or_make(rig.repository.root, state, lambda: status_of(rig, known))
+    return known, _statuses.get_or_make(
+        rig.repository.root, state, lambda: status_of(rig, known)
+    )
 
 
 def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
@@ -87,17 +91,33 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     known, state = _cached_catalogue(rig)
     if state is None:
         return known, desk(rig, known)
-    verified_with = (state, _stamp(allowed_signers_file(rig)), seen_state(rig.repository.private_dir))
-    return known, _desks.get_or_make(rig.repository.root, verified_with, lambda: desk(rig, known))
+    verified_with = (
+        state,
+        _stamp(allowed_signers_file(rig)),
+        seen_state(rig.repository.private_dir),
+    )
+    return known, _desks.get_or_make(
+        rig.repository.root, verified_with, lambda: desk(rig, known)
+    )
 
 
-def _cached_catalogue(rig: Rig, survey: "GitSurvey | None" = None) -> tuple[Catalogue, Hashable | None]:
+def _cached_catalogue(
+    rig: Rig, survey: "GitSurvey | None" = None
+) -> tuple[Catalogue, Hashable | None]:
     """The catalogue and the state it was made from; without a state it is not cached."""
-    known = catalogue(rig, survey=survey, with_findings=True) if survey else look_at(rig)
+    known = (
+        catalogue(rig, survey=survey, with_findings=True) if survey else look_at(rig)
+    )
     marks, survey = known.marks(), known.survey
     if marks is None:
         return known, None
-    state = (survey.head, survey.ahead, survey.dirty, quarantine_state(rig.repository.private_dir), *marks.items())
+    state = (
+        survey.head,
+        survey.ahead,
+        survey.dirty,
+        quarantine_state(rig.repository.private_dir),
+        *marks.items(),
+    )
     return _clones.get_or_make(rig.repository.root, state, lambda: known), state
 
 
@@ -105,24 +125,39 @@ def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
     """Everything about a thread that does not need its bodies or signatures."""
     repository = rig.repository
     survey = repository.survey(thread_id)
-    state = state_of(survey, repository.stamp, time.time_ns(), quarantine_state(repository.private_dir))
+    state = state_of(
+        survey,
+        repository.stamp,
+        time.time_ns(),
+        quarantine_state(repository.private_dir),
+    )
 
     def make() -> ThreadSnapshot:
-        return _thread_snapshot(catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id)
+        return _thread_snapshot(
+            catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id
+        )
 
-    return make() if state is None else _threads.get_or_make((repository.root, thread_id), state, make)
+    return (
+        make()
+        if state is None
+        else _threads.get_or_make((repository.root, thread_id), state, make)
+    )
 
 
 def _thread_snapshot(known: Catalogue, thread_id: str) -> ThreadSnapshot:
     listing = known.listing(thread_id)
-    envelopes = tuple(sorted(listing.envelopes, key=lambda envelope: envelope.turn.order_key()))
+    envelopes = tuple(
+        sorted(listing.envelopes, key=lambda envelope: envelope.turn.order_key())
+    )
     numbers = {envelope.path: place for place, envelope in enumerate(envelopes)}
     divergence = known.causality(thread_id).divergence()
     return ThreadSnapshot(
         known,
         envelopes,
         numbers,
-        tuple(sorted(numbers[turn.path] for turn in divergence.heads)) if divergence else (),
+        tuple(sorted(numbers[turn.path] for turn in divergence.heads))
+        if divergence
+        else (),
         tuple(dict.fromkeys(envelope.turn.sender for envelope in envelopes)),
         known.is_closed(thread_id),
         listing.unreadable,

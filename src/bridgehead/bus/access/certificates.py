@@ -42,11 +42,15 @@ class GatewayCertificate:
             self._cert, self._key = ensure_certificate(*self._own)
         authority = Path(serving.client_ca) if serving.client_ca is not None else None
         self._stamp = self._files()
-        self.context = server_context(self._cert, self._key, client_ca=authority, allow_tls12=serving.allow_tls12)
+        self.context = server_context(
+            self._cert, self._key, client_ca=authority, allow_tls12=serving.allow_tls12
+        )
         self.certificate = certificate_der(self._cert)
 
     @classmethod
-    def prepare(cls, settings: BusSettings, folder: StateFolder) -> GatewayCertificate | None:
+    def prepare(
+        cls, settings: BusSettings, folder: StateFolder
+    ) -> GatewayCertificate | None:
         """The configured certificate or a self-made one; None where connections are plain."""
         return cls(settings, folder) if settings.uses_tls else None
 
@@ -76,7 +80,10 @@ class GatewayCertificate:
 
     def _files(self) -> tuple[object, ...]:
         try:
-            return tuple((s.st_mtime_ns, s.st_size, s.st_ino) for s in (self._cert.stat(), self._key.stat()))
+            return tuple(
+                (s.st_mtime_ns, s.st_size, s.st_ino)
+                for s in (self._cert.stat(), self._key.stat())
+            )
         except OSError:
             return ()
 
@@ -94,7 +101,9 @@ def key_fingerprint(certificate: bytes) -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     key = x509.load_der_x509_certificate(certificate).public_key()
-    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+    return hashlib.sha256(
+        key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    ).hexdigest()
 
 
 def pin_for(path: Path) -> Pin:
@@ -111,7 +120,9 @@ def pin_for(path: Path) -> Pin:
     if len(chain) > 1 and top.issuer == top.subject:
         return Pin(ca=top.public_bytes(Encoding.PEM).decode())
     public = ssl.create_default_context().get_ca_certs(binary_form=True)
-    if top.issuer != top.subject and any(top.issuer.public_bytes() in authority for authority in public):
+    if top.issuer != top.subject and any(
+        top.issuer.public_bytes() in authority for authority in public
+    ):
         return Pin()
     return Pin(key_fingerprint(chain[0].public_bytes(Encoding.DER)))
 
@@ -130,8 +141,12 @@ def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
     ends_soon = datetime.datetime.now(datetime.UTC) + RENEWED_BEFORE
     if not there or expiry(certificate_der(cert)) < ends_soon:
         make_private_dir(folder)
-        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1", host)).keys() - {"0.0.0.0", "::"}
-        certificate, private = make_certificate(names, key.read_bytes() if there else None)
+        names = dict.fromkeys(
+            (socket.gethostname(), "localhost", "127.0.0.1", "::1", host)
+        ).keys() - {"0.0.0.0", "::"}
+        certificate, private = make_certificate(
+            names, key.read_bytes() if there else None
+        )
         write_atomic(key, private, private=True)
         write_atomic(cert, certificate, private=True)
     return cert, key
@@ -162,14 +177,23 @@ def make_certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(begins)
         .not_valid_after(begins + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(name) for name in names]),
+            critical=False,
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+        )
         .sign(key, hashes.SHA256())
     )
     return (
         certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        ),
     )
 
 
@@ -186,16 +210,25 @@ def certificate_der(path: Path) -> bytes:
     """The first certificate of a PEM file in DER."""
     try:
         text = path.read_text("ascii")
-        begin, end = text.index("-----BEGIN CERTIFICATE-----"), text.index("-----END CERTIFICATE-----")
-        return ssl.PEM_cert_to_DER_cert(text[begin : end + len("-----END CERTIFICATE-----")] + "\n")
+        begin, end = (
+            text.index("-----BEGIN CERTIFICATE-----"),
+            text.index("-----END CERTIFICATE-----"),
+        )
+        return ssl.PEM_cert_to_DER_cert(
+            text[begin : end + len("-----END CERTIFICATE-----")] + "\n"
+        )
     except (OSError, ValueError) as error:
         raise UnusableCertificate(path, str(error)) from error
 
 
-def server_context(cert: Path, key: Path, *, client_ca: Path | None, allow_tls12: bool) -> ssl.SSLContext:
+def server_context(
+    cert: Path, key: Path, *, client_ca: Path | None, allow_tls12: bool
+) -> ssl.SSLContext:
     """TLS for a listener; with `client_ca` clients may show a certificate, and only that authority's count."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2 if allow_tls12 else ssl.TLSVersion.TLSv1_3
+    context.minimum_version = (
+        ssl.TLSVersion.TLSv1_2 if allow_tls12 else ssl.TLSVersion.TLSv1_3
+    )
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:
@@ -216,11 +249,17 @@ def certified_participant(certificate: bytes) -> str | None:
 
     loaded = x509.load_der_x509_certificate(certificate)
     try:
-        names = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = loaded.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
     except x509.ExtensionNotFound:
         return None
     prefix = "urn:bridgehead:participant:"
-    uris = [uri for uri in names.get_values_for_type(x509.UniformResourceIdentifier) if uri.startswith(prefix)]
+    uris = [
+        uri
+        for uri in names.get_values_for_type(x509.UniformResourceIdentifier)
+        if uri.startswith(prefix)
+    ]
     if uris:
         return uris[0][len(prefix) :] if len(uris) == 1 else None
     hosts = names.get_values_for_type(x509.DNSName)
@@ -231,4 +270,7 @@ class UnusableCertificate(ConfigError):
     """A certificate, key or authority file cannot be used."""
 
     def __init__(self, path: Path, cause: str) -> None:
-        super().__init__(f"{path} cannot be used for TLS: {cause}", hint="use PEM files, with the matching key")
+        super().__init__(
+            f"{path} cannot be used for TLS: {cause}",
+            hint="use PEM files, with the matching key",
+        )

@@ -38,7 +38,10 @@ class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
     """Stays as a mark, so that a client certificate of the same name is refused too."""
 
     def __post_init__(self) -> None:
-        if self.expires is not None and datetime.fromisoformat(self.expires).tzinfo is None:
+        if (
+            self.expires is not None
+            and datetime.fromisoformat(self.expires).tzinfo is None
+        ):
             raise ValueError(f"{self.expires!r} has no time zone")
 
     def digest(self, secret: bytes) -> str:
@@ -63,7 +66,9 @@ class Challenge(msgspec.Struct, frozen=True):
 
     def _mac(self, key: bytes, who: bytes) -> bytes:
         signed = who + b"\x00" + self.server_nonce + self.client_nonce + self.binding
-        return hmac.new(key, signed + self.participant.encode(), hashlib.sha256).digest()
+        return hmac.new(
+            key, signed + self.participant.encode(), hashlib.sha256
+        ).digest()
 
 
 def certificate_binding(certificate: bytes | None) -> bytes:
@@ -89,7 +94,12 @@ def token_fits(credential: Credential | None, token: str, now: datetime) -> bool
     """Whether this is the participant's token and it is still good; takes as long for an unknown participant."""
     stored = credential.token_sha256 if credential is not None else None
     fits = hmac.compare_digest(stored or "0" * 64, token_hash(token))
-    return fits and stored is not None and credential is not None and not is_expired(credential, now)
+    return (
+        fits
+        and stored is not None
+        and credential is not None
+        and not is_expired(credential, now)
+    )
 
 
 def mac_fits(credential: Credential | None, challenge: Challenge, mac: bytes) -> bool:
@@ -100,7 +110,9 @@ def mac_fits(credential: Credential | None, challenge: Challenge, mac: bytes) ->
 
 
 def is_expired(credential: Credential, now: datetime) -> bool:
-    return credential.expires is not None and now >= datetime.fromisoformat(credential.expires)
+    return credential.expires is not None and now >= datetime.fromisoformat(
+        credential.expires
+    )
 
 
 def bearer_token(authorization: str | None) -> str | None:
@@ -112,7 +124,9 @@ def bearer_token(authorization: str | None) -> str | None:
 class FailedAttempts:
     """Failed authentications by address within the last minute; too many, and the next is not even looked at."""
 
-    def __init__(self, *, limit: int = 20, window_s: float = 60.0, addresses: int = 10_000) -> None:
+    def __init__(
+        self, *, limit: int = 20, window_s: float = 60.0, addresses: int = 10_000
+    ) -> None:
         self._limit = limit
         self._window_s = window_s
         self._addresses = addresses
@@ -174,7 +188,12 @@ class RefusalCount:
         if not self._reasons or now - self._reported_at < self._every_s:
             return None
         self._reported_at = now
-        summary = RefusalSummary(self._reasons.total(), dict(self._reasons), len(self._addresses), *self._last)
+        summary = RefusalSummary(
+            self._reasons.total(),
+            dict(self._reasons),
+            len(self._addresses),
+            *self._last,
+        )
         self._reasons.clear()
         self._addresses.clear()
         return summary

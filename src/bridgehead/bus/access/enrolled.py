@@ -9,7 +9,14 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from bridgehead.bus.access.credentials import Challenge, Credential, is_expired, mac_fits, token_fits, token_participant
+from bridgehead.bus.access.credentials import (
+    Challenge,
+    Credential,
+    is_expired,
+    mac_fits,
+    token_fits,
+    token_participant,
+)
 from bridgehead.bus.access.state_folder import Stamp, StateFolder
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.errors import BridgeheadError
@@ -40,7 +47,12 @@ class EnrolledParticipants:
         self._stamp = folder.stamp()
         self.records: dict[str, ParticipantRecord] = folder.records()
         self.credentials: dict[str, Credential] = folder.credentials()
-        self._ahead: tuple[Stamp, *_Compared] = (self._stamp, self.records, self.credentials, EnrolmentChange())
+        self._ahead: tuple[Stamp, *_Compared] = (
+            self._stamp,
+            self.records,
+            self.credentials,
+            EnrolmentChange(),
+        )
         self._missing: tuple[Stamp, float] = (self._stamp, 0.0)
         """Files in which records are missing, and when that was first seen."""
         self.problem: str | None = None
@@ -62,14 +74,21 @@ class EnrolledParticipants:
     def by_certificate(self, participant_id: str) -> ParticipantRecord | None:
         """The participant an authority vouches for, unless it was revoked here."""
         credential = self.credentials.get(participant_id)
-        return None if credential is not None and credential.revoked else self.records.get(participant_id)
+        return (
+            None
+            if credential is not None and credential.revoked
+            else self.records.get(participant_id)
+        )
 
     def read_ahead(self, more_than: int = LARGE_BYTES) -> None:
         """Read and compare records that are many; called in a worker thread, `reload` takes them over."""
         stamp = self._folder.stamp()
         if stamp != self._ahead[0] and stamp[0][1] > more_than:
             self.problem = None
-            self._ahead = (stamp, *self._compared(self._read(self._folder.records, self.records)))
+            self._ahead = (
+                stamp,
+                *self._compared(self._read(self._folder.records, self.records)),
+            )
 
     def reload(self, now: float) -> EnrolmentChange:
         """Take over changed files; one that does not parse leaves what is in force as it is and is reported once."""
@@ -80,7 +99,9 @@ class EnrolledParticipants:
             self.read_ahead(more_than=-1)
         # Each file counts by itself: somebody is revoked although the records are being edited, or read.
         is_read = stamp == self._ahead[0]
-        records, credentials, change = self._ahead[1:] if is_read else self._compared(self.records)
+        records, credentials, change = (
+            self._ahead[1:] if is_read else self._compared(self.records)
+        )
         if self.records.keys() - records.keys() and not self._has_rested(stamp, now):
             return EnrolmentChange()
         self._stamp = stamp if is_read else self._stamp
@@ -90,11 +111,16 @@ class EnrolledParticipants:
     def _compared(self, records: dict[str, ParticipantRecord]) -> _Compared:
         """Records with the credentials as they are written now, and what they change."""
         credentials = self._read(self._folder.credentials, self.credentials)
-        changed = (record for name, record in records.items() if self.records.get(name) != record)
+        changed = (
+            record
+            for name, record in records.items()
+            if self.records.get(name) != record
+        )
         revoked = (
             name
             for name in self.records
-            if name not in records or _was_withdrawn(self.credentials.get(name), credentials.get(name))
+            if name not in records
+            or _was_withdrawn(self.credentials.get(name), credentials.get(name))
         )
         return records, credentials, EnrolmentChange(tuple(changed), tuple(revoked))
 
@@ -118,9 +144,15 @@ class EnrolledParticipants:
 
     def expired(self, now: datetime) -> list[str]:
         """Participants whose token is over."""
-        return [name for name, credential in self.credentials.items() if is_expired(credential, now)]
+        return [
+            name
+            for name, credential in self.credentials.items()
+            if is_expired(credential, now)
+        ]
 
 
 def _was_withdrawn(before: Credential | None, after: Credential | None) -> bool:
     """Whether connections made with the old credential must end; a new key or token ends them too."""
-    return before != after if before is not None else after is not None and after.revoked
+    return (
+        before != after if before is not None else after is not None and after.revoked
+    )

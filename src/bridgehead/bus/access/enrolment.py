@@ -12,13 +12,25 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.bus.access.credentials import KEY_BYTES, Credential, is_expired, make_token, token_hash
+from bridgehead.bus.access.credentials import (
+    KEY_BYTES,
+    Credential,
+    is_expired,
+    make_token,
+    token_hash,
+)
 from bridgehead.bus.access.join_file import JoinFile, Pin, write_join_file
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.actions import Refused, ToBus
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.settings import BridgeSettings
-from bridgehead.bus.participants.record import RECORD_KEYS, ParticipantRecord, Role, check_participant_id, parse_record
+from bridgehead.bus.participants.record import (
+    RECORD_KEYS,
+    ParticipantRecord,
+    Role,
+    check_participant_id,
+    parse_record,
+)
 from bridgehead.bus.wire.frames import to_base64
 from bridgehead.errors import ConfigError, NotFound, UserError
 from bridgehead.host.clock import Clock, iso_ms
@@ -27,7 +39,9 @@ _log: Final = logging.getLogger("bridgehead.bus")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _NUMBER: Final = re.compile(r"[0-9]{1,10}")
 _LONGEST_S: Final = 100 * 365 * _UNITS["d"]
-_RIGHTS: Final = frozenset({"grants", "publish", "managed_session_id", "assistant", "person"})
+_RIGHTS: Final = frozenset(
+    {"grants", "publish", "managed_session_id", "assistant", "person"}
+)
 
 
 class Enrolment(msgspec.Struct, frozen=True):
@@ -55,7 +69,9 @@ class ListedParticipant(msgspec.Struct, frozen=True):
     expires: str | None
 
 
-def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | None = None) -> JoinFile:
+def enrol(
+    folder: StateFolder, request: Enrolment, clock: Clock, path: Path | None = None
+) -> JoinFile:
     """Make record, credential and join file; the join file is the only place where the secret is ever shown."""
     check_participant_id(request.participant)
     with folder.editing():
@@ -66,7 +82,10 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
                 hint=f"choose another name, or run: bridgehead bus participant revoke {request.participant}",
             )
         # Checked before anything is written; an existing record keeps what was not given again.
-        table = {**({} if request.paired else kept_table(folder, request.participant)), **request.table}
+        table = {
+            **({} if request.paired else kept_table(folder, request.participant)),
+            **request.table,
+        }
         parse_record(request.participant, table)
         join, credential = _issue(request, clock)
         if path is not None:
@@ -78,7 +97,10 @@ def enrol(folder: StateFolder, request: Enrolment, clock: Clock, path: Path | No
 
 
 def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
-    expires, more = None, {**msgspec.structs.asdict(request.pin), "alternatives": request.alternatives}
+    expires, more = (
+        None,
+        {**msgspec.structs.asdict(request.pin), "alternatives": request.alternatives},
+    )
     if request.expires_in_s is not None:
         expires = iso_ms(clock.now() + timedelta(seconds=request.expires_in_s))
     if request.token:
@@ -87,10 +109,13 @@ def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
         return join, Credential(token_sha256=token_hash(token), expires=expires)
     if expires is not None:
         raise UserError(
-            "--expires works with tokens only; a device key is valid until it is revoked", hint="add --token"
+            "--expires works with tokens only; a device key is valid until it is revoked",
+            hint="add --token",
         )
     key = to_base64(secrets.token_bytes(KEY_BYTES))
-    return JoinFile(1, request.url, request.participant, key=key, **more), Credential(key=key)
+    return JoinFile(1, request.url, request.participant, key=key, **more), Credential(
+        key=key
+    )
 
 
 def is_free(credential: Credential | None) -> bool:
@@ -127,13 +152,19 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
             folder.put_credential(participant_id, Credential(revoked=True))
         try:
             table = folder.tables().get(participant_id, {})
-            if without_rights(table) != table:  # also what an earlier revocation did not come to
+            if (
+                without_rights(table) != table
+            ):  # also what an earlier revocation did not come to
                 folder.put_table(participant_id, without_rights(table))
             elif was_revoked:
                 raise UnknownParticipant(participant_id, "is already revoked")
         except ConfigError as error:
             # Somebody is editing the file. It is out all the same, and `kept_table` gives it nothing back.
-            _log.warning("%s is revoked, but its rights are still in the records file: %s", participant_id, error)
+            _log.warning(
+                "%s is revoked, but its rights are still in the records file: %s",
+                participant_id,
+                error,
+            )
 
 
 def listing(folder: StateFolder, now: datetime) -> list[ListedParticipant]:
@@ -152,7 +183,13 @@ def _kind(credential: Credential, now: datetime) -> str:
         return "revoked"
     if is_expired(credential, now):
         return "expired"
-    return "key" if credential.key is not None else "none" if credential.token_sha256 is None else "token"
+    return (
+        "key"
+        if credential.key is not None
+        else "none"
+        if credential.token_sha256 is None
+        else "token"
+    )
 
 
 def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
@@ -162,7 +199,9 @@ def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
     return record
 
 
-def set_key(folder: StateFolder, participant_id: str, key: str, value: str) -> ParticipantRecord:
+def set_key(
+    folder: StateFolder, participant_id: str, key: str, value: str
+) -> ParticipantRecord:
     """Change one key of a record: `tts`, `grants.notices`, `policy.blacklisted_skills`, …"""
     with folder.editing():
         table = folder.tables().get(participant_id)
@@ -171,7 +210,10 @@ def set_key(folder: StateFolder, participant_id: str, key: str, value: str) -> P
         name, _, inner = key.partition(".")
         outer = table.get(name, {}) if inner else {}
         if name not in RECORD_KEYS or not isinstance(outer, dict):
-            raise UserError(f"a participant record has no key {key!r}", hint=f"keys: {', '.join(sorted(RECORD_KEYS))}")
+            raise UserError(
+                f"a participant record has no key {key!r}",
+                hint=f"keys: {', '.join(sorted(RECORD_KEYS))}",
+            )
         table[name] = {**outer, inner: _value(value)} if inner else _value(value)
         return folder.put_table(participant_id, table)
 
@@ -189,7 +231,10 @@ def parse_duration(text: str) -> float:
     number, unit = text[:-1], text[-1:]
     seconds = int(number) * _UNITS.get(unit, 0) if _NUMBER.fullmatch(number) else 0
     if not 0 < seconds <= _LONGEST_S:
-        raise UserError(f"{text!r} is not a duration", hint="write a number and s, m, h, d or w, such as 90d")
+        raise UserError(
+            f"{text!r} is not a duration",
+            hint="write a number and s, m, h, d or w, such as 90d",
+        )
     return float(seconds)
 
 
@@ -197,7 +242,10 @@ class UnknownParticipant(NotFound):
     """No such participant."""
 
     def __init__(self, participant_id: str, what: str) -> None:
-        super().__init__(f"{participant_id!r} {what}", hint="`bridgehead bus participant list` lists them")
+        super().__init__(
+            f"{participant_id!r} {what}",
+            hint="`bridgehead bus participant list` lists them",
+        )
 
 
 class TrialResult(msgspec.Struct, frozen=True):
@@ -211,20 +259,31 @@ class TrialResult(msgspec.Struct, frozen=True):
 
     def sentence(self) -> str:
         if self.refused is not None:
-            facts = ", ".join(f"{key} {value}" for key, value in self.refused.items() if key != "code")
+            facts = ", ".join(
+                f"{key} {value}" for key, value in self.refused.items() if key != "code"
+            )
             return f"refused: {self.refused['code']}" + (f" ({facts})" if facts else "")
         if not self.bus:
             return "dropped without an error"
-        return "admitted as\n" + msgspec.json.format(msgspec.json.encode(self.bus[0]), indent=2).decode()
+        return (
+            "admitted as\n"
+            + msgspec.json.format(msgspec.json.encode(self.bus[0]), indent=2).decode()
+        )
 
 
-def try_admission(settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes) -> TrialResult:
+def try_admission(
+    settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes
+) -> TrialResult:
     """Take the message through a bridge of its own that nobody else is connected to."""
     own = msgspec.structs.replace(settings, profile="spec")
     bridge = Bridge(own, secret=secret, random_word=lambda: "x")
     bridge.connected(record, 0.0)
     effects = bridge.received(record.id, message, 0.0)
-    written = [msgspec.to_builtins(effect.message) for effect in effects if isinstance(effect, ToBus)]
+    written = [
+        msgspec.to_builtins(effect.message)
+        for effect in effects
+        if isinstance(effect, ToBus)
+    ]
     for effect in effects:
         if isinstance(effect, Refused):
             return TrialResult(False, written, {"code": effect.code, **effect.details})

@@ -83,7 +83,11 @@ def write_join_file(path: Path, join: JoinFile) -> None:
                 f"{path} exists and is not a join file of this participant; nothing was added",
                 hint="choose another with --join",
             )
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(join), indent=2) + b"\n", private=True)
+    write_atomic(
+        path,
+        msgspec.json.format(msgspec.json.encode(join), indent=2) + b"\n",
+        private=True,
+    )
 
 
 def _problem(join: JoinFile) -> str | None:

@@ -14,7 +14,11 @@ import tomlkit
 
 from bridgehead.bus.access.credentials import Credential
 from bridgehead.bus.bridge.state_store import SqliteState
-from bridgehead.bus.participants.record import ParticipantRecord, check_participant_id, parse_record
+from bridgehead.bus.participants.record import (
+    ParticipantRecord,
+    check_participant_id,
+    parse_record,
+)
 from bridgehead.errors import BridgeheadError, ConfigError, LockTimeout
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.file_errors import FileMissing
@@ -23,7 +27,9 @@ from bridgehead.host.locks import FileLock, LockReentered
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECRET_BYTES: Final = 32
-_HEADER: Final = "# Participants of this bridge. May be edited by hand; a running bridge notices.\n"
+_HEADER: Final = (
+    "# Participants of this bridge. May be edited by hand; a running bridge notices.\n"
+)
 
 
 Stamp = tuple[tuple[int, int, int], ...]
@@ -63,14 +69,19 @@ class StateFolder:
         """The tables of participants.toml as they are written."""
         try:
             document = tomllib.loads(self._text())
-        except (ValueError, RecursionError) as error:  # also numbers too long and nesting too deep
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # also numbers too long and nesting too deep
             raise BadRecordsFile(self.records_file, str(error)) from error
         for name, table in document.items():
             if not isinstance(table, dict):
                 raise BadRecordsFile(self.records_file, f"{name!r} is not a table")
         return document
 
-    def put_table(self, participant_id: str, table: dict[str, Any]) -> ParticipantRecord:
+    def put_table(
+        self, participant_id: str, table: dict[str, Any]
+    ) -> ParticipantRecord:
         """Write one record; comments and other records stay as they are."""
         record = parse_record(participant_id, table)
         _refuse_shared_sessions({**self.tables(), participant_id: table})
@@ -96,7 +107,10 @@ class StateFolder:
 
     def credentials(self) -> dict[str, Credential]:
         try:
-            return msgspec.json.decode(read_bounded(self.credentials_file, MAX_BYTES), type=dict[str, Credential])
+            return msgspec.json.decode(
+                read_bounded(self.credentials_file, MAX_BYTES),
+                type=dict[str, Credential],
+            )
         except FileMissing:
             return {}
         except msgspec.DecodeError as error:
@@ -129,7 +143,8 @@ class StateFolder:
             lock.acquire()
         except (LockTimeout, LockReentered) as error:
             raise BridgeheadError(
-                f"another bridge is using {self.path}", hint="stop it, or choose another directory with --state DIR"
+                f"another bridge is using {self.path}",
+                hint="stop it, or choose another directory with --state DIR",
             ) from error
         return lock
 
@@ -138,7 +153,9 @@ class StateFolder:
 
     def stamp(self) -> Stamp:
         """Changes whenever one of the files an operator edits does."""
-        return tuple(_stamp(path) for path in (self.records_file, self.credentials_file))
+        return tuple(
+            _stamp(path) for path in (self.records_file, self.credentials_file)
+        )
 
 
 def _refuse_shared_sessions(tables: dict[str, dict[str, Any]]) -> None:
@@ -148,7 +165,8 @@ def _refuse_shared_sessions(tables: dict[str, dict[str, Any]]) -> None:
         session = table.get("managed_session_id")
         if isinstance(session, str) and owners.setdefault(session, name) != name:
             raise ConfigError(
-                f"{owners[session]} and {name} have the same session", hint="give each its own managed_session_id"
+                f"{owners[session]} and {name} have the same session",
+                hint="give each its own managed_session_id",
             )
 
 
@@ -176,5 +194,6 @@ class BadRecordsFile(ConfigError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
-            f"{path}: {problem}", hint="correct the file; until then a running bridge keeps the old records"
+            f"{path}: {problem}",
+            hint="correct the file; until then a running bridge keeps the old records",
         )

@@ -24,7 +24,12 @@ class ChatCompletionsAgent:
     """One stateless call for each question; nothing goes anywhere but to `base_url`."""
 
     def __init__(
-        self, base_url: str, *, model: str | None = None, key: str | None = None, timeout_s: float = TIMEOUT_S
+        self,
+        base_url: str,
+        *,
+        model: str | None = None,
+        key: str | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._url = base_url.rstrip("/")
         self._model = model
@@ -41,7 +46,12 @@ class ChatCompletionsAgent:
             }
             if question.heard is not None:
                 return AgentAnswer(await self._streamed(client, body, question.heard))
-            return AgentAnswer(_text(await self._json(client, "POST", "/chat/completions", body), "message"))
+            return AgentAnswer(
+                _text(
+                    await self._json(client, "POST", "/chat/completions", body),
+                    "message",
+                )
+            )
 
     @asynccontextmanager
     async def _talking(self) -> AsyncIterator[httpx.AsyncClient]:
@@ -51,19 +61,30 @@ class ChatCompletionsAgent:
         if self._client is None:
             # Proxies of the user are for the outside; a server on this machine is reached directly.
             local = urlsplit(self._url).hostname in _LOOPBACK
-            self._client = httpx.AsyncClient(timeout=self._timeout_s, trust_env=not local, headers=self._headers)
+            self._client = httpx.AsyncClient(
+                timeout=self._timeout_s, trust_env=not local, headers=self._headers
+            )
         try:
             yield self._client
         except (httpx.HTTPError, ValueError, RecursionError) as error:
             raise ModelFailed(self._url, str(error) or type(error).__name__) from error
 
-    async def _streamed(self, client: httpx.AsyncClient, body: dict[str, Any], heard: Callable[[str], None]) -> str:
+    async def _streamed(
+        self,
+        client: httpx.AsyncClient,
+        body: dict[str, Any],
+        heard: Callable[[str], None],
+    ) -> str:
         """The answer as it is made; an endpoint that does not stream sends it in one piece."""
         said: list[str] = []
-        async with client.stream("POST", f"{self._url}/chat/completions", json={**body, "stream": True}) as reply:
+        async with client.stream(
+            "POST", f"{self._url}/chat/completions", json={**body, "stream": True}
+        ) as reply:
             if reply.status_code != 200:
                 raise ModelFailed(self._url, f"HTTP {reply.status_code}")
-            if not reply.headers.get("content-type", "").startswith("text/event-stream"):
+            if not reply.headers.get("content-type", "").startswith(
+                "text/event-stream"
+            ):
                 return _text(json.loads(await reply.aread()), "message")
             async for line in reply.aiter_lines():
                 field, _, value = line.partition(":")
@@ -78,13 +99,24 @@ class ChatCompletionsAgent:
 
     async def _first_model(self, client: httpx.AsyncClient) -> str:
         listed = (await self._json(client, "GET", "/models", None)).get("data")
-        if not isinstance(listed, list) or not listed or not isinstance(listed[0], dict):
-            raise ModelFailed(self._url, "it lists no models; set model of openai in .bridge-settings.json")
+        if (
+            not isinstance(listed, list)
+            or not listed
+            or not isinstance(listed[0], dict)
+        ):
+            raise ModelFailed(
+                self._url,
+                "it lists no models; set model of openai in .bridge-settings.json",
+            )
         self._model = str(listed[0].get("id"))
         return self._model
 
     async def _json(
-        self, client: httpx.AsyncClient, method: str, path: str, body: dict[str, Any] | None
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None,
     ) -> dict[str, Any]:
         reply = await client.request(method, self._url + path, json=body)
         document = reply.json()
@@ -104,7 +136,11 @@ def turns(question: AgentQuestion) -> list[dict[str, str]]:
         for turn in question.earlier
         for role, text in zip(("user", "assistant"), turn, strict=True)
     ]
-    return [{"role": "system", "content": question.task}, *said, {"role": "user", "content": question.text}]
+    return [
+        {"role": "system", "content": question.task},
+        *said,
+        {"role": "user", "content": question.text},
+    ]
 
 
 def _text(document: Any, part: str) -> str:
@@ -118,19 +154,28 @@ def _text(document: Any, part: str) -> str:
 class ScriptedAgent:
     """Answers by looking the words up, whatever their case."""
 
-    def __init__(self, answers: Mapping[str, str] | None = None, *, otherwise: str = ECHO) -> None:
-        self._answers = {said.casefold(): answer for said, answer in (answers or {}).items()}
+    def __init__(
+        self, answers: Mapping[str, str] | None = None, *, otherwise: str = ECHO
+    ) -> None:
+        self._answers = {
+            said.casefold(): answer for said, answer in (answers or {}).items()
+        }
         self._otherwise = otherwise
         self.asked: list[AgentQuestion] = []
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer:
         self.asked.append(question)
         known = self._answers.get(question.text.strip().casefold())
-        return AgentAnswer(self._otherwise.replace("{text}", question.text) if known is None else known)
+        return AgentAnswer(
+            self._otherwise.replace("{text}", question.text) if known is None else known
+        )
 
 
 class ModelFailed(ProtocolError):
     """The model endpoint did not answer as it should."""
 
     def __init__(self, url: str, cause: str) -> None:
-        super().__init__(f"the model at {url} failed: {cause}", hint="check it with `bridgehead doctor`")
+        super().__init__(
+            f"the model at {url} failed: {cause}",
+            hint="check it with `bridgehead doctor`",
+        )

@@ -111,7 +111,9 @@ class _Asked(msgspec.Struct, frozen=True):
 class Assistant:
     """Conversations in progress and the default session."""
 
-    def __init__(self, config: AssistantConfig | None = None, store: Session | None = None) -> None:
+    def __init__(
+        self, config: AssistantConfig | None = None, store: Session | None = None
+    ) -> None:
         self._config = config or AssistantConfig()
         self.store: Session = {**(store or {}), "session_id": DEFAULT}
         self._running: dict[str, _Asked] = {}
@@ -125,7 +127,11 @@ class Assistant:
             return []
         if message.type == HANDLE:
             return self._utterance(message, now)
-        return self._stopped(context_session_id(message.context), now) if message.type == STOP else []
+        return (
+            self._stopped(context_session_id(message.context), now)
+            if message.type == STOP
+            else []
+        )
 
     def answered(
         self, request: str, text: str, session: Session | None = None, now: float = 0.0
@@ -139,7 +145,9 @@ class Assistant:
         if not text.strip():
             return self._apologise(running) + self._next(now)
         handed_back = self._take_back(running, session)
-        data: dict[str, Any] = {"utterance": text} | ({"lang": running.lang} if running.lang else {})
+        data: dict[str, Any] = {"utterance": text} | (
+            {"lang": running.lang} if running.lang else {}
+        )
         return [
             self._emit(running.entry, SPEAK, data, handed_back),
             self._emit(running.entry, HANDLED, {}, handed_back),
@@ -150,26 +158,44 @@ class Assistant:
         """The runtime has made one more piece of its answer."""
         running = self._running.get(request)
         is_shown = running is not None and not running.deferred and text
-        return [self._emit(running.entry, PIECE, {"text": text})] if running is not None and is_shown else []
+        return (
+            [self._emit(running.entry, PIECE, {"text": text})]
+            if running is not None and is_shown
+            else []
+        )
 
     def failed(self, request: str, now: float = 0.0) -> list[AssistantEffect]:
         """The runtime could not answer; the cause is for the log, never for speech (B-67)."""
         running = self._running.pop(request, None)
         if running is None:
             return []
-        return [*([Late(request, "")] if running.deferred else self._apologise(running)), *self._next(now)]
+        return [
+            *([Late(request, "")] if running.deferred else self._apologise(running)),
+            *self._next(now),
+        ]
 
     def tick(self, now: float) -> list[AssistantEffect]:
         """Let the time be `now`: requests that took too long are given up, whether they ran or waited."""
         effects: list[AssistantEffect] = []
-        for request in [name for name, running in self._running.items() if running.deadline <= now]:
+        for request in [
+            name for name, running in self._running.items() if running.deadline <= now
+        ]:
             running = self._running.pop(request)
             if self._may_wait(running):
                 later = now + self._config.later_s
-                self._running[request] = msgspec.structs.replace(running, deadline=later, deferred=True)
-                effects += [*self._apologise(running, LATER), Defer(request, running.entry)]
+                self._running[request] = msgspec.structs.replace(
+                    running, deadline=later, deferred=True
+                )
+                effects += [
+                    *self._apologise(running, LATER),
+                    Defer(request, running.entry),
+                ]
             else:
-                given_up = [Late(request, "")] if running.deferred else self._apologise(running)
+                given_up = (
+                    [Late(request, "")]
+                    if running.deferred
+                    else self._apologise(running)
+                )
                 effects += [Cancel(request), *given_up]
         for late in self._take_waiting(lambda waiting: waiting.deadline <= now):
             effects += self._apologise(late)
@@ -178,17 +204,34 @@ class Assistant:
     def _may_wait(self, running: _Asked) -> bool:
         """Half of the places are for those who wait in front of their device."""
         deferred = sum(other.deferred for other in self._running.values())
-        return self._config.later_s > 0 and not running.deferred and 2 * (deferred + 1) <= self._config.max_running
+        return (
+            self._config.later_s > 0
+            and not running.deferred
+            and 2 * (deferred + 1) <= self._config.max_running
+        )
 
     def next_deadline(self) -> float | None:
         waiting = (queue[0][0].deadline for queue in self._waiting.values() if queue)
-        return min((*(running.deadline for running in self._running.values()), *waiting), default=None)
+        return min(
+            (*(running.deadline for running in self._running.values()), *waiting),
+            default=None,
+        )
 
     def _utterance(self, entry: Message, now: float) -> list[AssistantEffect]:
-        named, word = context_session_id(entry.context), entry.context.get("utterance_id")
+        named, word = (
+            context_session_id(entry.context),
+            entry.context.get("utterance_id"),
+        )
         speaker = _speaker(entry, named)
-        still_open = [*self._running.values(), *(one for one, _text in self._waiting.get(speaker, ()))]
-        names = [(o.speaker, o.session_id, o.entry.context.get("utterance_id")) for o in still_open if not o.deferred]
+        still_open = [
+            *self._running.values(),
+            *(one for one, _text in self._waiting.get(speaker, ())),
+        ]
+        names = [
+            (o.speaker, o.session_id, o.entry.context.get("utterance_id"))
+            for o in still_open
+            if not o.deferred
+        ]
         if word and (speaker, named, word) in names:
             return []  # asked again by way of another bridge, to which its device has moved; one answer is enough
         if named == DEFAULT:
@@ -211,7 +254,10 @@ class Assistant:
             return self._apologise(request, TOO_LONG)
         self._waiting.setdefault(request.speaker, deque()).append((request, text))
         crowded_out = self._crowded_out(request.speaker)
-        return [*([] if crowded_out is None else self._apologise(crowded_out, TOO_MANY)), *self._next(now)]
+        return [
+            *([] if crowded_out is None else self._apologise(crowded_out, TOO_MANY)),
+            *self._next(now),
+        ]
 
     def _crowded_out(self, speaker: str) -> _Asked | None:
         """The question that must go where too many wait: the newest of whoever has most of them waiting."""
@@ -227,7 +273,9 @@ class Assistant:
         running = Counter(request.speaker for request in self._running.values())
         while len(self._running) < self._config.max_running:
             each = self._config.running_each
-            speaker = next((name for name in self._waiting if running[name] < each), None)
+            speaker = next(
+                (name for name in self._waiting if running[name] < each), None
+            )
             if speaker is None:
                 break
             queue = self._waiting.pop(speaker)
@@ -235,16 +283,32 @@ class Assistant:
                 request, text = queue.popleft()
                 self._asked += 1
                 running[speaker] += 1
-                started = msgspec.structs.replace(request, deadline=now + self._config.timeout_s)
+                started = msgspec.structs.replace(
+                    request, deadline=now + self._config.timeout_s
+                )
                 self._running[f"r{self._asked}"] = started
                 in_pieces = request.entry.context.get("pieces") is True
-                asks.append(Ask(f"r{self._asked}", request.session_id, text, request.lang, in_pieces, speaker))
+                asks.append(
+                    Ask(
+                        f"r{self._asked}",
+                        request.session_id,
+                        text,
+                        request.lang,
+                        in_pieces,
+                        speaker,
+                    )
+                )
             if queue:
                 self._waiting[speaker] = queue  # behind everybody else
         return asks
 
     def _take_waiting(self, is_over: Callable[[_Asked], bool]) -> list[_Asked]:
-        over = [request for queue in self._waiting.values() for request, _ in queue if is_over(request)]
+        over = [
+            request
+            for queue in self._waiting.values()
+            for request, _ in queue
+            if is_over(request)
+        ]
         if over:
             self._waiting = {
                 speaker: left
@@ -256,21 +320,43 @@ class Assistant:
     def _stopped(self, session: str, now: float) -> list[AssistantEffect]:
         effects: list[AssistantEffect] = []
         # A deferred one has had its end marker.
-        open_here = [name for name, one in self._running.items() if one.session_id == session and not one.deferred]
+        open_here = [
+            name
+            for name, one in self._running.items()
+            if one.session_id == session and not one.deferred
+        ]
         for name in open_here:
-            effects += [Cancel(name), self._emit(self._running.pop(name).entry, HANDLED, {})]
+            effects += [
+                Cancel(name),
+                self._emit(self._running.pop(name).entry, HANDLED, {}),
+            ]
         waiting_here = self._take_waiting(lambda waiting: waiting.session_id == session)
-        return [*effects, *(self._emit(one.entry, HANDLED, {}) for one in waiting_here), *self._next(now)]
+        return [
+            *effects,
+            *(self._emit(one.entry, HANDLED, {}) for one in waiting_here),
+            *self._next(now),
+        ]
 
     def _unmatched(self, entry: Message, lang: str | None) -> list[AssistantEffect]:
-        data = {"utterances": entry.data["utterances"]} if "utterances" in entry.data else {}
+        data = (
+            {"utterances": entry.data["utterances"]}
+            if "utterances" in entry.data
+            else {}
+        )
         data |= {"lang": lang} if lang else {}
         return [self._emit(entry, UNMATCHED, data), self._emit(entry, HANDLED, {})]
 
-    def _apologise(self, running: _Asked, because: str | None = None) -> list[AssistantEffect]:
-        lang, words = self._apology(running.lang) if because is None else ("en", because)
+    def _apologise(
+        self, running: _Asked, because: str | None = None
+    ) -> list[AssistantEffect]:
+        lang, words = (
+            self._apology(running.lang) if because is None else ("en", because)
+        )
         data = {"utterance": words, "lang": lang}
-        return [self._emit(running.entry, SPEAK, data), self._emit(running.entry, HANDLED, {})]
+        return [
+            self._emit(running.entry, SPEAK, data),
+            self._emit(running.entry, HANDLED, {}),
+        ]
 
     def _apology(self, lang: str | None) -> tuple[str, str]:
         apologies = self._config.apologies
@@ -282,9 +368,18 @@ class Assistant:
     def _language(self, entry: Message, effective: Session) -> str | None:
         """The language of an utterance (bus §2); observations count only from the message's own session (B-65)."""
         own = read_session(entry.context).session
-        observed = [own.get(field) for field in ("stt_lang", "detected_lang", "request_lang")]
-        candidates = (entry.data.get("lang"), *observed, effective.get("lang"), self._config.lang)
-        return next((lang for lang in candidates if isinstance(lang, str) and lang), None)
+        observed = [
+            own.get(field) for field in ("stt_lang", "detected_lang", "request_lang")
+        ]
+        candidates = (
+            entry.data.get("lang"),
+            *observed,
+            effective.get("lang"),
+            self._config.lang,
+        )
+        return next(
+            (lang for lang in candidates if isinstance(lang, str) and lang), None
+        )
 
     def _take_back(self, running: _Asked, session: Session | None) -> Session | None:
         """A session the runtime handed back, with the deployment's fields as they were (B-64)."""
@@ -296,7 +391,13 @@ class Assistant:
         carried: Session = running.entry.context["session"]
         return _updated(carried, session)
 
-    def _emit(self, entry: Message, topic: str, data: dict[str, Any], session: Session | None = None) -> Emit:
+    def _emit(
+        self,
+        entry: Message,
+        topic: str,
+        data: dict[str, Any],
+        session: Session | None = None,
+    ) -> Emit:
         """A reply to the entry message; the default session travels as it is at this moment (B-61 to B-63)."""
         reply = entry.reply(topic, data)
         context = {**reply.context, "skill_id": SKILL}
@@ -309,7 +410,9 @@ class Assistant:
 
 def _updated(before: Session, handed_back: Session) -> Session:
     replaced = replace_snapshot(before, handed_back)
-    return before if replaced is before else reimpose_deployment_fields(before, replaced)
+    return (
+        before if replaced is before else reimpose_deployment_fields(before, replaced)
+    )
 
 
 def _speaker(entry: Message, session: str) -> str:
@@ -320,7 +423,9 @@ def _speaker(entry: Message, session: str) -> str:
 
 def _first_text(utterances: object) -> str | None:
     members = utterances if isinstance(utterances, list) else []
-    return next((text for text in members if isinstance(text, str) and text.strip()), None)
+    return next(
+        (text for text in members if isinstance(text, str) and text.strip()), None
+    )
 
 
 def _is_denied(session: Session) -> bool:

@@ -40,7 +40,9 @@ TASK: Final = (
 class Postponed(Protocol):
     """Where questions go whose answer takes longer than anybody waits."""
 
-    def keep(self, question_id: str, text: str, lang: str | None, entry: Message) -> None: ...
+    def keep(
+        self, question_id: str, text: str, lang: str | None, entry: Message
+    ) -> None: ...
 
     def answered(self, question_id: str, text: str) -> None: ...
 
@@ -54,7 +56,9 @@ class AssistantHost:
         agent: Agent,
         config: assistant.AssistantConfig | None = None,
         *,
-        profile_of: Callable[[str], AssistantProfile] = lambda _source: AssistantProfile(),
+        profile_of: Callable[[str], AssistantProfile] = lambda _source: (
+            AssistantProfile()
+        ),
         later: Postponed | None = None,
     ) -> None:
         self._hub = hub
@@ -85,7 +89,9 @@ class AssistantHost:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def ask_again(self, question_id: str, text: str, lang: str | None, source: str) -> None:
+    def ask_again(
+        self, question_id: str, text: str, lang: str | None, source: str
+    ) -> None:
         """Ask once more what was to be answered later when the bus was stopped."""
         ask = assistant.Ask(question_id, "", text, lang, speaker=source)
         task = asyncio.get_running_loop().create_task(self._ask_late(ask))
@@ -96,7 +102,9 @@ class AssistantHost:
         try:
             text = (await self._agent.ask(await self._question(ask, ask.request))).text
         except Exception as error:  # as in `_ask`
-            _log.warning("question %s failed: %s: %s", ask.request, type(error).__name__, error)
+            _log.warning(
+                "question %s failed: %s: %s", ask.request, type(error).__name__, error
+            )
             text = ""
         if self._later is not None:
             self._later.answered(ask.request, text)
@@ -113,11 +121,15 @@ class AssistantHost:
             elif isinstance(effect, assistant.Ask):
                 asking = asyncio.get_running_loop().create_task(self._ask(effect))
                 self._asking[effect.request] = (effect, asking)
-            elif isinstance(effect, assistant.Cancel) and (asked := self._asking.pop(effect.request, None)):
+            elif isinstance(effect, assistant.Cancel) and (
+                asked := self._asking.pop(effect.request, None)
+            ):
                 asked[1].cancel()
             elif isinstance(effect, assistant.Defer) and self._later is not None:
                 ask = self._asking[effect.request][0]
-                self._later.keep(self._name(effect.request), ask.text, ask.lang, effect.entry)
+                self._later.keep(
+                    self._name(effect.request), ask.text, ask.lang, effect.entry
+                )
             elif isinstance(effect, assistant.Late) and self._later is not None:
                 self._later.answered(self._name(effect.request), effect.text)
         self._set_alarm()
@@ -129,7 +141,11 @@ class AssistantHost:
     async def _question(self, ask: assistant.Ask, question_id: str) -> AgentQuestion:
         profile = self._profile_of(ask.speaker)
         memory = self._memory if profile.memory is None else profile.memory
-        earlier = self._conversations.earlier(ask.session_id, self._now())[-memory:] if memory else ()
+        earlier = (
+            self._conversations.earlier(ask.session_id, self._now())[-memory:]
+            if memory
+            else ()
+        )
         asked = AgentQuestion(
             ask.session_id,
             ask.text,
@@ -141,7 +157,10 @@ class AssistantHost:
             participant=ask.speaker,
             tools=profile.tools,
         )
-        if len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier) > QUICK_TEXT:
+        if (
+            len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier)
+            > QUICK_TEXT
+        ):
             # Foreign text is looked at character by character, which is no work for the loop everybody shares.
             return await asyncio.to_thread(_with_prompt, asked)
         return _with_prompt(asked)
@@ -151,17 +170,30 @@ class AssistantHost:
             question = await self._question(ask, self._name(ask.request))
             if ask.in_pieces:
                 piece = partial(self._assistant.piece, ask.request)
-                question = msgspec.structs.replace(question, heard=lambda text: self._carry_out(piece(text)))
+                question = msgspec.structs.replace(
+                    question, heard=lambda text: self._carry_out(piece(text))
+                )
             answer = await self._agent.ask(question)
-        except Exception as error:  # whatever a model's adapter raises, the person gets an answer
-            _log.warning("request %s failed: %s: %s", ask.request, type(error).__name__, error)
+        except (
+            Exception
+        ) as error:  # whatever a model's adapter raises, the person gets an answer
+            _log.warning(
+                "request %s failed: %s: %s", ask.request, type(error).__name__, error
+            )
             self._settle(ask, self._assistant.failed(ask.request, self._now()))
             return
         if answer.text.strip():
             self._conversations.note(ask.session_id, ask.text, answer.text, self._now())
-        self._settle(ask, self._assistant.answered(ask.request, answer.text, answer.session, now=self._now()))
+        self._settle(
+            ask,
+            self._assistant.answered(
+                ask.request, answer.text, answer.session, now=self._now()
+            ),
+        )
 
-    def _settle(self, ask: assistant.Ask, effects: list[assistant.AssistantEffect]) -> None:
+    def _settle(
+        self, ask: assistant.Ask, effects: list[assistant.AssistantEffect]
+    ) -> None:
         self._asking.pop(ask.request, None)
         self._carry_out(effects)
 
@@ -188,13 +220,21 @@ def _report_malformed(context: dict[str, Any]) -> None:
         outer, _, inner = field.partition(".")
         value = context["session"][outer]
         value = value[inner] if inner else value
-        _log.warning("session field %s was dropped: it is %s", field, type(value).__name__)
+        _log.warning(
+            "session field %s was dropped: it is %s", field, type(value).__name__
+        )
 
 
 class Conversations:
     """Turns by session id; never part of the session itself."""
 
-    def __init__(self, *, turns: int = MOST_TURNS, sessions: int = SESSIONS, idle_s: float = IDLE_S) -> None:
+    def __init__(
+        self,
+        *,
+        turns: int = MOST_TURNS,
+        sessions: int = SESSIONS,
+        idle_s: float = IDLE_S,
+    ) -> None:
         self._turns = turns
         self._sessions = sessions
         self._idle_s = idle_s
@@ -230,19 +270,31 @@ def _with_prompt(asked: AgentQuestion) -> AgentQuestion:
     if asked.lang:
         task += f"\n\nAnswer in the language with the BCP-47 tag {_tag(asked.lang)}."
     fence = Fence(secrets.choice)
-    prompt = assistant_prompt(asked.text, task, asked.earlier, session_id=asked.session_id, fence=fence)
+    prompt = assistant_prompt(
+        asked.text, task, asked.earlier, session_id=asked.session_id, fence=fence
+    )
     return msgspec.structs.replace(asked, prompt=prompt, task=task)
 
 
 def assistant_prompt(
-    text: str, task: str, earlier: tuple[tuple[str, str], ...], *, session_id: str, fence: Fence
+    text: str,
+    task: str,
+    earlier: tuple[tuple[str, str], ...],
+    *,
+    session_id: str,
+    fence: Fence,
 ) -> str:
     """Ask for an answer to `text`; `earlier` are (said, answered) pairs of the same conversation."""
     origin = f"participant of session {session_id}"
     parts = [task, fence.preamble]
     for said, answered in earlier:
-        parts.append("Said earlier:\n" + fence.wrap(said, origin=origin, trust=Trust.UNTRUSTED))
-        parts.append("Answered then:\n" + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED))
+        parts.append(
+            "Said earlier:\n" + fence.wrap(said, origin=origin, trust=Trust.UNTRUSTED)
+        )
+        parts.append(
+            "Answered then:\n"
+            + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED)
+        )
     parts.append("Said now:\n" + fence.wrap(text, origin=origin, trust=Trust.UNTRUSTED))
     return "\n\n".join(parts)
 
@@ -250,5 +302,7 @@ def assistant_prompt(
 def _tag(lang: str) -> str:
     """A language tag has no room for instructions: what is none is cut down to one."""
     return "".join(
-        character for character in lang if character.isascii() and (character.isalnum() or character == "-")
+        character
+        for character in lang
+        if character.isascii() and (character.isalnum() or character == "-")
     )[:35]

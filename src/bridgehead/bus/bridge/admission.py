@@ -25,7 +25,15 @@ from bridgehead.bus.wire.message import (
     sound_message,
 )
 from bridgehead.bus.wire.session import DEFAULT, Session, hub_session_id, session_id
-from bridgehead.bus.wire.topics import HANDLE, POLICY_DENIED, SYNC, UPDATE_DEFAULT, is_twin, is_unmarked, to_spec
+from bridgehead.bus.wire.topics import (
+    HANDLE,
+    POLICY_DENIED,
+    SYNC,
+    UPDATE_DEFAULT,
+    is_twin,
+    is_unmarked,
+    to_spec,
+)
 
 LIGHT_BYTES: Final = 4096
 """Messages up to this size are bounded by their number alone."""
@@ -72,7 +80,13 @@ class Ignored(msgspec.Struct, frozen=True):
 class Admission:
     """The inbound side of one bridge."""
 
-    def __init__(self, settings: BridgeSettings, sources: Sources, secret: bytes, managed: ManagedSessions) -> None:
+    def __init__(
+        self,
+        settings: BridgeSettings,
+        sources: Sources,
+        secret: bytes,
+        managed: ManagedSessions,
+    ) -> None:
         self._hop_limit = settings.hop_limit
         self._hidden_source = settings.hidden_source
         self._nat = settings.nat
@@ -82,7 +96,12 @@ class Admission:
         self._managed = managed
 
     def admit(
-        self, participant: Participant, frame: bytes, value: object, hops: object, now: float
+        self,
+        participant: Participant,
+        frame: bytes,
+        value: object,
+        hops: object,
+        now: float,
     ) -> Admitted | Denied | Ignored:
         """Decide about one frame; `value` is its message where the frame has already been decoded."""
         terms, size = participant.terms, len(frame)
@@ -91,14 +110,18 @@ class Admission:
         read, channel = value, ""
         if not isinstance(value, Message):
             read, channel = _read(terms, frame, value)
-        if not participant.bucket.take(now) or (size > LIGHT_BYTES and not participant.bytes_bucket.take(now, size)):
+        if not participant.bucket.take(now) or (
+            size > LIGHT_BYTES and not participant.bytes_bucket.take(now, size)
+        ):
             return Denied("rate_limited", topic=_topic_of(read))
         if type(hops) is not int or hops < 0:
             return Denied("malformed", {"reason": "hops_invalid"}, _topic_of(read))
         if hops > self._hop_limit:
             return Denied("hop_limit", topic=_topic_of(read))
         # Without that many brackets nothing can be nested too deeply, so few messages need be walked through.
-        if frame.count(b"{") + frame.count(b"[") > terms.max_depth and _is_too_deep(read, terms.max_depth):
+        if frame.count(b"{") + frame.count(b"[") > terms.max_depth and _is_too_deep(
+            read, terms.max_depth
+        ):
             return Denied("too_large", topic=_topic_of(read))
         if not isinstance(read, Message):
             accepted = read_value(read)
@@ -115,19 +138,29 @@ class Admission:
         """Judge a readable message and give it its session on the hub: translated, placed, gated."""
         terms, context = participant.terms, message.context
         carried = context.get("session")
-        plain = isinstance(carried, dict) and is_unmarked(context) and terms.freely_published[message.type]
+        plain = (
+            isinstance(carried, dict)
+            and is_unmarked(context)
+            and terms.freely_published[message.type]
+        )
         if not plain:
             if (objection := self._objection(participant, message)) is not None:
                 return objection
             message = (to_spec(message) or message) if terms.speaks_legacy else message
         context = context.copy()
-        if "destination" in context and (foreign := self._readdress(participant, context)):
+        if "destination" in context and (
+            foreign := self._readdress(participant, context)
+        ):
             return self._policy_denied(participant, message, "destination", foreign)
         located = self._session_on_hub(participant, carried, channel)
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
-        if "site_id" in session and not terms.is_placed and session["site_id"] not in self._no_sites:
+        if (
+            "site_id" in session
+            and not terms.is_placed
+            and session["site_id"] not in self._no_sites
+        ):
             # A group belongs to those the operator put there; who only says so could stop another's speech.
             session = {key: value for key, value in session.items() if key != "site_id"}
         if terms.gates_sessions:
@@ -139,13 +172,20 @@ class Admission:
         context["source"], context["session"] = participant.source, session
         return Admitted(Message(message.type, data, context), hub_session, local, hops)
 
-    def _objection(self, participant: Participant, message: Message) -> Denied | Ignored | None:
+    def _objection(
+        self, participant: Participant, message: Message
+    ) -> Denied | Ignored | None:
         """What keeps the message out, in the order of bus §6, None if nothing does."""
         if message.type.count(":") > 1:
             # A bridge is a producer, so one colon is the most it writes (B-06).
             return Denied("malformed", {"reason": "type_syntax"}, message.type)
         if has_malformed_carrier(message):
-            return Denied("malformed", {"reason": "malformed_carrier"}, message.type, session_rejected(message))
+            return Denied(
+                "malformed",
+                {"reason": "malformed_carrier"},
+                message.type,
+                session_rejected(message),
+            )
         if is_twin(message):
             return Ignored("twin", message.type)
         if message.type == UPDATE_DEFAULT or is_bare_sync(message):
@@ -155,14 +195,23 @@ class Admission:
             return self._policy_denied(participant, named, "type", named.type)
         return None
 
-    def _readdress(self, participant: Participant, context: dict[str, Any]) -> str | None:
+    def _readdress(
+        self, participant: Participant, context: dict[str, Any]
+    ) -> str | None:
         """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
         addressed = destinations(context)
         if self._hidden_source is not None and self._hidden_source in addressed:
             _remove_destination(context, self._hidden_source)
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
-        return next((name for name in addressed if self._sources.belongs_to_another(name, participant.id)), None)
+        return next(
+            (
+                name
+                for name in addressed
+                if self._sources.belongs_to_another(name, participant.id)
+            ),
+            None,
+        )
 
     def _session_on_hub(
         self, participant: Participant, carried: Session | None, channel: str = ""
@@ -174,24 +223,44 @@ class Admission:
             return channel or own, own, session
         local = session_id(carried)
         if local == DEFAULT and participant.terms.may_use_default_session:
-            return DEFAULT, DEFAULT, {"session_id": DEFAULT} if carried is None else carried
+            return (
+                DEFAULT,
+                DEFAULT,
+                {"session_id": DEFAULT} if carried is None else carried,
+            )
         if not self._nat:
-            return None if local == DEFAULT or carried is None else (local, local, carried)
-        hub_id = participant.hub_ids.get(local) or hub_session_id(self._secret, participant.id, local)
+            return (
+                None if local == DEFAULT or carried is None else (local, local, carried)
+            )
+        hub_id = participant.hub_ids.get(local) or hub_session_id(
+            self._secret, participant.id, local
+        )
         session = {} if carried is None else carried.copy()
         session["session_id"] = hub_id
         return local, hub_id, session
 
-    def _policy_denied(self, participant: Participant, message: Message, field: str, value: str) -> Denied:
+    def _policy_denied(
+        self, participant: Participant, message: Message, field: str, value: str
+    ) -> Denied:
         located = self._session_on_hub(participant, message.context.get("session"))
         session = located[2] if located is not None and located[1] != DEFAULT else None
-        return Denied("policy_denied", {"field": field, "value": value}, message.type, None, session)
+        return Denied(
+            "policy_denied",
+            {"field": field, "value": value},
+            message.type,
+            None,
+            session,
+        )
 
 
 def translate_sync(data: dict[str, Any], known_as: str, becomes: str) -> dict[str, Any]:
     """The payload of a session sync with the identical id inside it translated too (B-23)."""
     inner = data.get("session")
-    if not isinstance(inner, dict) or "session_id" not in inner or session_id(inner) != known_as:
+    if (
+        not isinstance(inner, dict)
+        or "session_id" not in inner
+        or session_id(inner) != known_as
+    ):
         return data
     return {**data, "session": {**inner, "session_id": becomes}}
 
@@ -208,9 +277,17 @@ def _read(terms: Terms, frame: bytes, value: object) -> tuple[object, str]:
         if message is not None:
             return message, ""
         value = decode_json(frame)
-    if terms.is_managed and isinstance(value, dict) and ("type" not in value or "channel" in value):
+    if (
+        terms.is_managed
+        and isinstance(value, dict)
+        and ("type" not in value or "channel" in value)
+    ):
         channel = value.get("channel", "")
-        read = {key: value[key] for key in value if key != "channel"} if "type" in value else _spoken(value)
+        read = (
+            {key: value[key] for key in value if key != "channel"}
+            if "type" in value
+            else _spoken(value)
+        )
         return read, channel if isinstance(channel, str) and is_channel(channel) else ""
     return value, ""
 
@@ -236,7 +313,11 @@ def _spoken(read: dict[str, Any]) -> object:
     if isinstance(lang, str) and lang:
         data["lang"] = lang
     utterance_id = read.get("utterance_id")
-    context: dict[str, Any] = {"utterance_id": utterance_id} if isinstance(utterance_id, str) and utterance_id else {}
+    context: dict[str, Any] = (
+        {"utterance_id": utterance_id}
+        if isinstance(utterance_id, str) and utterance_id
+        else {}
+    )
     if read.get("pieces") is True:
         context["pieces"] = True
     return {"type": HANDLE, "data": data, "context": context}
@@ -244,7 +325,11 @@ def _spoken(read: dict[str, Any]) -> object:
 
 def _remove_destination(context: dict[str, Any], hidden: str) -> None:
     value = context.pop("destination")
-    left = {"destination": [name for name in value if name != hidden]} if isinstance(value, list) else {}
+    left = (
+        {"destination": [name for name in value if name != hidden]}
+        if isinstance(value, list)
+        else {}
+    )
     if destinations(left):
         context |= left
 

@@ -9,7 +9,20 @@ from typing import Final
 
 from bridgehead.bus.actions import Outcome
 
-LATENCY_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
+LATENCY_BOUNDS_S: Final = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.5,
+    1.0,
+    5.0,
+    30.0,
+)
 MAX_PARTICIPANTS: Final = 20_000
 BATCH: Final = 256
 
@@ -34,7 +47,9 @@ class Histogram:
     def lines(self, name: str) -> Iterator[str]:
         yield f"# TYPE {name} histogram"
         total = 0
-        for bound, count in zip((*map(str, LATENCY_BOUNDS_S), "+Inf"), self._counts, strict=True):
+        for bound, count in zip(
+            (*map(str, LATENCY_BOUNDS_S), "+Inf"), self._counts, strict=True
+        ):
             total += count
             yield f'{name}_bucket{{le="{bound}"}} {total}'
         yield f"{name}_sum {self._sum:.6f}"
@@ -54,18 +69,34 @@ class OutcomeCounters:
         self._to_participant = Histogram()
 
     def count(self, outcome: Outcome) -> None:
-        self.noted.append((outcome.participant, outcome.direction, outcome.outcome, outcome.reason, outcome.waited_s))
+        self.noted.append(
+            (
+                outcome.participant,
+                outcome.direction,
+                outcome.outcome,
+                outcome.reason,
+                outcome.waited_s,
+            )
+        )
 
     def add_up(self) -> None:
         # Most outcomes are like others and nothing waited, so few are left once equal ones are counted.
         equal = Counter(self.noted)
         self.noted.clear()
-        for (participant_id, direction, outcome, reason, waited_s), times in equal.items():
+        for (
+            participant_id,
+            direction,
+            outcome,
+            reason,
+            waited_s,
+        ), times in equal.items():
             kind = (direction, outcome, reason or "")
             self._outcomes[kind] += times
             self._counter_of(participant_id)[kind] += times
             if outcome == "delivered":
-                (self._to_bus if direction == "in" else self._to_participant).note(waited_s, times)
+                (self._to_bus if direction == "in" else self._to_participant).note(
+                    waited_s, times
+                )
 
     def _counter_of(self, participant_id: str) -> Counter[Kind]:
         own = self._by_participant.get(participant_id)
@@ -89,7 +120,12 @@ class OutcomeCounters:
         """The outcomes of one participant."""
         self.add_up()
         own = self._by_participant.get(participant_id, Counter())
-        return Counter({f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind] for kind in own})
+        return Counter(
+            {
+                f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind]
+                for kind in own
+            }
+        )
 
     def forget(self, participant_id: str) -> None:
         self.add_up()
@@ -97,19 +133,36 @@ class OutcomeCounters:
 
     def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
         """All counters as text; `figures` are (name, meaning, value) of this moment."""
-        named = {f'direction="{way}",outcome="{end}",reason="{why}"': n for (way, end, why), n in self.outcomes.items()}
-        lines = counter_lines("bridgehead_bus_messages_total", "What became of messages.", named)
-        ignored = {f'reason="{reason}"': count for reason, count in self.hub_ignored.items()}
-        lines += counter_lines("bridgehead_bus_hub_ignored_total", "Hub messages that took no part.", ignored)
+        named = {
+            f'direction="{way}",outcome="{end}",reason="{why}"': n
+            for (way, end, why), n in self.outcomes.items()
+        }
+        lines = counter_lines(
+            "bridgehead_bus_messages_total", "What became of messages.", named
+        )
+        ignored = {
+            f'reason="{reason}"': count for reason, count in self.hub_ignored.items()
+        }
+        lines += counter_lines(
+            "bridgehead_bus_hub_ignored_total",
+            "Hub messages that took no part.",
+            ignored,
+        )
         lines += self._to_bus.lines("bridgehead_bus_to_bus_seconds")
         lines += self._to_participant.lines("bridgehead_bus_to_participant_seconds")
         for name, meaning, value in figures:
             kind = "counter" if name.endswith("_total") else "gauge"
-            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", f"{name} {value}"]
+            lines += [
+                f"# HELP {name} {meaning}",
+                f"# TYPE {name} {kind}",
+                f"{name} {value}",
+            ]
         return "\n".join(lines) + "\n"
 
 
 def counter_lines(name: str, meaning: str, counts: dict[str, int]) -> list[str]:
     """A counter with its labels in the form Prometheus reads."""
-    counted = (f"{name}{{{labels}}} {count}" for labels, count in sorted(counts.items()))
+    counted = (
+        f"{name}{{{labels}}} {count}" for labels, count in sorted(counts.items())
+    )
     return [f"# HELP {name} {meaning}", f"# TYPE {name} counter", *counted]

@@ -7,7 +7,15 @@ from typing import Literal
 
 import msgspec
 
-from bridgehead.bus.actions import Close, CloseCode, Delivery, Effect, Left, Outcome, Undelivered
+from bridgehead.bus.actions import (
+    Close,
+    CloseCode,
+    Delivery,
+    Effect,
+    Left,
+    Outcome,
+    Undelivered,
+)
 from bridgehead.bus.bridge.routing import Offer
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
@@ -23,46 +31,88 @@ class Deliveries:
         self._known = known
 
     def deliver(
-        self, participant: Participant, message: Message, offer: Offer, signal: str, now: float, effects: list[Effect]
+        self,
+        participant: Participant,
+        message: Message,
+        offer: Offer,
+        signal: str,
+        now: float,
+        effects: list[Effect],
     ) -> None:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
         body, topic = encode(message), offer.message.type
-        delivery = Delivery(participant.id, topic, body, offer.hops, offer.named_session, now, signal)
+        delivery = Delivery(
+            participant.id, topic, body, offer.hops, offer.named_session, now, signal
+        )
         if not participant.connected:
             effects += self._hold(participant, delivery, now)
         elif not participant.stalled:
             effects.append(delivery)
-        elif participant.queued.fits(delivery, count=self._settings.max_queued, size=self._settings.max_queued_bytes):
+        elif participant.queued.fits(
+            delivery,
+            count=self._settings.max_queued,
+            size=self._settings.max_queued_bytes,
+        ):
             participant.queued.append(delivery)
         else:
             effects += self._cut_off(participant, delivery, now)
 
     def dropped(self, participant: Participant, offer: Offer, reason: str) -> Outcome:
         """The outcome of a message that was offered but does not go."""
-        return Outcome(participant.id, "out", offer.message.type, "dropped", reason, offer.named_session)
+        return Outcome(
+            participant.id,
+            "out",
+            offer.message.type,
+            "dropped",
+            reason,
+            offer.named_session,
+        )
 
     def catch_up(self, participant: Participant, now: float) -> list[Effect]:
         """Hand over everything that waited, oldest first."""
         waiting = (*participant.held.take_all(), *participant.queued.take_all())
-        return [msgspec.structs.replace(one, waited_s=max(0.0, now - one.offered_at)) for one in waiting]
+        return [
+            msgspec.structs.replace(one, waited_s=max(0.0, now - one.offered_at))
+            for one in waiting
+        ]
 
     def set_aside(self, participant: Participant, now: float) -> list[Effect]:
         """At an ordinary disconnect the unsent messages wait for the reconnect."""
         unsent = participant.queued.take_all()
-        return [effect for delivery in unsent for effect in self._hold(participant, delivery, now)]
+        return [
+            effect
+            for delivery in unsent
+            for effect in self._hold(participant, delivery, now)
+        ]
 
     def give_up(
-        self, participant: Participant, now: float, outcome: Literal["expired", "dropped"], reason: str | None
+        self,
+        participant: Participant,
+        now: float,
+        outcome: Literal["expired", "dropped"],
+        reason: str | None,
     ) -> list[Effect]:
         """Everything that waits gets its outcome without having been sent."""
-        return _lost(participant, (*participant.held.take_all(), *participant.queued.take_all()), outcome, reason, now)
+        return _lost(
+            participant,
+            (*participant.held.take_all(), *participant.queued.take_all()),
+            outcome,
+            reason,
+            now,
+        )
 
-    def _hold(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
+    def _hold(
+        self, participant: Participant, delivery: Delivery, now: float
+    ) -> list[Effect]:
         bounds = self._settings
-        dropped = participant.held.hold(delivery, count=bounds.max_held, size=bounds.max_held_bytes)
+        dropped = participant.held.hold(
+            delivery, count=bounds.max_held, size=bounds.max_held_bytes
+        )
         return _lost(participant, dropped, "dropped", "hold_overflow", now)
 
-    def _cut_off(self, participant: Participant, delivery: Delivery, now: float) -> list[Effect]:
+    def _cut_off(
+        self, participant: Participant, delivery: Delivery, now: float
+    ) -> list[Effect]:
         """A participant that does not read loses its connection, not the others their time (B-43)."""
         unsent = (*participant.queued.take_all(), delivery)
         self._known.leaves(participant, now, self._settings.grace_s)
@@ -84,7 +134,18 @@ def _lost(
     effects: list[Effect] = []
     for lost in deliveries:
         waited, size = max(0.0, now - lost.offered_at), len(lost.body)
-        effects.append(Outcome(participant.id, "out", lost.topic, outcome, reason, lost.hub_session, size, waited))
+        effects.append(
+            Outcome(
+                participant.id,
+                "out",
+                lost.topic,
+                outcome,
+                reason,
+                lost.hub_session,
+                size,
+                waited,
+            )
+        )
         if lost.topic == SPEAK:
             effects.append(Undelivered(participant.id, reason or outcome))
     return effects

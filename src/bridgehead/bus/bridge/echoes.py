@@ -57,7 +57,9 @@ class EchoTable:
     def __len__(self) -> int:
         return sum(self._keys.values()) + (self._fresh is not None)
 
-    def wrote(self, message: Message, author: str | None, hops: int, now: float) -> None:
+    def wrote(
+        self, message: Message, author: str | None, hops: int, now: float
+    ) -> None:
         if self._fresh is not None or self._in_order:
             self._settle()
             self._forget_old(now)
@@ -104,7 +106,9 @@ class EchoTable:
 
     def _forget_old(self, now: float) -> None:
         oldest = now - self._lifetime_s
-        while self._in_order and (len(self._in_order) >= self._limit or self._in_order[0].at < oldest):
+        while self._in_order and (
+            len(self._in_order) >= self._limit or self._in_order[0].at < oldest
+        ):
             entry = self._in_order.popleft()
             waiting = self._by_digest.get(entry.digest)
             if waiting and waiting[0] is entry:
@@ -120,7 +124,9 @@ class RestartEchoes:
         self.lasts = began is not None
         """Whether the first seconds may not be over yet."""
 
-    def obstacle(self, participant: Participant, message: Message, now: float) -> str | None:
+    def obstacle(
+        self, participant: Participant, message: Message, now: float
+    ) -> str | None:
         """`echo` if the participant's own words of before the restart may be coming back."""
         if now >= self._until:
             self.lasts = False
@@ -160,7 +166,9 @@ class CopyTable:
 
     def _forget_old(self, now: float) -> None:
         oldest = now - self._window_s
-        while self._recent and (len(self._recent) >= self._limit or self._recent[0][0] <= oldest):
+        while self._recent and (
+            len(self._recent) >= self._limit or self._recent[0][0] <= oldest
+        ):
             at, key = self._recent.popleft()
             earlier = self._arrivals.get(key)
             if earlier and earlier[0] == at:
@@ -176,14 +184,22 @@ def _key(message: Message) -> tuple[str, object]:
 
 def _digest(message: Message, *, topic: bool = True) -> bytes:
     """Equal for messages with equal data and context and, where it counts, an equal topic."""
-    encoded = encode_ordered((message.type if topic else "", message.data, message.context))
+    encoded = encode_ordered(
+        (message.type if topic else "", message.data, message.context)
+    )
     return hashlib.blake2b(encoded, digest_size=_DIGEST_BYTES).digest()
 
 
 class HubNames:
     """The edge between our names and the hub's."""
 
-    def __init__(self, profile: Profile, *, own_hub: bool = False, others: Callable[[], int] = lambda: 1) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        own_hub: bool = False,
+        others: Callable[[], int] = lambda: 1,
+    ) -> None:
         """`others` says how many are on the hub besides this process, which says everything once."""
         self._profile = profile
         self.translates = profile != "spec"

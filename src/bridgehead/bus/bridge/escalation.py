@@ -84,7 +84,9 @@ class Escalation:
         waiting = self._open.get(session, ())
         if message.type == UNMATCHED:
             # A hub that uses both names says it twice (B-57).
-            return any(message == one.entry for one in waiting) or self._begin(session, message, hops)
+            return any(message == one.entry for one in waiting) or self._begin(
+                session, message, hops
+            )
         if message.type == HANDLED:
             unfinished = next((one for one in waiting if len(one.held) == 1), None)
             if unfinished is not None:
@@ -101,7 +103,9 @@ class Escalation:
         here = self._open.get(session, ())
         if len(here) > WAITING_EACH or (not here and len(self._open) >= MAX_OPEN):
             return False
-        self._open.setdefault(session, deque()).append(_Open(unmatched, hops, [unmatched]))
+        self._open.setdefault(session, deque()).append(
+            _Open(unmatched, hops, [unmatched])
+        )
         if not here:
             self._send(self._open[session][0])
         return True
@@ -114,7 +118,9 @@ class Escalation:
         if isinstance(utterance_id := unmatched.context.get("utterance_id"), str):
             context["utterance_id"] = utterance_id
         data: dict[str, Any] = {
-            key: json_copy(value) for key, value in unmatched.data.items() if key in ("utterances", "lang")
+            key: json_copy(value)
+            for key, value in unmatched.data.items()
+            if key in ("utterances", "lang")
         }
         self._due.append(Escalate(Message(HANDLE, data, context), waiting.hops + 1))
 
@@ -129,18 +135,24 @@ class Escalation:
             self._give_up(session)
         elif message.type in (SPEAK, HANDLED):
             # The local entry decides who hears it; its session is the participant's own affair.
-            self._due.append(PutOnHub(waiting.entry.forward(message.type, message.data), hops))
+            self._due.append(
+                PutOnHub(waiting.entry.forward(message.type, message.data), hops)
+            )
             if message.type == HANDLED:
                 self._end(session)
 
     def tick(self, now: float) -> None:
         """Escalations that took too long are given up."""
         self._now = now
-        for session in [name for name, waiting in self._open.items() if waiting[0].deadline <= now]:
+        for session in [
+            name for name, waiting in self._open.items() if waiting[0].deadline <= now
+        ]:
             self._give_up(session)
 
     def next_deadline(self) -> float | None:
-        return min((waiting[0].deadline for waiting in self._open.values()), default=None)
+        return min(
+            (waiting[0].deadline for waiting in self._open.values()), default=None
+        )
 
     def take_due(self) -> list[EscalationEffect]:
         due, self._due = self._due, []

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bridgehead.bus.actions import Effect, ForgetHubId, ForgetSkill, RememberHubId, RememberSkill
+from bridgehead.bus.actions import (
+    Effect,
+    ForgetHubId,
+    ForgetSkill,
+    RememberHubId,
+    RememberSkill,
+)
 from bridgehead.bus.bridge.admission import Admitted
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
@@ -27,7 +33,8 @@ class Registrations:
         if skill is None or admitted.message.type in DEREGISTERING:
             return True
         return (
-            len(participant.skills) < self._settings.max_skills or (admitted.hub_session, skill) in participant.skills
+            len(participant.skills) < self._settings.max_skills
+            or (admitted.hub_session, skill) in participant.skills
         )
 
     def note(self, participant: Participant, admitted: Admitted) -> list[Effect]:
@@ -38,9 +45,15 @@ class Registrations:
         if admitted.message.type in DEREGISTERING:
             gone = self._known.untrack(participant, hub_id, skill)
             return [ForgetSkill(participant.id, hub_id, skill)] if gone else []
-        return [RememberSkill(participant.id, hub_id, skill)] if self._known.track(participant, hub_id, skill) else []
+        return (
+            [RememberSkill(participant.id, hub_id, skill)]
+            if self._known.track(participant, hub_id, skill)
+            else []
+        )
 
-    def own_session(self, participant: Participant, admitted: Admitted) -> tuple[list[Effect], list[Message]]:
+    def own_session(
+        self, participant: Participant, admitted: Admitted
+    ) -> tuple[list[Effect], list[Message]]:
         """The participant used a session: what to remember, and what the hub is owed for one given up for it."""
         hub_id, local = admitted.hub_session, admitted.local_session
         new = hub_id not in participant.sessions
@@ -61,7 +74,9 @@ class Registrations:
             effects.append(ForgetHubId(participant.id, oldest))
         return effects, owed
 
-    def withdraw_all(self, participant: Participant) -> tuple[list[Message], list[Effect]]:
+    def withdraw_all(
+        self, participant: Participant
+    ) -> tuple[list[Message], list[Effect]]:
         """One deregistration for every tracked pair, in the order they were registered."""
         effects: list[Effect] = []
         owed = self._withdraw(participant, list(participant.skills), effects)
@@ -83,7 +98,12 @@ class Registrations:
         abandoned, self._abandoned = self._abandoned, []
         return owed, abandoned
 
-    def _withdraw(self, participant: Participant, pairs: list[tuple[str, str]], effects: list[Effect]) -> list[Message]:
+    def _withdraw(
+        self,
+        participant: Participant,
+        pairs: list[tuple[str, str]],
+        effects: list[Effect],
+    ) -> list[Message]:
         for hub_id, skill in pairs:
             self._known.untrack(participant, hub_id, skill)
             effects.append(ForgetSkill(participant.id, hub_id, skill))
@@ -91,7 +111,11 @@ class Registrations:
 
     def deregistration(self, hub_id: str, skill: str) -> Message:
         """What the hub is told about a skill that is gone (B-46)."""
-        context = {"source": self._settings.bridge_id, "skill_id": skill, "session": {"session_id": hub_id}}
+        context = {
+            "source": self._settings.bridge_id,
+            "skill_id": skill,
+            "session": {"session_id": hub_id},
+        }
         return Message(SKILL_DEREGISTER, {"skill_id": skill}, context)
 
 

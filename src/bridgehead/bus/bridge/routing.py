@@ -46,10 +46,17 @@ class Router:
         self._by_site = "site_id" in settings.routing
         self._always_by_session = settings.session_routing == "always"
         self._readiness = frozenset(settings.readiness_topics)
-        self._beyond_sessions = self._readiness.union(settings.group_topics if self._by_site else ())
+        self._beyond_sessions = self._readiness.union(
+            settings.group_topics if self._by_site else ()
+        )
         """Topics that may concern others than those who use the session."""
-        self._hidden_source, self._hop_limit = settings.hidden_source, settings.hop_limit
-        self.keeps_to_sessions = self._by_session and topics.HANDLE not in self._beyond_sessions
+        self._hidden_source, self._hop_limit = (
+            settings.hidden_source,
+            settings.hop_limit,
+        )
+        self.keeps_to_sessions = (
+            self._by_session and topics.HANDLE not in self._beyond_sessions
+        )
         """Whether an utterance that names nobody can concern only those who use its session (B-21)."""
 
     def recipients(self, offer: Offer) -> Sequence[Match]:
@@ -61,7 +68,9 @@ class Router:
         if named is None:
             return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
-            find = self._register.by_source  # a function, not a method: see Bridge.received
+            find = (
+                self._register.by_source
+            )  # a function, not a method: see Bridge.received
             holder = find(named)
             return () if holder is None else ((holder, "destination"),)
         return self._gathered(offer)
@@ -79,7 +88,11 @@ class Router:
                 found.setdefault(participant, signal)
         if offer.message.type in self._beyond_sessions:
             self._match_topic(offer, found, addressed=bool(addressed))
-        return list(found.items()) if len(found) < 2 else sorted(found.items(), key=lambda match: match[0].ordinal)
+        return (
+            list(found.items())
+            if len(found) < 2
+            else sorted(found.items(), key=lambda match: match[0].ordinal)
+        )
 
     def _in_session(self, offer: Offer) -> Sequence[Match]:
         if offer.hub_session == DEFAULT or not self._by_session:
@@ -90,7 +103,9 @@ class Router:
         # A participant with TTS got the text; the audio is for those without (B-14).
         return [match for match in matches if not match[0].record.tts]
 
-    def _match_topic(self, offer: Offer, found: dict[Participant, str], *, addressed: bool) -> None:
+    def _match_topic(
+        self, offer: Offer, found: dict[Participant, str], *, addressed: bool
+    ) -> None:
         if not addressed:
             self._match_site(offer, found)
         if offer.message.type in self._readiness:
@@ -108,7 +123,13 @@ class Router:
         """The group a message belongs to, None for none and for names that stand for "not known"."""
         session = message.context.get("session")
         site = session.get("site_id") if isinstance(session, dict) else None
-        return site if isinstance(site, str) and site and site not in self._settings.ignored_sites else None
+        return (
+            site
+            if isinstance(site, str)
+            and site
+            and site not in self._settings.ignored_sites
+            else None
+        )
 
     def obstacle(self, participant: Participant, offer: Offer) -> str | None:
         """The first reason of B-71 that keeps the message from the participant, None if it may go."""
@@ -130,15 +151,23 @@ class Router:
             return "poll_filter"
         if message.type == SYNC and is_bare_sync(message):
             return "session_bootstrap"
-        if message.type == topics.UPDATE_DEFAULT and not participant.record.has(Grant.DEFAULT_SESSION):
+        if message.type == topics.UPDATE_DEFAULT and not participant.record.has(
+            Grant.DEFAULT_SESSION
+        ):
             return "not_granted"
         is_set = self._settings.hardened
-        hardened = participant.record.role is not Role.PEER if is_set is None else is_set
+        hardened = (
+            participant.record.role is not Role.PEER if is_set is None else is_set
+        )
         if hardened and not self._passes_hardened(participant, offer):
             return "hardened"
         if not participant.record.deliver.match(message.type):
             return "deliver_pattern"
-        return "rendered" if message.type == topics.SPEAK and not participant.record.tts else None
+        return (
+            "rendered"
+            if message.type == topics.SPEAK and not participant.record.tts
+            else None
+        )
 
     def _passes_hardened(self, participant: Participant, offer: Offer) -> bool:
         topic, record = offer.message.type, participant.record
@@ -175,7 +204,11 @@ class Router:
         if self._hidden_source is not None and "source" in context:
             context["source"] = self._hidden_source
         message = Message(message.type, data, context)
-        return (topics.to_legacy(message) or message) if participant.terms.speaks_legacy else message
+        return (
+            (topics.to_legacy(message) or message)
+            if participant.terms.speaks_legacy
+            else message
+        )
 
 
 def _is_own(participant: Participant, offer: Offer, echo: Echo) -> bool:

@@ -11,7 +11,15 @@ from bridgehead.errors import ConfigError
 
 Signal = Literal["destination", "session_id", "site_id"]
 Profile = Literal["spec", "legacy", "auto"]
-RESERVED_NAMES: Final = ("skills", "audio", "core", "hive", "gui", "enclosure", "debug_cli")
+RESERVED_NAMES: Final = (
+    "skills",
+    "audio",
+    "core",
+    "hive",
+    "gui",
+    "enclosure",
+    "debug_cli",
+)
 
 
 class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,4 +76,7 @@ class BadBusSetting(ConfigError):
     """The [bus] table holds a value that cannot be used."""
 
     def __init__(self, problem: str) -> None:
-        super().__init__(f"[bus]: {problem}", hint="`bridgehead config show --origin` shows the file it comes from")
+        super().__init__(
+            f"[bus]: {problem}",
+            hint="`bridgehead config show --origin` shows the file it comes from",
+        )

@@ -66,19 +66,31 @@ class SqliteState(StateStore):
         self._path = path
         try:
             path.touch(mode=0o600)
-            self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA)
+            self._database = sqlite3.connect(
+                path, check_same_thread=False, isolation_level=None
+            )
+            self._database.executescript(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA
+            )
         except (sqlite3.Error, OSError) as error:
             raise BridgeStateUnusable(path, str(error)) from error
 
     def load(self) -> RememberedState:
         hub_ids: dict[str, dict[str, str]] = {}
-        for participant, hub_id, local in self._rows("SELECT * FROM hub_ids ORDER BY rowid"):
+        for participant, hub_id, local in self._rows(
+            "SELECT * FROM hub_ids ORDER BY rowid"
+        ):
             hub_ids.setdefault(participant, {})[hub_id] = local
         skills: dict[str, tuple[tuple[str, str], ...]] = {}
-        for participant, hub_id, skill in self._rows("SELECT * FROM skills ORDER BY rowid"):
+        for participant, hub_id, skill in self._rows(
+            "SELECT * FROM skills ORDER BY rowid"
+        ):
             skills[participant] = (*skills.get(participant, ()), (hub_id, skill))
-        return RememberedState({row[0]: row[1] for row in self._rows("SELECT * FROM sources")}, hub_ids, skills)
+        return RememberedState(
+            {row[0]: row[1] for row in self._rows("SELECT * FROM sources")},
+            hub_ids,
+            skills,
+        )
 
     def apply(self, changes: Iterable[StateChange]) -> None:
         try:
@@ -109,11 +121,22 @@ def _statement(change: StateChange) -> tuple[str, tuple[str, ...]]:
         case actions.ForgetSource(participant):
             return "DELETE FROM sources WHERE participant = ?", (participant,)
         case actions.RememberHubId(participant, hub_id, local):
-            return "INSERT OR REPLACE INTO hub_ids VALUES (?, ?, ?)", (participant, hub_id, local)
+            return "INSERT OR REPLACE INTO hub_ids VALUES (?, ?, ?)", (
+                participant,
+                hub_id,
+                local,
+            )
         case actions.ForgetHubId(participant, hub_id):
-            return "DELETE FROM hub_ids WHERE participant = ? AND hub_id = ?", (participant, hub_id)
+            return "DELETE FROM hub_ids WHERE participant = ? AND hub_id = ?", (
+                participant,
+                hub_id,
+            )
         case actions.RememberSkill(participant, hub_id, skill):
-            return "INSERT OR IGNORE INTO skills VALUES (?, ?, ?)", (participant, hub_id, skill)
+            return "INSERT OR IGNORE INTO skills VALUES (?, ?, ?)", (
+                participant,
+                hub_id,
+                skill,
+            )
         case actions.ForgetSkill(participant, hub_id, skill):
             return (
                 "DELETE FROM skills WHERE participant = ? AND hub_id = ? AND skill_id = ?",

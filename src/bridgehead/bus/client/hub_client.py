@@ -9,10 +9,24 @@ from contextlib import suppress
 from typing import Any, Self
 
 from bridgehead.bus.client.participant import Spoken, waits
-from bridgehead.bus.sockets.dial import ClientConversation, Closing, ConnectionEnded, Target, Unreachable, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    Closing,
+    ConnectionEnded,
+    Target,
+    Unreachable,
+    dial,
+)
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import Session, context_session_id
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, OPERATOR, PROBE, SPEAK, UNDELIVERED
+from bridgehead.bus.wire.topics import (
+    HANDLE,
+    HANDLED,
+    OPERATOR,
+    PROBE,
+    SPEAK,
+    UNDELIVERED,
+)
 
 PROBES = 4
 PAUSE_S = 0.05
@@ -31,7 +45,9 @@ class HubClient(Closing):
 
     @classmethod
     async def connect(cls, url: str, *, token: str | None = None) -> Self:
-        client = cls(Target(url, (("Authorization", f"Bearer {token}"),) if token else ()))
+        client = cls(
+            Target(url, (("Authorization", f"Bearer {token}"),) if token else ())
+        )
         await client._dial()
         return client
 
@@ -67,7 +83,9 @@ class HubClient(Closing):
             if not isinstance(read, Malformed):
                 return read.message
 
-    async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 60.0) -> Spoken:
+    async def ask(
+        self, text: str, lang: str | None = None, *, wait_s: float = 60.0
+    ) -> Spoken:
         """Say something in our own session and collect what is spoken until the round is over."""
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
         asked = Message(HANDLE, data, {"source": OPERATOR, "session": self.session})
@@ -81,7 +99,10 @@ class HubClient(Closing):
             async with asyncio.timeout(wait_s):
                 while True:
                     message = await self.receive_again()
-                    if context_session_id(message.context) != self.session["session_id"]:
+                    if (
+                        context_session_id(message.context)
+                        != self.session["session_id"]
+                    ):
                         continue
                     if message.type == SPEAK:
                         said.append(message.data)
@@ -98,7 +119,9 @@ class HubClient(Closing):
             async with asyncio.timeout(wait_s):
                 for _ in range(PROBES):
                     await asyncio.sleep(PAUSE_S)
-                    probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": OPERATOR})
+                    probe = Message(
+                        PROBE, {"n": secrets.token_hex(8)}, {"source": OPERATOR}
+                    )
                     await self.send(probe)
                     while (message := await self.receive()) != probe:
                         if message.type == UNDELIVERED:

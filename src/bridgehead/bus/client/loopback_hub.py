@@ -13,10 +13,24 @@ from typing import Final
 
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.client.participant import Incoming, MessageRefused, Satellite
-from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Conversation, Peer, Request, Site, Upgrade
+from bridgehead.bus.sockets.base import (
+    NOT_FOUND,
+    Answer,
+    Conversation,
+    Peer,
+    Request,
+    Site,
+    Upgrade,
+)
 from bridgehead.bus.sockets.dial import ConnectionEnded
 from bridgehead.bus.sockets.origin import UserOf, own_names, refusal, user_behind, whose
-from bridgehead.bus.wire.message import HUB_GREETING, HUB_PATH, Malformed, encode, read_frame
+from bridgehead.bus.wire.message import (
+    HUB_GREETING,
+    HUB_PATH,
+    Malformed,
+    encode,
+    read_frame,
+)
 from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus.sidecar")
@@ -37,13 +51,21 @@ class LoopbackHub(Site):
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != HUB_PATH:
             return NOT_FOUND
-        turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
+        turned_away = refusal(
+            request.headers, names=self._names, same_origin=True, secure=request.secure
+        )
         if turned_away is None and whose(request, self._user_of) == "other":
-            turned_away = Answer(403, b"this participant belongs to another user of this machine\n")
-        return turned_away or Upgrade(LoopbackProgram(self, self._join), MAX_FRAME_BYTES)
+            turned_away = Answer(
+                403, b"this participant belongs to another user of this machine\n"
+            )
+        return turned_away or Upgrade(
+            LoopbackProgram(self, self._join), MAX_FRAME_BYTES
+        )
 
     async def respond(self, request: Request) -> Answer:
-        return Answer(400 if request.path == HUB_PATH else 404, b"this is a WebSocket\n")
+        return Answer(
+            400 if request.path == HUB_PATH else 404, b"this is a WebSocket\n"
+        )
 
     async def close(self) -> None:
         for program in list(self.programs):
@@ -120,4 +142,8 @@ class LoopbackProgram(Conversation):
                 await self._writable.wait()  # what a slow program does not read waits at the bridge, within its bounds
                 self.peer.send(encode(event.message))
             elif isinstance(event, MessageRefused):
-                _log.warning("the bridge refused a message of the program: %s %s", event.code, event.details)
+                _log.warning(
+                    "the bridge refused a message of the program: %s %s",
+                    event.code,
+                    event.details,
+                )

@@ -20,13 +20,30 @@ from typing import Any, Final, Literal, Self
 
 import msgspec
 
-from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge, certificate_binding
+from bridgehead.bus.access.credentials import (
+    NONCE_BYTES,
+    Challenge,
+    certificate_binding,
+)
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.actions import CloseCode
-from bridgehead.bus.sockets.dial import ClientConversation, Closing, ConnectionEnded, DialRefused, Target, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    Closing,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    dial,
+)
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
-from bridgehead.bus.wire.message import Accepted, Message, decode_json, encode, read_value
+from bridgehead.bus.wire.message import (
+    Accepted,
+    Message,
+    decode_json,
+    encode,
+    read_value,
+)
 from bridgehead.bus.wire.session import Session
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, UNMATCHED
 from bridgehead.errors import BridgeheadError, ProtocolError
@@ -36,7 +53,10 @@ FIRST_WAIT_S: Final = 0.25
 LONGEST_WAIT_S: Final = 15.0
 SECOND_ANSWER_S: Final = 3.0
 """How long the answer to a question that was sent again may follow an end of the first one that came without words."""
-SENT_AWAY: Final = frozenset({1000, 1002, 1003, 1009, *CloseCode} - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER})
+SENT_AWAY: Final = frozenset(
+    {1000, 1002, 1003, 1009, *CloseCode}
+    - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER}
+)
 """Ends after which nobody comes back by themselves: revoked, replaced, not admitted, violations, too large."""
 REFUSED: Final = {
     "rate_limited": "That was too fast; wait a moment.",
@@ -93,7 +113,13 @@ class Spoken(msgspec.Struct, frozen=True):
 class Satellite(Closing):
     """One participant, connected to a bridge."""
 
-    def __init__(self, dial_again: Dial, conversation: ClientConversation, join: JoinFile, source: str) -> None:
+    def __init__(
+        self,
+        dial_again: Dial,
+        conversation: ClientConversation,
+        join: JoinFile,
+        source: str,
+    ) -> None:
         self._dial = dial_again
         self._conversation = conversation
         self._reconnects = True
@@ -128,7 +154,14 @@ class Satellite(Closing):
         async def dial_again() -> tuple[ClientConversation, str]:
             problem: BridgeheadError | None = None
             for url in join.urls:
-                target = Target(url, tuple(headers), frames.SUBPROTOCOL, join.pin, client_cert, ca_file)
+                target = Target(
+                    url,
+                    tuple(headers),
+                    frames.SUBPROTOCOL,
+                    join.pin,
+                    client_cert,
+                    ca_file,
+                )
                 try:
                     return await _enter(target, join, claimed_id)
                 except BridgeheadError as error:
@@ -186,14 +219,23 @@ class Satellite(Closing):
         """Send an utterance with the session as we know it."""
         await self.send(self._utterance(text, lang, {}))
 
-    def _utterance(self, text: str, lang: str | None, context: dict[str, Any]) -> Message:
+    def _utterance(
+        self, text: str, lang: str | None, context: dict[str, Any]
+    ) -> Message:
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
-        return Message(HANDLE, data, context | ({"session": self.session} if self.session else {}))
+        return Message(
+            HANDLE, data, context | ({"session": self.session} if self.session else {})
+        )
 
-    async def ask(self, text: str, lang: str | None = None, *, wait_s: float = 60.0) -> Spoken:
+    async def ask(
+        self, text: str, lang: str | None = None, *, wait_s: float = 60.0
+    ) -> Spoken:
         """Say something and collect what is spoken until the round is over or `wait_s` have passed."""
         ours = secrets.token_hex(8)
-        self._open, self._asked_again = self._utterance(text, lang, {"utterance_id": ours}), False
+        self._open, self._asked_again = (
+            self._utterance(text, lang, {"utterance_id": ours}),
+            False,
+        )
         said: list[dict[str, Any]] = []
         outcome: Literal["", "answer", "unmatched"] = ""
         handled = False
@@ -203,24 +245,38 @@ class Satellite(Closing):
                 while True:
                     event = await self.receive()
                     # What belongs to a question that is over was asked twice, by two bridges, or told of late.
-                    if isinstance(event, MessageRefused) and event.details.get("utterance_id", ours) == ours:
+                    if (
+                        isinstance(event, MessageRefused)
+                        and event.details.get("utterance_id", ours) == ours
+                    ):
                         raise SendRefused(event, self.participant)
                     if not isinstance(event, Incoming):
                         continue
                     is_ours = event.message.context.get("utterance_id", ours) == ours
                     if event.message.type == SPEAK and is_ours:
-                        if not self._asked_again or event.message.data not in said:  # heard before it was sent again
+                        if (
+                            not self._asked_again or event.message.data not in said
+                        ):  # heard before it was sent again
                             said.append(event.message.data)
                     elif event.message.type == HANDLED and is_ours:
-                        outcome = "answer" if event.message.data.get("is_answer") is True else outcome
+                        outcome = (
+                            "answer"
+                            if event.message.data.get("is_answer") is True
+                            else outcome
+                        )
                         if said or outcome or handled or not self._asked_again:
                             return Spoken(tuple(said), handled=True, outcome=outcome)
                         # What was said may have come to where we are no longer; a second answer is on its way then.
                         handled = True
-                        limit.reschedule(asyncio.get_running_loop().time() + SECOND_ANSWER_S)
+                        limit.reschedule(
+                            asyncio.get_running_loop().time() + SECOND_ANSWER_S
+                        )
                     elif event.message.type == UNMATCHED and is_ours:
                         outcome = "unmatched"
-                    elif event.message.type not in (SPEAK, HANDLED) or event.message.context.get("late") is True:
+                    elif (
+                        event.message.type not in (SPEAK, HANDLED)
+                        or event.message.context.get("late") is True
+                    ):
                         self.aside(event.message)
         except TimeoutError:
             return Spoken(tuple(said), handled)
@@ -247,10 +303,18 @@ class Satellite(Closing):
                     hops = frame.get("hops")
                     return Incoming(read.message, hops if isinstance(hops, int) else 1)
             elif kind == "err":
-                details = {key: value for key, value in frame.items() if key not in ("l2", "code")}
+                details = {
+                    key: value
+                    for key, value in frame.items()
+                    if key not in ("l2", "code")
+                }
                 return MessageRefused(str(frame.get("code")), details)
             elif kind == "answered":
-                return ItemAnswered(str(frame.get("id")), frame.get("ok") is True, str(frame.get("message")))
+                return ItemAnswered(
+                    str(frame.get("id")),
+                    frame.get("ok") is True,
+                    str(frame.get("message")),
+                )
             elif kind == "pong":
                 return Ponged()
             elif kind == "ping":
@@ -264,7 +328,11 @@ class Satellite(Closing):
     async def close(self, *, goodbye: bool = True) -> None:
         """Leave; with a goodbye the bridge does not wait for us to come back."""
         self._reconnects = False
-        if goodbye and self._conversation.ended is None and self._conversation.is_writable:
+        if (
+            goodbye
+            and self._conversation.ended is None
+            and self._conversation.is_writable
+        ):
             await self._conversation.send(frames.bye("leaving"))
         await self._conversation.close()
 
@@ -281,7 +349,9 @@ def _disregard(_what: object) -> None:
     pass
 
 
-async def _enter(target: Target, join: JoinFile, claimed_id: str | None) -> tuple[ClientConversation, str]:
+async def _enter(
+    target: Target, join: JoinFile, claimed_id: str | None
+) -> tuple[ClientConversation, str]:
     """A conversation with the bridge at this address, and the source we have there."""
     conversation = ClientConversation()
     try:
@@ -297,7 +367,9 @@ async def _enter(target: Target, join: JoinFile, claimed_id: str | None) -> tupl
         raise
 
 
-async def _shake_hands(conversation: ClientConversation, join: JoinFile, claimed_id: str | None) -> str:
+async def _shake_hands(
+    conversation: ClientConversation, join: JoinFile, claimed_id: str | None
+) -> str:
     """Answer the challenge if there is one, and check the server's own proof; the source we were given."""
     try:
         frame = _frame(await conversation.receive())
@@ -305,22 +377,32 @@ async def _shake_hands(conversation: ClientConversation, join: JoinFile, claimed
         key = from_base64(join.key) if join.key is not None else None
         if frame.get("l2") == "challenge":
             if key is None:
-                raise NotAdmitted(join.participant, "it asks for a key, and the join file has a token")
+                raise NotAdmitted(
+                    join.participant, "it asks for a key, and the join file has a token"
+                )
             nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
             if nonce is None:
                 raise NotOurBridge("its challenge has no nonce")
             binding = certificate_binding(conversation.peer.certificate)
-            challenge = Challenge(join.participant, nonce, secrets.token_bytes(NONCE_BYTES), binding)
+            challenge = Challenge(
+                join.participant, nonce, secrets.token_bytes(NONCE_BYTES), binding
+            )
             mac = challenge.client_mac(key)
-            await conversation.send(frames.auth(join.participant, challenge.client_nonce, mac, claimed_id))
+            await conversation.send(
+                frames.auth(join.participant, challenge.client_nonce, mac, claimed_id)
+            )
             frame = _frame(await conversation.receive())
     except ConnectionEnded as ended:
         is_final = ended.code in SENT_AWAY
-        raise NotAdmitted(join.participant, ended.reason or str(ended.code), is_final=is_final) from ended
+        raise NotAdmitted(
+            join.participant, ended.reason or str(ended.code), is_final=is_final
+        ) from ended
     if frame.get("l2") != "welcome" or not isinstance(frame.get("source"), str):
         raise NotAdmitted(join.participant, str(frame.get("code", "no welcome")))
     shown = from_base64(frame.get("mac"))
-    if key is not None and not (challenge and shown and hmac.compare_digest(challenge.server_mac(key), shown)):
+    if key is not None and not (
+        challenge and shown and hmac.compare_digest(challenge.server_mac(key), shown)
+    ):
         raise NotOurBridge("it did not prove that it has our key")
     return str(frame["source"])
 
@@ -338,7 +420,9 @@ class NotAdmitted(BridgeheadError):
     def __init__(self, participant: str, cause: str, *, is_final: bool = True) -> None:
         self.is_final = is_final
         renew = "the credential may be revoked or expired; create a new one with `bridgehead bus participant add`"
-        rename = "enrol the device under another name with `bridgehead bus participant add`"
+        rename = (
+            "enrol the device under another name with `bridgehead bus participant add`"
+        )
         hint = rename if "in this deployment" in cause else renew
         super().__init__(f"the bridge refused {participant!r}: {cause}", hint=hint)
 
@@ -347,17 +431,25 @@ class NotOurBridge(ProtocolError):
     """Whoever answered is not the bridge we were enrolled at."""
 
     def __init__(self, cause: str) -> None:
-        super().__init__(f"the server is not the enrolled bridge: {cause}", hint="check the url in the join file")
+        super().__init__(
+            f"the server is not the enrolled bridge: {cause}",
+            hint="check the url in the join file",
+        )
 
 
 class SendRefused(BridgeheadError):
     """The bridge refused what we sent."""
 
     def __init__(self, refusal: MessageRefused, participant: str) -> None:
-        facts = ", ".join(f"{key} {value}" for key, value in refusal.details.items() if key != "utterance_id")
+        facts = ", ".join(
+            f"{key} {value}"
+            for key, value in refusal.details.items()
+            if key != "utterance_id"
+        )
         allowed = f"`bridgehead bus policy show {participant}` on the bridge's machine shows what is allowed"
         super().__init__(
-            f"the bridge refused the message: {refusal.code}" + (f" ({facts})" if facts else ""),
+            f"the bridge refused the message: {refusal.code}"
+            + (f" ({facts})" if facts else ""),
             hint=REFUSED.get(refusal.code, allowed),
         )
         self.refusal = refusal

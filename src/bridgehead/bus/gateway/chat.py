@@ -95,9 +95,16 @@ class ChatEndpoint(Site):
             return Answer(403, b"this WebSocket is for the chat page\n")
         login = self._login_of(request)
         if login is None:
-            return Answer(401, b"open the link that `bridgehead bus link chat` prints\n")
+            return Answer(
+                401, b"open the link that `bridgehead bus link chat` prints\n"
+            )
         record = ParticipantRecord(
-            login.participant, Role.OPAQUE, "manage", grants=self._grants, lang=self._lang, ephemeral=True
+            login.participant,
+            Role.OPAQUE,
+            "manage",
+            grants=self._grants,
+            lang=self._lang,
+            ephemeral=True,
         )
         return Upgrade(ChatSocket(self._gateway, record, None), MAX_MESSAGE_BYTES)
 
@@ -109,22 +116,42 @@ class ChatEndpoint(Site):
             return Answer(200, _file(name), kind, PAGE_HEADERS)
         if request.path != "/chat":
             return NOT_FOUND
-        return self._page() if self._login_of(request) is not None else self._open_link(request)
+        return (
+            self._page()
+            if self._login_of(request) is not None
+            else self._open_link(request)
+        )
 
     def _open_link(self, request: Request) -> Answer:
         until = self._links.pop(request.query.get("t", ""), None)
         if until is None or until < self._clock.monotonic():
-            return Answer(401, _file("chat_closed.html"), "text/html; charset=utf-8", PAGE_HEADERS)
+            return Answer(
+                401, _file("chat_closed.html"), "text/html; charset=utf-8", PAGE_HEADERS
+            )
         secure = "; Secure" if request.secure else ""
-        rights = f"Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
-        return self._page(("Set-Cookie", f"{_cookie_name(request)}={self._new_cookie(request)}; {rights}"))
+        rights = (
+            f"Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
+        )
+        return self._page(
+            (
+                "Set-Cookie",
+                f"{_cookie_name(request)}={self._new_cookie(request)}; {rights}",
+            )
+        )
 
     def _page(self, *headers: tuple[str, str]) -> Answer:
-        return Answer(200, _file("chat.html"), "text/html; charset=utf-8", (*PAGE_HEADERS, *headers))
+        return Answer(
+            200,
+            _file("chat.html"),
+            "text/html; charset=utf-8",
+            (*PAGE_HEADERS, *headers),
+        )
 
     def _new_cookie(self, request: Request) -> str:
         until = self._clock.now().timestamp() + SESSION_S
-        login = _ChatLogin(f"{CHAT_PREFIX}{secrets.token_hex(6)}", until, self._user_of(request))
+        login = _ChatLogin(
+            f"{CHAT_PREFIX}{secrets.token_hex(6)}", until, self._user_of(request)
+        )
         said = base64.urlsafe_b64encode(msgspec.json.encode(login)).decode("ascii")
         return f"{said}.{self._signature(said)}"
 
@@ -150,21 +177,33 @@ class ChatSocket(RawConnection):
             return
         read = decode_json(payload)
         said = read if isinstance(read, dict) else {}
-        given = _answer_in(said["answer"]) if "answer" in said else typed_answer(said.get("text"))
+        given = (
+            _answer_in(said["answer"])
+            if "answer" in said
+            else typed_answer(said.get("text"))
+        )
         if given is not None:
             if self._gateway.relay.admits(self._participant):
-                self._gateway.pending_answers.answer(self._participant, given, lambda it: self._send({"answered": it}))
+                self._gateway.pending_answers.answer(
+                    self._participant, given, lambda it: self._send({"answered": it})
+                )
         elif said.get("stop") is True:
             self._gateway.relay.take(self._participant, payload, value={"type": STOP})
         else:
-            value = {"text": said.get("text"), "utterance_id": said.get("id"), "pieces": True}
+            value = {
+                "text": said.get("text"),
+                "utterance_id": said.get("id"),
+                "pieces": True,
+            }
             self._gateway.relay.take(self._participant, payload, value=value)
 
     # -- ParticipantConnection ------------------------------------------------------------------------------------
 
     def welcome(self, source: str) -> None:
         may_answer = self._gateway.pending_answers.may(self._participant, Grant.APPROVE)
-        self._send({"welcome": {"participant": self._participant, "may_answer": may_answer}})
+        self._send(
+            {"welcome": {"participant": self._participant, "may_answer": may_answer}}
+        )
         self._gateway.pending_answers.send_open_items(
             self._participant, lambda notice: self._send({"notice": notice.to_data()})
         )
@@ -175,7 +214,14 @@ class ChatSocket(RawConnection):
             self._send({"piece": str(message["data"].get("text", ""))})
         elif delivery.topic == SPEAK:
             data = message["data"]
-            self._send({"speak": {"utterance": str(data.get("utterance", "")), "lang": data.get("lang")}})
+            self._send(
+                {
+                    "speak": {
+                        "utterance": str(data.get("utterance", "")),
+                        "lang": data.get("lang"),
+                    }
+                }
+            )
         elif delivery.topic == NOTICE:
             self._send({"notice": message["data"]})
         elif delivery.topic in (HANDLED, UNMATCHED):
@@ -212,4 +258,6 @@ def _cookie(request: Request) -> str:
 
 
 def _file(name: str) -> bytes:
-    return resources.files("bridgehead.bus.gateway").joinpath("static", name).read_bytes()
+    return (
+        resources.files("bridgehead.bus.gateway").joinpath("static", name).read_bytes()
+    )

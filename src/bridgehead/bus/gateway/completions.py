@@ -45,7 +45,9 @@ class CompletionRequest(msgspec.Struct, frozen=True):
 class CompletionsEndpoint(Site):
     """`/v1/chat/completions` and `/v1/responses`, as a whole or in pieces, and `/v1/models`."""
 
-    def __init__(self, calls: HttpCalls, *, wait_s: float, clock: Clock | None = None) -> None:
+    def __init__(
+        self, calls: HttpCalls, *, wait_s: float, clock: Clock | None = None
+    ) -> None:
         self._calls = calls
         self._wait_s = wait_s
         self._clock = clock or SystemClock()
@@ -54,32 +56,57 @@ class CompletionsEndpoint(Site):
         record = self._calls.caller(request)
         if isinstance(record, Answer):
             return _refused(record.status, SENTENCES.get(record.status, "not admitted"))
-        if request.path.rstrip("/") in (MODELS, f"{MODELS}/{MODEL}") and request.method == "GET":
-            model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "bridgehead"}
-            return json_answer(model if request.path.endswith(MODEL) else {"object": "list", "data": [model]})
+        if (
+            request.path.rstrip("/") in (MODELS, f"{MODELS}/{MODEL}")
+            and request.method == "GET"
+        ):
+            model = {
+                "id": MODEL,
+                "object": "model",
+                "created": 0,
+                "owned_by": "bridgehead",
+            }
+            return json_answer(
+                model
+                if request.path.endswith(MODEL)
+                else {"object": "list", "data": [model]}
+            )
         if request.path not in (COMPLETIONS, RESPONSES) or request.method != "POST":
             served = f"POST {COMPLETIONS} and POST {RESPONSES} are"
-            return _refused(404, f"{request.method} {request.path} is not served here; {served}")
+            return _refused(
+                404, f"{request.method} {request.path} is not served here; {served}"
+            )
         is_response = request.path == RESPONSES
         try:
-            asked = read_completion(request.body, request.headers, "input" if is_response else "messages")
+            asked = read_completion(
+                request.body, request.headers, "input" if is_response else "messages"
+            )
         except ValueError as error:
             return _refused(400, str(error))
         call = HttpCall(asked.channel)
         body = {"text": asked.text, "channel": asked.channel, "pieces": asked.stream}
         heard = self._calls.put(record, body, call, self._wait_s)
-        form = (_Response if is_response else _Completion)(asked, int(self._clock.now().timestamp()))
+        form = (_Response if is_response else _Completion)(
+            asked, int(self._clock.now().timestamp())
+        )
         if not asked.stream:
             said = "".join([piece async for piece in heard])
             return _problem(call) or json_answer(form.whole(said))
-        first = await anext(heard, None)  # before the head of the response is sent, it can still say what is wrong
+        first = await anext(
+            heard, None
+        )  # before the head of the response is sent, it can still say what is wrong
         if first is None and (problem := _problem(call)) is not None:
             return problem
-        return Answer(200, b"", "text/event-stream", stream=_pieces(form, first, heard, call))
+        return Answer(
+            200, b"", "text/event-stream", stream=_pieces(form, first, heard, call)
+        )
 
 
 async def _pieces(
-    form: _Completion | _Response, first: str | None, heard: AsyncGenerator[str, None], call: HttpCall
+    form: _Completion | _Response,
+    first: str | None,
+    heard: AsyncGenerator[str, None],
+    call: HttpCall,
 ) -> AsyncGenerator[bytes, None]:
     said = [first or ""]
     yield form.begin(said[0])
@@ -87,7 +114,11 @@ async def _pieces(
         said.append(piece)
         yield form.piece(piece)
     problem = _problem(call)
-    yield form.end("".join(said)) if problem is None else b"data: " + problem.body + b"\n\n"
+    yield (
+        form.end("".join(said))
+        if problem is None
+        else b"data: " + problem.body + b"\n\n"
+    )
 
 
 class _Completion:
@@ -95,12 +126,26 @@ class _Completion:
 
     def __init__(self, asked: CompletionRequest, created: int) -> None:
         self._asked = asked
-        self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": created, "model": MODEL}
+        self._head = {
+            "id": f"chatcmpl-{secrets.token_hex(12)}",
+            "created": created,
+            "model": MODEL,
+        }
 
     def whole(self, text: str) -> dict[str, Any]:
         message = {"role": "assistant", "content": text, "refusal": None}
-        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-        return {**self._head, "object": "chat.completion", "choices": [choice], "usage": _NO_USAGE}
+        choice = {
+            "index": 0,
+            "message": message,
+            "finish_reason": "stop",
+            "logprobs": None,
+        }
+        return {
+            **self._head,
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": _NO_USAGE,
+        }
 
     def begin(self, text: str) -> bytes:
         return self._chunk({"role": "assistant", "content": text})
@@ -113,10 +158,17 @@ class _Completion:
         return self._chunk({}, finish="stop") + usage + b"data: [DONE]\n\n"
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        return self._event([{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}])
+        return self._event(
+            [{"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}]
+        )
 
     def _event(self, choices: list[dict[str, Any]], **more: Any) -> bytes:
-        event = {**self._head, "object": "chat.completion.chunk", "choices": choices, **more}
+        event = {
+            **self._head,
+            "object": "chat.completion.chunk",
+            "choices": choices,
+            **more,
+        }
         return b"data: " + msgspec.json.encode(event) + b"\n\n"
 
 
@@ -125,15 +177,34 @@ class _Response:
 
     def __init__(self, asked: CompletionRequest, created: int) -> None:
         unique = secrets.token_hex(8)
-        self._head = {"id": f"resp_{asked.channel}_{unique}", "object": "response", "created_at": created}
-        self._place = {"item_id": f"msg_{unique}", "output_index": 0, "content_index": 0}
+        self._head = {
+            "id": f"resp_{asked.channel}_{unique}",
+            "object": "response",
+            "created_at": created,
+        }
+        self._place = {
+            "item_id": f"msg_{unique}",
+            "output_index": 0,
+            "content_index": 0,
+        }
         self._numbers = count()
 
     def whole(self, text: str | None) -> dict[str, Any]:
         """The response; without a text it is in progress."""
         output = [] if text is None else [self._message(text)]
-        settings = {"model": MODEL, "tools": [], "tool_choice": "none", "parallel_tool_calls": False, "error": None}
-        return {**self._head, **settings, "status": _STATUS[text is None], "output": output}
+        settings = {
+            "model": MODEL,
+            "tools": [],
+            "tool_choice": "none",
+            "parallel_tool_calls": False,
+            "error": None,
+        }
+        return {
+            **self._head,
+            **settings,
+            "status": _STATUS[text is None],
+            "output": output,
+        }
 
     def begin(self, text: str) -> bytes:
         return (
@@ -160,8 +231,15 @@ class _Response:
         return {**message, "status": _STATUS[text is None], "content": content}
 
     def _event(self, kind: str, **facts: Any) -> bytes:
-        event = {"type": f"response.{kind}", "sequence_number": next(self._numbers), **facts}
-        return b"event: response.%b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(event))
+        event = {
+            "type": f"response.{kind}",
+            "sequence_number": next(self._numbers),
+            **facts,
+        }
+        return b"event: response.%b\ndata: %b\n\n" % (
+            kind.encode(),
+            msgspec.json.encode(event),
+        )
 
 
 def _part(text: str) -> dict[str, Any]:
@@ -172,7 +250,9 @@ _NO_USAGE: Final = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 
 """Words on a bus are not counted in tokens."""
 
 
-def read_completion(body: bytes, headers: Mapping[str, str], field: str = "messages") -> CompletionRequest:
+def read_completion(
+    body: bytes, headers: Mapping[str, str], field: str = "messages"
+) -> CompletionRequest:
     """The question in a request; raises ValueError with a sentence where there is none we can put."""
     try:
         document = msgspec.json.decode(body)
@@ -181,10 +261,16 @@ def read_completion(body: bytes, headers: Mapping[str, str], field: str = "messa
     messages = document.get(field) if isinstance(document, dict) else None
     if isinstance(messages, str) and field == "input":
         messages = [{"role": "user", "content": messages}]
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages) or not messages:
+    if (
+        not isinstance(messages, list)
+        or not all(isinstance(message, dict) for message in messages)
+        or not messages
+    ):
         raise ValueError(f"{field} must be a non-empty list")
     if messages[-1].get("role") != "user":
-        raise ValueError("the last message must be from the user; tools and prefilled answers are not supported")
+        raise ValueError(
+            "the last message must be from the user; tools and prefilled answers are not supported"
+        )
     text = _text(messages[-1].get("content")).strip()
     if not text:
         raise ValueError("the last message has no text")
@@ -207,14 +293,26 @@ def _text(content: object) -> str:
     return "\n".join(map(str, texts))
 
 
-def _channel(messages: list[dict[str, Any]], document: dict[str, Any], chat_id: str) -> str:
+def _channel(
+    messages: list[dict[str, Any]], document: dict[str, Any], chat_id: str
+) -> str:
     """One conversation: what its program calls it, else its beginning, which is sent again with every question."""
     if (previous := document.get("previous_response_id")) is not None:
         if (named := _RESPONSE_ID.fullmatch(str(previous))) is None:
-            raise ValueError("previous_response_id is not the ID of a response from this bridge")
+            raise ValueError(
+                "previous_response_id is not the ID of a response from this bridge"
+            )
         return named[1]
-    asked = next(number for number, message in enumerate(messages) if message.get("role") == "user")
-    named_by = chat_id or document.get("conversation") or [document.get("instructions"), messages[: asked + 1]]
+    asked = next(
+        number
+        for number, message in enumerate(messages)
+        if message.get("role") == "user"
+    )
+    named_by = (
+        chat_id
+        or document.get("conversation")
+        or [document.get("instructions"), messages[: asked + 1]]
+    )
     told = msgspec.json.encode([str(document.get("user") or ""), named_by])
     return "chat-" + hashlib.sha256(told).hexdigest()[:24]
 
@@ -222,11 +320,21 @@ def _channel(messages: list[dict[str, Any]], document: dict[str, Any], chat_id: 
 def _problem(call: HttpCall) -> Answer | None:
     """Why there is no answer, or not the whole of it."""
     if call.refusal is not None:
-        message = call.refusal.get("message") or f"the bridge refused the message: {call.refusal['code']}"
+        message = (
+            call.refusal.get("message")
+            or f"the bridge refused the message: {call.refusal['code']}"
+        )
         return _refused(call.status, str(message), str(call.refusal["code"]))
-    return None if call.handled else _refused(504, "the assistant did not answer in time", "timeout")
+    return (
+        None
+        if call.handled
+        else _refused(504, "the assistant did not answer in time", "timeout")
+    )
 
 
 def _refused(status: int, sentence: str, code: str | None = None) -> Answer:
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    return json_answer({"error": {"message": sentence, "type": kind, "param": None, "code": code}}, status)
+    return json_answer(
+        {"error": {"message": sentence, "type": kind, "param": None, "code": code}},
+        status,
+    )

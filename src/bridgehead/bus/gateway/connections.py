@@ -16,7 +16,14 @@ from bridgehead.bus.interfaces import ItemAnswer
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
-from bridgehead.bus.sockets.base import UNSUPPORTED, Heartbeat, Peer, WaitingConnections, WatchedConversation, share_of
+from bridgehead.bus.sockets.base import (
+    UNSUPPORTED,
+    Heartbeat,
+    Peer,
+    WaitingConnections,
+    WatchedConversation,
+    share_of,
+)
 from bridgehead.bus.wire import frames
 from bridgehead.bus.wire.frames import from_base64
 from bridgehead.bus.wire.message import Malformed, Message, encode
@@ -56,7 +63,12 @@ class RawConnection(WatchedConversation):
 
     listens = True
 
-    def __init__(self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object) -> None:
+    def __init__(
+        self,
+        gateway: ConnectionGateway,
+        record: ParticipantRecord | None,
+        claim: object,
+    ) -> None:
         self._gateway = gateway
         self._record = record
         self._claim = claim
@@ -153,7 +165,11 @@ class FramedConnection(RawConnection):
     """`bridgehead.v1`: one frame per WebSocket message. Without a record it begins with the HMAC challenge."""
 
     def __init__(
-        self, gateway: ConnectionGateway, record: ParticipantRecord | None, claim: object, address: str
+        self,
+        gateway: ConnectionGateway,
+        record: ParticipantRecord | None,
+        claim: object,
+        address: str,
     ) -> None:
         super().__init__(gateway, record, claim)
         self._address = address
@@ -173,7 +189,9 @@ class FramedConnection(RawConnection):
         leaving = self._gateway.handshakes.add(share_of(self._address), self)
         if leaving is not None:
             leaving.give_way()
-        self._deadline = asyncio.get_running_loop().call_later(AUTHENTICATION_S, self._fail)
+        self._deadline = asyncio.get_running_loop().call_later(
+            AUTHENTICATION_S, self._fail
+        )
         peer.send(frames.challenge(self._nonce, self._gateway.timestamp()))
 
     def received(self, payload: bytes, *, text: bool) -> None:
@@ -194,7 +212,12 @@ class FramedConnection(RawConnection):
         elif isinstance(frame, Malformed):
             self._take(payload, frame, 0, msgspec.UNSET)
         elif frame.l2 == "msg":
-            self._take(payload, None if frame.m is msgspec.UNSET else frame.m, frame.hops, frame.ref)
+            self._take(
+                payload,
+                None if frame.m is msgspec.UNSET else frame.m,
+                frame.hops,
+                frame.ref,
+            )
         elif frame.l2 not in ("ping", "pong", "bye", "answer"):
             self._take(payload, Malformed("type_missing_or_not_string"), 0, frame.ref)
         elif self._gateway.relay.admits(self._participant):
@@ -213,7 +236,11 @@ class FramedConnection(RawConnection):
         self._peer.send(frames.message(delivery.body, delivery.hops))
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        self._reply(frames.error(code, details, msgspec.UNSET if code == "turn_lost" else self._ref))
+        self._reply(
+            frames.error(
+                code, details, msgspec.UNSET if code == "turn_lost" else self._ref
+            )
+        )
 
     def close(self, code: CloseCode) -> None:
         if code is CloseCode.GOING_AWAY:
@@ -229,7 +256,11 @@ class FramedConnection(RawConnection):
         """The first frame must prove who is there; nothing else is looked at."""
         if self._deadline is None:
             return
-        record = None if isinstance(frame, Malformed) or frame.l2 != "auth" else self._prove(frame)
+        record = (
+            None
+            if isinstance(frame, Malformed) or frame.l2 != "auth"
+            else self._prove(frame)
+        )
         if record is None:
             self._fail()
             return
@@ -240,8 +271,15 @@ class FramedConnection(RawConnection):
         self._enter()
 
     def _prove(self, frame: frames.Frame) -> ParticipantRecord | None:
-        client_nonce, mac = from_base64(frame.nonce, NONCE_BYTES), from_base64(frame.mac)
-        if client_nonce is None or mac is None or not isinstance(frame.participant, str):
+        client_nonce, mac = (
+            from_base64(frame.nonce, NONCE_BYTES),
+            from_base64(frame.mac),
+        )
+        if (
+            client_nonce is None
+            or mac is None
+            or not isinstance(frame.participant, str)
+        ):
             return None
         for binding in self._gateway.bindings:
             challenge = Challenge(frame.participant, self._nonce, client_nonce, binding)
@@ -256,7 +294,9 @@ class FramedConnection(RawConnection):
         self._disarm()
         self._gateway.authentication_failed(self._address)
         self._peer.send(frames.error("not_authenticated", {}))
-        self._peer.close(CloseCode.NOT_AUTHENTICATED, CloseCode.NOT_AUTHENTICATED.reason)
+        self._peer.close(
+            CloseCode.NOT_AUTHENTICATED, CloseCode.NOT_AUTHENTICATED.reason
+        )
 
     def give_way(self) -> None:
         """Leave before having proved anything: others wait, too."""
@@ -289,9 +329,13 @@ class FramedConnection(RawConnection):
         """An answer to a pending item; needs the grant `approve`."""
         item, text = frame.id, frame.text
         if not isinstance(item, str) or not isinstance(text, str):
-            self._answered(ItemAnswered(str(item)[:64], False, "an answer needs id and text"))
+            self._answered(
+                ItemAnswered(str(item)[:64], False, "an answer needs id and text")
+            )
         else:
-            self._gateway.pending_answers.answer(self._participant, ItemAnswer(item, text), self._answered)
+            self._gateway.pending_answers.answer(
+                self._participant, ItemAnswer(item, text), self._answered
+            )
 
     def _answered(self, became: ItemAnswered) -> None:
         self._reply(frames.answered(became))

@@ -52,9 +52,13 @@ CLAIM_HEADER: Final = "x-bridgehead-claimed-id"
 HANDSHAKE_BYTES: Final = 8192
 RELOAD_S: Final = 0.5
 
-UNAUTHORIZED: Final = Answer(401, b"not authenticated\n", headers=(("WWW-Authenticate", "Bearer"),))
+UNAUTHORIZED: Final = Answer(
+    401, b"not authenticated\n", headers=(("WWW-Authenticate", "Bearer"),)
+)
 NO_FRAMES: Final = Answer(400, b"the subprotocol bridgehead.v1 is spoken here\n")
-TOO_MANY: Final = Answer(429, b"too many failed attempts\n", headers=(("Retry-After", "60"),))
+TOO_MANY: Final = Answer(
+    429, b"too many failed attempts\n", headers=(("Retry-After", "60"),)
+)
 BUSY: Final = Answer(503, b"too many strangers at the door\n")
 
 
@@ -91,7 +95,9 @@ class Gateway(Site):
         self.settings = settings or GatewaySettings()
         self.bindings: tuple[bytes, ...] = (binding,)
         """Of the certificate that is shown, and of the one before: somebody may have connected while it changed."""
-        self.heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
+        self.heartbeat = Heartbeat(
+            ping_s=self.settings.ping_s, silence_s=self.settings.silence_s
+        )
         self.endpoints: dict[str, Site] = {}
         """First segment of the path to what is served below it."""
         self.pending_answers = PendingAnswers(relay.bridge.known, approvals, notices)
@@ -101,7 +107,9 @@ class Gateway(Site):
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._failures = FailedAttempts(limit=self.settings.failed_attempts)
         self._refusals = RefusalCount()
-        self.handshakes: WaitingConnections[FramedConnection] = WaitingConnections(self.settings.max_handshakes)
+        self.handshakes: WaitingConnections[FramedConnection] = WaitingConnections(
+            self.settings.max_handshakes
+        )
         """Those who have not proved themselves yet."""
         self._watching: asyncio.Task[None] | None = None
 
@@ -126,22 +134,34 @@ class Gateway(Site):
         if request.path not in (FRAMED_PATH, RAW_PATH):
             return NOT_FOUND
         offered = request.headers.get("sec-websocket-protocol", "").split(",")
-        if request.path == FRAMED_PATH and frames.SUBPROTOCOL not in map(str.strip, offered):
+        if request.path == FRAMED_PATH and frames.SUBPROTOCOL not in map(
+            str.strip, offered
+        ):
             return NO_FRAMES
         return self._admit(request)
 
     def body_limit(self, request: Request) -> int | Answer:
         endpoint = self.endpoints.get(_first_segment(request.path))
-        return super().body_limit(request) if endpoint is None else endpoint.body_limit(request)
+        return (
+            super().body_limit(request)
+            if endpoint is None
+            else endpoint.body_limit(request)
+        )
 
     async def respond(self, request: Request) -> Answer:
-        turned_away = refusal(request.headers, names=self._names, same_origin=True, secure=request.secure)
+        turned_away = refusal(
+            request.headers, names=self._names, same_origin=True, secure=request.secure
+        )
         if turned_away is not None:
             return turned_away
         endpoint = self.endpoints.get(_first_segment(request.path))
         if endpoint is not None:
             return await endpoint.respond(request)
-        return Answer(426, b"this is a WebSocket\n") if request.path in (FRAMED_PATH, RAW_PATH) else NOT_FOUND
+        return (
+            Answer(426, b"this is a WebSocket\n")
+            if request.path in (FRAMED_PATH, RAW_PATH)
+            else NOT_FOUND
+        )
 
     def _admit(self, request: Request) -> Upgrade | Answer:
         self.reload()  # whoever was added or revoked a moment ago is known or unknown from now on
@@ -154,22 +174,34 @@ class Gateway(Site):
             return self._challenge(request)
         else:
             record = None
-        return self.turn_away(request.address) if record is None else self._open(request, record)
+        return (
+            self.turn_away(request.address)
+            if record is None
+            else self._open(request, record)
+        )
 
     def _certified(self, request: Request) -> ParticipantRecord | None:
         if request.peer_certificate is None:
             return None
         participant_id = certified_participant(request.peer_certificate)
-        return None if participant_id is None else self.directory.by_certificate(participant_id)
+        return (
+            None
+            if participant_id is None
+            else self.directory.by_certificate(participant_id)
+        )
 
     def _challenge(self, request: Request) -> Upgrade | Answer:
         connection = FramedConnection(self, None, None, request.address)
-        return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL, HANDSHAKE_BYTES)
+        return Upgrade(
+            connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL, HANDSHAKE_BYTES
+        )
 
     def _open(self, request: Request, record: ParticipantRecord) -> Upgrade | Answer:
         claim = request.headers.get(CLAIM_HEADER)
         if request.path == FRAMED_PATH:
-            connection: RawConnection = FramedConnection(self, record, claim, request.address)
+            connection: RawConnection = FramedConnection(
+                self, record, claim, request.address
+            )
             return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL)
         if record.role is Role.PEER:
             # Without frames nobody counts hops, and two bridges could send a message round for ever (B-56).
@@ -221,7 +253,12 @@ class Gateway(Site):
     def _report_refusals(self) -> None:
         summary = self._refusals.take(self._clock.monotonic())
         if summary is not None:
-            _log.warning("refused %d connections, the last from %s: %s", summary.count, summary.address, summary.reason)
+            _log.warning(
+                "refused %d connections, the last from %s: %s",
+                summary.count,
+                summary.address,
+                summary.reason,
+            )
             self._announce("bus.refused", **msgspec.structs.asdict(summary))
 
     def _announce(self, kind: str, **facts: object) -> None:
@@ -245,11 +282,17 @@ class Gateway(Site):
         for record in change.changed:
             self.relay.change_record(record)
             self._announce("bus.changed", participant=record.id)
-        expired = [name for name in self.directory.expired(self._clock.now()) if name in self.relay.connected]
+        expired = [
+            name
+            for name in self.directory.expired(self._clock.now())
+            if name in self.relay.connected
+        ]
         for participant_id in (*change.revoked, *expired):
             self.relay.revoke(participant_id)
             self._announce(
-                "bus.revoked", participant=participant_id, reason="expired" if participant_id in expired else "revoked"
+                "bus.revoked",
+                participant=participant_id,
+                reason="expired" if participant_id in expired else "revoked",
             )
 
     async def stop(self) -> None:

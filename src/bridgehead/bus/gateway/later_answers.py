@@ -12,7 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.assistant.assistant import SORRY
-from bridgehead.bus.gateway.pending_answers import ELSEWHERE_S, answered_anywhere, withdraw
+from bridgehead.bus.gateway.pending_answers import (
+    ELSEWHERE_S,
+    answered_anywhere,
+    withdraw,
+)
 from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
@@ -46,15 +50,26 @@ class LaterQuestion(msgspec.Struct, frozen=True):
     @property
     def spoken(self) -> dict[str, Any]:
         """The answer as it is said; in English it names the question, which may be long ago."""
-        asked = self.text if len(self.text) <= SHOWN else self.text[:SHOWN].rstrip() + " …"
+        asked = (
+            self.text if len(self.text) <= SHOWN else self.text[:SHOWN].rstrip() + " …"
+        )
         lead = f"You asked: {asked}\n" if (self.lang or "en").startswith("en") else ""
-        return {"utterance": f"{lead}{self.answer or SORRY}"} | ({"lang": self.lang} if self.lang else {})
+        return {"utterance": f"{lead}{self.answer or SORRY}"} | (
+            {"lang": self.lang} if self.lang else {}
+        )
 
 
 class LaterAnswers:
     """The open questions of one bus, and whom their answers are for."""
 
-    def __init__(self, relay: Relay, approvals: Approvals, path: Path, clock: Clock, later_s: float) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        approvals: Approvals,
+        path: Path,
+        clock: Clock,
+        later_s: float,
+    ) -> None:
         self._relay = relay
         self._approvals = approvals
         self._path = path
@@ -75,13 +90,17 @@ class LaterAnswers:
             self._begin(question)
         return [question for question in self._kept.values() if question.answer is None]
 
-    def keep(self, question_id: str, text: str, lang: str | None, entry: Message) -> None:
+    def keep(
+        self, question_id: str, text: str, lang: str | None, entry: Message
+    ) -> None:
         """Whoever asked is told later."""
         person = self._person(entry.context.get("source"))
         expires = self._clock.now().timestamp() + self._later_s
         if len(self._kept) >= MOST_KEPT:
             self._forget(next(iter(self._kept)))
-        self._kept[question_id] = LaterQuestion(question_id, person, text, lang, entry.context, expires)
+        self._kept[question_id] = LaterQuestion(
+            question_id, person, text, lang, entry.context, expires
+        )
         self._begin(self._kept[question_id])
 
     def answered(self, question_id: str, text: str) -> None:
@@ -110,7 +129,9 @@ class LaterAnswers:
             text = await self._answer(question)
             if question.id not in self._kept:  # others took its place
                 return
-            question = self._kept[question.id] = msgspec.structs.replace(question, answer=text)
+            question = self._kept[question.id] = msgspec.structs.replace(
+                question, answer=text
+            )
             await self._save()
         while not self._told[question.id].is_set() and not self._tell(question):
             try:
@@ -121,18 +142,27 @@ class LaterAnswers:
         await self._save()
 
     async def _answer(self, question: LaterQuestion) -> str:
-        key, left = f"later-{question.id}", question.expires - self._clock.now().timestamp()
+        key, left = (
+            f"later-{question.id}",
+            question.expires - self._clock.now().timestamp(),
+        )
         title = f"answered later: {question.text.strip().partition(chr(10))[0]}"
         waiting = self._waiting[question.id]
         try:
-            request = ApprovalRequest(key, title, question.text, max(left, 1.0), choices=())
+            request = ApprovalRequest(
+                key, title, question.text, max(left, 1.0), choices=()
+            )
             await asyncio.to_thread(self._approvals.ask, request)
             async with asyncio.timeout(max(left, 1.0)):
-                return await answered_anywhere(self._approvals, key, "the assistant", waiting)
+                return await answered_anywhere(
+                    self._approvals, key, "the assistant", waiting
+                )
         except TimeoutError:
             await asyncio.to_thread(withdraw, self._approvals, key)
             return SORRY
-        except BridgeheadError as error:  # the record is away, which is no reason not to answer
+        except (
+            BridgeheadError
+        ) as error:  # the record is away, which is no reason not to answer
             _log.warning("%s", error)
             return await waiting
 
@@ -159,15 +189,23 @@ class LaterAnswers:
         here = [
             participant
             for participant in self._relay.bridge.known
-            if person_of(participant.record) == question.person and self._relay.listens(participant.id)
+            if person_of(participant.record) == question.person
+            and self._relay.listens(participant.id)
         ]
         last = self._last.get(question.person) or Message(HANDLE, {}, question.context)
-        if any(participant.source == last.context.get("source") for participant in here):
+        if any(
+            participant.source == last.context.get("source") for participant in here
+        ):
             said = last.reply(SPEAK, question.spoken)
-            return self._relay.publish(Message(SPEAK, said.data, {**said.context, "late": True}))
+            return self._relay.publish(
+                Message(SPEAK, said.data, {**said.context, "late": True})
+            )
         if not here:
             return False
-        context = {"source": self._relay.bridge.settings.bridge_id, "destination": here[0].source}
+        context = {
+            "source": self._relay.bridge.settings.bridge_id,
+            "destination": here[0].source,
+        }
         return self._relay.publish(Message(SPEAK, question.spoken, context))
 
     def _overhears(self, message: Message) -> bool:
@@ -195,7 +233,9 @@ def person_of(record: ParticipantRecord) -> str:
 
 def _read(path: Path) -> dict[str, LaterQuestion]:
     try:
-        kept = msgspec.json.decode(read_bounded(path, MAX_BYTES), type=list[LaterQuestion])
+        kept = msgspec.json.decode(
+            read_bounded(path, MAX_BYTES), type=list[LaterQuestion]
+        )
     except FileMissing:
         return {}
     except (msgspec.DecodeError, BridgeheadError) as error:

@@ -16,7 +16,11 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.access.certificates import key_fingerprint
-from bridgehead.bus.access.credentials import NONCE_BYTES, FailedAttempts, certificate_binding
+from bridgehead.bus.access.credentials import (
+    NONCE_BYTES,
+    FailedAttempts,
+    certificate_binding,
+)
 from bridgehead.bus.access.enrolment import Enrolment, enrol, is_free, kept_table
 from bridgehead.bus.access.join_file import JoinFile, Pin
 from bridgehead.bus.access.state_folder import StateFolder
@@ -35,7 +39,13 @@ from bridgehead.bus.sockets.base import (
     WaitingConnections,
     share_of,
 )
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    dial,
+)
 from bridgehead.bus.wire.frames import from_base64, to_base64
 from bridgehead.bus.wire.message import decode_json
 from bridgehead.errors import BridgeheadError, ConfigError
@@ -58,9 +68,17 @@ MAX_BYTES: Final = 4096
 NO_PAIRING: Final = "the bridge does not offer pairing"
 
 
-def pairing_code(participant: str, device_nonce: bytes, server_nonce: bytes, binding: bytes) -> str:
+def pairing_code(
+    participant: str, device_nonce: bytes, server_nonce: bytes, binding: bytes
+) -> str:
     """Six digits both ends compute: `042 917`."""
-    seen = b"bridgehead-v1 pair\x00" + device_nonce + server_nonce + binding + participant.encode()
+    seen = (
+        b"bridgehead-v1 pair\x00"
+        + device_nonce
+        + server_nonce
+        + binding
+        + participant.encode()
+    )
     number = int.from_bytes(hashlib.sha256(seen).digest()[:8], "big") % 1_000_000
     return f"{number // 1000:03d} {number % 1000:03d}"
 
@@ -88,10 +106,14 @@ class PairingEndpoint(Site):
         self.clock = clock or SystemClock()
         self.wait_s = wait_s
         self.poll_s = poll_s
-        self.waiting: WaitingConnections[PairingSocket] = WaitingConnections(MAX_WAITING)
+        self.waiting: WaitingConnections[PairingSocket] = WaitingConnections(
+            MAX_WAITING
+        )
         """When too many wait, the oldest of whoever has most makes room: nobody holds all places."""
         self._questions = FailedAttempts(limit=QUESTIONS, window_s=QUESTIONS_IN_S)
-        self._questions_each = FailedAttempts(limit=QUESTIONS_EACH, window_s=QUESTIONS_IN_S)
+        self._questions_each = FailedAttempts(
+            limit=QUESTIONS_EACH, window_s=QUESTIONS_IN_S
+        )
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/pair" or "origin" in request.headers:
@@ -100,12 +122,16 @@ class PairingEndpoint(Site):
         if self.waiting.of(request.share) >= WAITING_EACH:
             self.gateway.refused(request.address, "pairing")
             return BUSY
-        return Upgrade(PairingSocket(self, request.address), MAX_BYTES, first_bytes=MAX_BYTES)
+        return Upgrade(
+            PairingSocket(self, request.address), MAX_BYTES, first_bytes=MAX_BYTES
+        )
 
     def may_ask(self, address: str) -> bool:
         """Whether a person may be asked about one more device; if so it counts."""
         now = self.clock.monotonic()
-        if self._questions.too_many("", now) or self._questions_each.too_many(share_of(address), now):
+        if self._questions.too_many("", now) or self._questions_each.too_many(
+            share_of(address), now
+        ):
             self.gateway.refused(address, "pairing")
             return False
         self._questions.note("", now)
@@ -134,11 +160,17 @@ class PairingSocket(Conversation):
         leaving = self._endpoint.waiting.add(share_of(self._address), self)
         if leaving is not None:
             leaving.give_way()
-        self._deadline = asyncio.get_running_loop().call_later(STEP_S, self._refuse, "too late")
+        self._deadline = asyncio.get_running_loop().call_later(
+            STEP_S, self._refuse, "too late"
+        )
 
     def received(self, payload: bytes, *, text: bool) -> None:
         frame = decode_json(payload)
-        if not isinstance(frame, dict) or self._task is not None or not self._step(frame):
+        if (
+            not isinstance(frame, dict)
+            or self._task is not None
+            or not self._step(frame)
+        ):
             self._endpoint.gateway.authentication_failed(self._address)
             self._refuse("not understood")
 
@@ -153,7 +185,10 @@ class PairingSocket(Conversation):
 
     def _introduced(self, frame: dict[str, Any]) -> bool:
         """The device says its name and commits to its number."""
-        name, commitment = frame.get("participant"), from_base64(frame.get("commit"), 32)
+        name, commitment = (
+            frame.get("participant"),
+            from_base64(frame.get("commit"), 32),
+        )
         if frame.get("l2") != "pair" or not isinstance(name, str) or commitment is None:
             return False
         try:
@@ -166,7 +201,9 @@ class PairingSocket(Conversation):
             return True
         self._commitment = commitment
         self._step = self._revealed
-        self._peer.send(msgspec.json.encode({"l2": "pair", "nonce": to_base64(self._nonce)}))
+        self._peer.send(
+            msgspec.json.encode({"l2": "pair", "nonce": to_base64(self._nonce)})
+        )
         return True
 
     def _revealed(self, frame: dict[str, Any]) -> bool:
@@ -182,8 +219,12 @@ class PairingSocket(Conversation):
         assert self._deadline is not None
         self._deadline.cancel()
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(self._endpoint.wait_s, self._refuse, "too late")
-        code = pairing_code(self._participant, nonce, self._nonce, self._endpoint.gateway.bindings[0])
+        self._deadline = loop.call_later(
+            self._endpoint.wait_s, self._refuse, "too late"
+        )
+        code = pairing_code(
+            self._participant, nonce, self._nonce, self._endpoint.gateway.bindings[0]
+        )
         self._task = loop.create_task(self._wait_for_answer(code))
         return True
 
@@ -191,12 +232,20 @@ class PairingSocket(Conversation):
         """Enrol the device, if a person says so, with the record they were shown, whatever the file says by then."""
         endpoint = self._endpoint
         try:
-            table = await asyncio.to_thread(kept_table, endpoint.folder, self._participant)
-            if not await self._is_wanted(code, parse_record(self._participant, table).rights()):
+            table = await asyncio.to_thread(
+                kept_table, endpoint.folder, self._participant
+            )
+            if not await self._is_wanted(
+                code, parse_record(self._participant, table).rights()
+            ):
                 self._refuse("refused by the operator")
                 return
-            request = Enrolment(self._participant, table, endpoint.url, endpoint.pin, paired=True)
-            join = await asyncio.to_thread(enrol, endpoint.folder, request, endpoint.clock)
+            request = Enrolment(
+                self._participant, table, endpoint.url, endpoint.pin, paired=True
+            )
+            join = await asyncio.to_thread(
+                enrol, endpoint.folder, request, endpoint.clock
+            )
         except BridgeheadError as error:
             _log.error("pairing %s failed: %s", self._participant, error)
             self._refuse("the bridge could not enrol it")
@@ -218,7 +267,9 @@ class PairingSocket(Conversation):
         await asyncio.to_thread(approvals.ask, request)
         answer: str | None = None
         try:
-            while (answer := await asyncio.to_thread(approvals.answer_to, request.key)) is None:
+            while (
+                answer := await asyncio.to_thread(approvals.answer_to, request.key)
+            ) is None:
                 await asyncio.sleep(self._endpoint.poll_s)
         finally:
             if answer is None:
@@ -232,7 +283,9 @@ class PairingSocket(Conversation):
         self._peer.close(CloseCode.NOT_AUTHENTICATED, why)
 
 
-async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> JoinFile:
+async def pair(
+    url: str, participant: str, show_code: Callable[[str], None]
+) -> JoinFile:
     """The device's side: show the digits, wait for the yes, and return the join file."""
     check_participant_id(participant)
     conversation = ClientConversation()
@@ -241,26 +294,40 @@ async def pair(url: str, participant: str, show_code: Callable[[str], None]) -> 
         await dial(Target(url, accept_any_certificate=True), conversation)
     except DialRefused as refused:
         is_full = refused.status == BUSY.status
-        raise PairingRefused("too many devices wait; try again in a minute" if is_full else NO_PAIRING) from refused
+        raise PairingRefused(
+            "too many devices wait; try again in a minute" if is_full else NO_PAIRING
+        ) from refused
     shown = conversation.peer.certificate
     binding = certificate_binding(shown)
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
-        asked = {"l2": "pair", "participant": participant, "commit": to_base64(hashlib.sha256(nonce).digest())}
+        asked = {
+            "l2": "pair",
+            "participant": participant,
+            "commit": to_base64(hashlib.sha256(nonce).digest()),
+        }
         await conversation.send(msgspec.json.encode(asked))
-        server_nonce = from_base64(_read(await conversation.receive()).get("nonce"), NONCE_BYTES)
+        server_nonce = from_base64(
+            _read(await conversation.receive()).get("nonce"), NONCE_BYTES
+        )
         if server_nonce is None:
             raise PairingRefused(NO_PAIRING)
-        await conversation.send(msgspec.json.encode({"l2": "reveal", "nonce": to_base64(nonce)}))
+        await conversation.send(
+            msgspec.json.encode({"l2": "reveal", "nonce": to_base64(nonce)})
+        )
         show_code(pairing_code(participant, nonce, server_nonce, binding))
-        join = msgspec.convert(_read(await conversation.receive()).get("join"), JoinFile)
+        join = msgspec.convert(
+            _read(await conversation.receive()).get("join"), JoinFile
+        )
     except ConnectionEnded as ended:
         raise PairingRefused(ended.reason or "the connection ended") from ended
     except msgspec.ValidationError as error:
         raise PairingRefused("its answer cannot be read") from error
     finally:
         conversation.peer.close(1000, "")
-    if join.key_sha256 is not None and (shown is None or key_fingerprint(shown) != join.key_sha256):
+    if join.key_sha256 is not None and (
+        shown is None or key_fingerprint(shown) != join.key_sha256
+    ):
         raise PairingRefused("it sent a different key than it showed")
     return join
 
@@ -275,5 +342,6 @@ class PairingRefused(BridgeheadError):
 
     def __init__(self, cause: str) -> None:
         super().__init__(
-            f"pairing failed: {cause}", hint="run the bridge with --pairing, and answer yes to the request"
+            f"pairing failed: {cause}",
+            hint="run the bridge with --pairing, and answer yes to the request",
         )

@@ -44,7 +44,9 @@ AT_ONCE_EACH: Final = 4
 class PendingAnswers:
     """Where participants of one gateway answer."""
 
-    def __init__(self, known: Register, approvals: Approvals | None, notices: Notices | None) -> None:
+    def __init__(
+        self, known: Register, approvals: Approvals | None, notices: Notices | None
+    ) -> None:
         self._known = known
         self._approvals = approvals
         self._notices = notices
@@ -64,8 +66,12 @@ class PendingAnswers:
         given = spoken_answer(text, next(reversed(self._told.values()), None))
         if given is None or not self.may(participant_id, Grant.APPROVE):
             return False
-        if len(self._told) > 1 and typed_answer(text) is None:  # else a yes to one would approve another
-            say(f"several questions are open; say which: answer {given.id} {given.text}")
+        if (
+            len(self._told) > 1 and typed_answer(text) is None
+        ):  # else a yes to one would approve another
+            say(
+                f"several questions are open; say which: answer {given.id} {given.text}"
+            )
             return True
         self.answer(participant_id, given, lambda became: say(became.sentence))
         return True
@@ -75,7 +81,12 @@ class PendingAnswers:
         participant = self._known.get(participant_id)
         return participant is not None and participant.record.has(grant)
 
-    def answer(self, participant_id: str, given: ItemAnswer, reply: Callable[[ItemAnswered], None]) -> None:
+    def answer(
+        self,
+        participant_id: str,
+        given: ItemAnswer,
+        reply: Callable[[ItemAnswered], None],
+    ) -> None:
         """Give a participant's answer to a pending item and read back what became of it."""
         if not self.may(participant_id, Grant.APPROVE):
             reply(ItemAnswered(given.id, False, "this participant may not answer"))
@@ -84,12 +95,23 @@ class PendingAnswers:
         elif self._is_busy(participant_id):
             reply(ItemAnswered(given.id, False, "too many answers at once; try again"))
         else:
-            self._run(participant_id, _answer(self._approvals, f"bus {participant_id}", given, reply))
+            self._run(
+                participant_id,
+                _answer(self._approvals, f"bus {participant_id}", given, reply),
+            )
 
-    def send_open_items(self, participant_id: str, send: Callable[[Notice], None]) -> None:
+    def send_open_items(
+        self, participant_id: str, send: Callable[[Notice], None]
+    ) -> None:
         """Send what waits to a page that was just opened, if it may know."""
-        is_wanted = self._notices is not None and self.may(participant_id, Grant.NOTICES)
-        if self._notices is not None and is_wanted and not self._is_busy(participant_id):
+        is_wanted = self._notices is not None and self.may(
+            participant_id, Grant.NOTICES
+        )
+        if (
+            self._notices is not None
+            and is_wanted
+            and not self._is_busy(participant_id)
+        ):
             self._run(participant_id, _send_open_items(self._notices, send))
 
     def close(self) -> None:
@@ -106,7 +128,12 @@ class PendingAnswers:
         task.add_done_callback(self._tasks.pop)
 
 
-async def _answer(approvals: Approvals, by: str, given: ItemAnswer, reply: Callable[[ItemAnswered], None]) -> None:
+async def _answer(
+    approvals: Approvals,
+    by: str,
+    given: ItemAnswer,
+    reply: Callable[[ItemAnswered], None],
+) -> None:
     try:
         await asyncio.to_thread(approvals.answer, given.id, given.text, by)
     except BridgeheadError as error:
@@ -151,33 +178,51 @@ class Speaker:
 
     def announce(self, text: str, lang: str | None, site: str | None) -> Told:
         """Say it to everybody who is there for it, or to those of one site."""
-        here = [self._relay.bridge.known.get(name) for name in self._relay.connected if self._relay.listens(name)]
+        here = [
+            self._relay.bridge.known.get(name)
+            for name in self._relay.connected
+            if self._relay.listens(name)
+        ]
         return Told(
             tuple(
                 participant.id
                 for participant in here
                 if participant is not None
-                and site in (None, participant.site or participant.record.site_determination)
+                and site
+                in (None, participant.site or participant.record.site_determination)
                 and self._say(participant, text, lang)
             )
         )
 
-    async def ask(self, participant_id: str, text: str, lang: str | None, wait_s: float) -> SpokenAnswer:
+    async def ask(
+        self, participant_id: str, text: str, lang: str | None, wait_s: float
+    ) -> SpokenAnswer:
         participant = self._relay.bridge.known.get(participant_id)
         if participant is None or not self._relay.listens(participant_id):
             return SpokenAnswer(problem=f"{participant_id} is not connected")
         if self._approvals is None or participant.source in self._waiting:
-            return SpokenAnswer(problem=f"{participant_id} has not answered an earlier question yet")
+            return SpokenAnswer(
+                problem=f"{participant_id} has not answered an earlier question yet"
+            )
         key = f"ask-{secrets.token_hex(8)}"
-        waiting = self._waiting[participant.source] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[participant.source] = (
+            asyncio.get_running_loop().create_future()
+        )
         self._relay.overhearing.append(self._overhears)
         try:
             title = f"{participant_id}: {text.strip().partition(chr(10))[0]}"
-            await asyncio.to_thread(self._approvals.ask, ApprovalRequest(key, title, text, wait_s, choices=()))
+            await asyncio.to_thread(
+                self._approvals.ask,
+                ApprovalRequest(key, title, text, wait_s, choices=()),
+            )
             if not self._say(participant, text, lang, expect_response=True):
                 return SpokenAnswer(problem="the hub is not connected")
             async with asyncio.timeout(wait_s):
-                return SpokenAnswer(await answered_anywhere(self._approvals, key, f"bus {participant_id}", waiting))
+                return SpokenAnswer(
+                    await answered_anywhere(
+                        self._approvals, key, f"bus {participant_id}", waiting
+                    )
+                )
         except TimeoutError:
             return SpokenAnswer(problem=f"{participant_id} did not answer in time")
         finally:
@@ -185,22 +230,35 @@ class Speaker:
             self._relay.overhearing.remove(self._overhears)
             await asyncio.shield(asyncio.to_thread(withdraw, self._approvals, key))
 
-    def _say(self, participant: Participant, text: str, lang: str | None, **more: object) -> bool:
-        context = {"source": self._relay.bridge.settings.bridge_id, "destination": participant.source}
+    def _say(
+        self, participant: Participant, text: str, lang: str | None, **more: object
+    ) -> bool:
+        context = {
+            "source": self._relay.bridge.settings.bridge_id,
+            "destination": participant.source,
+        }
         said = {"utterance": text, **({"lang": lang} if lang else {}), **more}
         return self._relay.publish(Message(SPEAK, said, context))
 
     def _overhears(self, message: Message) -> bool:
         waiting = self._waiting.get(str(message.context.get("source")))
         spoken = message.data.get("utterances")
-        if message.type != HANDLE or waiting is None or waiting.done() or not isinstance(spoken, list) or not spoken:
+        if (
+            message.type != HANDLE
+            or waiting is None
+            or waiting.done()
+            or not isinstance(spoken, list)
+            or not spoken
+        ):
             return False
         waiting.set_result(str(spoken[0]))
         self._relay.publish(message.reply(HANDLED, {"is_answer": True}))
         return True
 
 
-async def answered_anywhere(approvals: Approvals, key: str, by: str, waiting: asyncio.Future[str]) -> str:
+async def answered_anywhere(
+    approvals: Approvals, key: str, by: str, waiting: asyncio.Future[str]
+) -> str:
     """The answer to a pending item: what is waited for here, unless somebody gives another one elsewhere before."""
     while not waiting.done():
         await asyncio.wait((waiting,), timeout=ELSEWHERE_S)

@@ -113,12 +113,17 @@ class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def participants_listed(
-    known: Iterable[Participant], enrolled: Iterable[ParticipantRecord], counters: OutcomeCounters
+    known: Iterable[Participant],
+    enrolled: Iterable[ParticipantRecord],
+    counters: OutcomeCounters,
 ) -> tuple[ParticipantStatus, ...]:
     """Those who are known and those who are enrolled but away; the connected ones first, then by name."""
     present = {participant.id: participant for participant in known}
     away = (record for record in enrolled if record.id not in present)
-    ordered = sorted(present.values(), key=lambda participant: (not participant.connected, participant.id))
+    ordered = sorted(
+        present.values(),
+        key=lambda participant: (not participant.connected, participant.id),
+    )
     listed = [_present(participant, counters) for participant in ordered[:MAX_LISTED]]
     listed += [absent(record) for record in sorted(away, key=lambda record: record.id)]
     return tuple(listed[:MAX_LISTED])
@@ -142,19 +147,29 @@ def _present(participant: Participant, counters: OutcomeCounters) -> Participant
 def absent(record: ParticipantRecord) -> ParticipantStatus:
     """A participant that is enrolled and not there."""
     return ParticipantStatus(
-        id=record.id, role=record.role, mode=record.mode, state="absent", site=record.site_determination
+        id=record.id,
+        role=record.role,
+        mode=record.mode,
+        state="absent",
+        site=record.site_determination,
     )
 
 
 def outcomes_counted(counters: OutcomeCounters) -> tuple[OutcomeCount, ...]:
-    return tuple(OutcomeCount(*kind, count) for kind, count in sorted(counters.outcomes.items()))
+    return tuple(
+        OutcomeCount(*kind, count) for kind, count in sorted(counters.outcomes.items())
+    )
 
 
 class LinkStates:
     """The links of one bridge."""
 
     def __init__(
-        self, bridge_id: str, announcer: Announcer, clock: Clock, publish: Callable[[Message], object] | None
+        self,
+        bridge_id: str,
+        announcer: Announcer,
+        clock: Clock,
+        publish: Callable[[Message], object] | None,
     ) -> None:
         """`publish` puts changes on the hub, too; None where that is not wanted."""
         self._bridge_id = bridge_id
@@ -228,13 +243,22 @@ class Tail:
     def note(self, message: Message, at: str) -> None:
         self._number += 1
         facts = message_facts(message, at, with_data=False)
-        head = MessageHead(**{**facts, "destination": tuple(facts["destination"])}, number=self._number)
+        head = MessageHead(
+            **{**facts, "destination": tuple(facts["destination"])}, number=self._number
+        )
         self._noted.append((head, message if head.bytes <= MAX_CONTENT_BYTES else None))
 
     def content(self, number: int) -> MessageContent | None:
         """What a message carries; None when it is gone, or too large to be kept."""
-        kept = (message for head, message in self._noted if head.number == number and message is not None)
-        return next((MessageContent(number, message.data, message.context) for message in kept), None)
+        kept = (
+            message
+            for head, message in self._noted
+            if head.number == number and message is not None
+        )
+        return next(
+            (MessageContent(number, message.data, message.context) for message in kept),
+            None,
+        )
 
     def expire(self, now: float) -> None:
         """Forget everything once nobody has looked for a while."""

@@ -42,7 +42,12 @@ class StatusSite(Site):
     """A site for its operator: how the bridge stands, what one message carries, a link to the chat page, speaking."""
 
     def __init__(
-        self, relay: Relay, describe: Describe, clock: Clock, new_chat_link: Callable[[], str], speaker: Speaker
+        self,
+        relay: Relay,
+        describe: Describe,
+        clock: Clock,
+        new_chat_link: Callable[[], str],
+        speaker: Speaker,
     ) -> None:
         self._new_chat_link = new_chat_link
         self._speaker = speaker
@@ -57,14 +62,20 @@ class StatusSite(Site):
         self._sampling: asyncio.Task[None]
         self._running: RunningBridge
 
-    async def open(self, folder: StateFolder, join_url: str, pin: Pin, hub_address: str) -> None:
+    async def open(
+        self, folder: StateFolder, join_url: str, pin: Pin, hub_address: str
+    ) -> None:
         self._listener = await listen(self, LOOPBACK, 0)
         self._sampling = asyncio.get_running_loop().create_task(self._sample())
-        self._running = RunningBridge(self._listener.port, self._token, os.getpid(), join_url, pin, hub_address)
+        self._running = RunningBridge(
+            self._listener.port, self._token, os.getpid(), join_url, pin, hub_address
+        )
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:
-        if read_running(folder.path) == self._running:  # another bridge may have written its own
+        if (
+            read_running(folder.path) == self._running
+        ):  # another bridge may have written its own
             (folder.path / NAME).unlink(missing_ok=True)
         self._sampling.cancel()
         await self._listener.close()
@@ -97,12 +108,20 @@ class StatusSite(Site):
         except msgspec.DecodeError as error:
             return Answer(400, f"{error}\n".encode())
         if asked.participant is None:
-            return json_answer(self._speaker.announce(asked.text, asked.lang, asked.site))
-        return json_answer(await self._speaker.ask(asked.participant, asked.text, asked.lang, asked.wait_s))
+            return json_answer(
+                self._speaker.announce(asked.text, asked.lang, asked.site)
+            )
+        return json_answer(
+            await self._speaker.ask(
+                asked.participant, asked.text, asked.lang, asked.wait_s
+            )
+        )
 
     def _status(self, after: int) -> BusStatus:
         heads = self._tail.heads(after, self._clock.monotonic())
-        self._relay.watcher = lambda message: self._tail.note(message, iso_ms(self._clock.now()))
+        self._relay.watcher = lambda message: self._tail.note(
+            message, iso_ms(self._clock.now())
+        )
         return self._describe(self.rates.recent, heads)
 
     async def _sample(self) -> None:
@@ -158,7 +177,9 @@ def write_running(folder: Path, bridge: RunningBridge) -> None:
 def read_running(folder: Path) -> RunningBridge | None:
     """The bridge that wrote the file last, None without one; it may be gone meanwhile."""
     try:
-        return msgspec.json.decode(read_bounded(folder / NAME, MAX_BYTES), type=RunningBridge)
+        return msgspec.json.decode(
+            read_bounded(folder / NAME, MAX_BYTES), type=RunningBridge
+        )
     except (FileMissing, msgspec.DecodeError):
         return None
 
@@ -195,17 +216,47 @@ class MetricsEndpoint(Site):
     def text(self) -> str:
         known = list(self._relay.bridge.known)
         figures = [
-            ("bridgehead_bus_participants_connected", "Participants connected.", sum(p.connected for p in known)),
-            ("bridgehead_bus_participants_known", "Participants known, those in grace included.", len(known)),
-            ("bridgehead_bus_held", "Messages held for a reconnect.", sum(len(p.held) for p in known)),
-            ("bridgehead_bus_queued", "Messages queued behind slow transports.", sum(len(p.queued) for p in known)),
-            ("bridgehead_bus_taken_total", "Messages taken from participants.", self._relay.bridge.taken),
-            ("bridgehead_bus_offered_total", "Messages offered to participants.", self._relay.bridge.offered),
+            (
+                "bridgehead_bus_participants_connected",
+                "Participants connected.",
+                sum(p.connected for p in known),
+            ),
+            (
+                "bridgehead_bus_participants_known",
+                "Participants known, those in grace included.",
+                len(known),
+            ),
+            (
+                "bridgehead_bus_held",
+                "Messages held for a reconnect.",
+                sum(len(p.held) for p in known),
+            ),
+            (
+                "bridgehead_bus_queued",
+                "Messages queued behind slow transports.",
+                sum(len(p.queued) for p in known),
+            ),
+            (
+                "bridgehead_bus_taken_total",
+                "Messages taken from participants.",
+                self._relay.bridge.taken,
+            ),
+            (
+                "bridgehead_bus_offered_total",
+                "Messages offered to participants.",
+                self._relay.bridge.offered,
+            ),
         ]
         events: list[str] = []
         if self._hub is not None:
-            figures.append(("bridgehead_hub_members", "Programs on the hub.", self._hub.members()))
+            figures.append(
+                ("bridgehead_hub_members", "Programs on the hub.", self._hub.members())
+            )
             happened = {**self._hub.counts, "published": self._hub.published}
             counts = {f'event="{event}"': count for event, count in happened.items()}
-            events = counter_lines("bridgehead_hub_events_total", "What happened on the hub.", counts)
-        return self._relay.counters.prometheus(figures) + "".join(f"{line}\n" for line in events)
+            events = counter_lines(
+                "bridgehead_hub_events_total", "What happened on the hub.", counts
+            )
+        return self._relay.counters.prometheus(figures) + "".join(
+            f"{line}\n" for line in events
+        )

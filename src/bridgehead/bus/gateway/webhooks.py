@@ -46,17 +46,31 @@ class HttpCalls:
         self._clock = clock or SystemClock()
         self._participants: dict[str, HttpParticipant] = {}
 
-    def caller(self, request: Request, expected: str | None = None) -> ParticipantRecord | Answer:
+    def caller(
+        self, request: Request, expected: str | None = None
+    ) -> ParticipantRecord | Answer:
         """Whose token it is; a refusal for a stranger, and for everybody who is not managed."""
         token = bearer_token(request.headers.get("authorization"))
         self._gateway.reload()
-        record = self._gateway.directory.by_token(token, self._clock.now()) if token else None
+        record = (
+            self._gateway.directory.by_token(token, self._clock.now())
+            if token
+            else None
+        )
         if record is None or (expected is not None and record.id != expected):
             return self._gateway.turn_away(request.address)
-        return record if record.mode == "manage" else Answer(403, b"this is for participants in managing mode\n")
+        return (
+            record
+            if record.mode == "manage"
+            else Answer(403, b"this is for participants in managing mode\n")
+        )
 
     async def put(
-        self, record: ParticipantRecord, asked: dict[str, Any], call: HttpCall, wait_s: float
+        self,
+        record: ParticipantRecord,
+        asked: dict[str, Any],
+        call: HttpCall,
+        wait_s: float,
     ) -> AsyncGenerator[str, None]:
         """Put a question and yield what is spoken, as it is spoken; `call` knows in the end how it went."""
         participant = self._participants.setdefault(record.id, HttpParticipant())
@@ -73,7 +87,9 @@ class HttpCalls:
                 return
             body = {**asked, "utterance_id": utterance_id}
             self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
-            while (said := await asyncio.wait_for(call.heard.get(), deadline - loop.time())) is not None:
+            while (
+                said := await asyncio.wait_for(call.heard.get(), deadline - loop.time())
+            ) is not None:
                 yield said
         except TimeoutError:
             pass
@@ -84,7 +100,9 @@ class HttpCalls:
             if not participant.waiting:
                 self._leave(record.id, participant)
 
-    async def _enter(self, record: ParticipantRecord, participant: HttpParticipant) -> BridgeheadError | None:
+    async def _enter(
+        self, record: ParticipantRecord, participant: HttpParticipant
+    ) -> BridgeheadError | None:
         if not participant.joined and participant.entering is None:
             participant.entering = self._gateway.relay.join(record, participant)
         if participant.entering is None:
@@ -121,7 +139,12 @@ class WebhookEndpoint(Site):
         call = HttpCall(asked.get("channel"))
         async for _said in self._calls.put(record, asked, call, wait_s):
             pass
-        wanted = request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip()
+        wanted = (
+            request.headers.get("accept", "")
+            .partition(",")[0]
+            .partition(";")[0]
+            .strip()
+        )
         return _answer(call, plain=wanted == "text/plain")
 
 
@@ -145,7 +168,11 @@ class HttpParticipant:
         named = message["context"].get("utterance_id")
         # A core that drops the id still answers in order, so its words go to the one who has waited longest.
         is_named = isinstance(named, str) and named != ""
-        call = self.waiting.get(named) if is_named else self._longest(context_session_id(message["context"]))
+        call = (
+            self.waiting.get(named)
+            if is_named
+            else self._longest(context_session_id(message["context"]))
+        )
         if call is None:
             return
         data = message["data"]
@@ -153,7 +180,9 @@ class HttpParticipant:
             call.shown += str(data.get("text", ""))
             call.heard.put_nowait(str(data.get("text", "")))
         elif delivery.topic == SPEAK:
-            call.speak.append({"utterance": str(data.get("utterance", "")), "lang": data.get("lang")})
+            call.speak.append(
+                {"utterance": str(data.get("utterance", "")), "lang": data.get("lang")}
+            )
             call.heard.put_nowait(call.rest_of(call.speak[-1]["utterance"]))
         else:
             call.handled = True
@@ -163,7 +192,9 @@ class HttpParticipant:
         """Who has waited longest in this session: that of a channel is called as the channel is."""
         channels = {call.channel for call in self.waiting.values()}
         wanted = session if session in channels else None
-        return next((call for call in self.waiting.values() if call.channel == wanted), None)
+        return next(
+            (call for call in self.waiting.values() if call.channel == wanted), None
+        )
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
         """A request was refused: the one that is named, else the newest, which is the one being taken."""
@@ -203,7 +234,11 @@ class HttpCall:
     @property
     def status(self) -> int:
         """What the request is answered with."""
-        return 200 if self.refusal is None else _REFUSED_STATUS.get(str(self.refusal["code"]), 400)
+        return (
+            200
+            if self.refusal is None
+            else _REFUSED_STATUS.get(str(self.refusal["code"]), 400)
+        )
 
 
 class _Posted(msgspec.Struct, frozen=True):
@@ -218,14 +253,22 @@ def _read_text(request: Request) -> dict[str, Any] | Answer:
         return Answer(415, b"send application/json or text/plain\n")
     try:
         is_plain = kind == "text/plain"
-        asked = _Posted(request.body.decode()) if is_plain else msgspec.json.decode(request.body, type=_Posted)
+        asked = (
+            _Posted(request.body.decode())
+            if is_plain
+            else msgspec.json.decode(request.body, type=_Posted)
+        )
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         return Answer(400, f"the body cannot be read: {error}\n".encode())
     if not asked.text.strip():
         return Answer(400, b"the body needs a text\n")
     if asked.channel is not None and not is_channel(asked.channel):
-        return Answer(400, b"channel must be a name of up to 128 printable characters\n")
-    return {name: given for name, given in msgspec.structs.asdict(asked).items() if given}
+        return Answer(
+            400, b"channel must be a name of up to 128 printable characters\n"
+        )
+    return {
+        name: given for name, given in msgspec.structs.asdict(asked).items() if given
+    }
 
 
 def _wait(request: Request, default: float) -> float | None:
@@ -241,7 +284,13 @@ def _wait(request: Request, default: float) -> float | None:
 
 def _answer(call: HttpCall, *, plain: bool) -> Answer:
     if call.refusal is not None:
-        return json_answer({"schema_version": SCHEMA_VERSION, "error": call.refusal}, call.status)
+        return json_answer(
+            {"schema_version": SCHEMA_VERSION, "error": call.refusal}, call.status
+        )
     if plain:
-        return Answer(200, "".join(f"{said['utterance']}\n" for said in call.speak).encode())
-    return json_answer({"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled})
+        return Answer(
+            200, "".join(f"{said['utterance']}\n" for said in call.speak).encode()
+        )
+    return json_answer(
+        {"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled}
+    )

@@ -11,10 +11,30 @@ from typing import Literal
 
 import msgspec
 
-from bridgehead.bus.sockets.dial import ClientConversation, ConnectionEnded, DialRefused, Target, Unreachable, dial
+from bridgehead.bus.sockets.dial import (
+    ClientConversation,
+    ConnectionEnded,
+    DialRefused,
+    Target,
+    Unreachable,
+    dial,
+)
 from bridgehead.bus.transports.base import is_encrypted
-from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
-from bridgehead.bus.wire.topics import HANDLED, MATCHED, PROBE, SYNC, UNMATCHED, UPDATE_DEFAULT
+from bridgehead.bus.wire.message import (
+    Malformed,
+    Message,
+    decode_json,
+    encode,
+    read_value,
+)
+from bridgehead.bus.wire.topics import (
+    HANDLED,
+    MATCHED,
+    PROBE,
+    SYNC,
+    UNMATCHED,
+    UPDATE_DEFAULT,
+)
 from bridgehead.errors import BridgeheadError
 
 State = Literal["fine", "look", "broken"]
@@ -51,7 +71,14 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
     except DialRefused as refused:
         return [_refused(options.url, refused)]
     except (Unreachable, BridgeheadError) as error:
-        return [Finding("hub-unreachable", "broken", error.message, "`bridgehead bus serve` starts one")]
+        return [
+            Finding(
+                "hub-unreachable",
+                "broken",
+                error.message,
+                "`bridgehead bus serve` starts one",
+            )
+        ]
     findings = [Finding("hub-reachable", "fine", f"{options.url} answers")]
     try:
         findings.append(await _greeting(conversation))
@@ -59,7 +86,13 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
         findings.append(await _origin(options))
         findings += await _traffic(conversation, options)
     except ConnectionEnded as ended:
-        findings.append(Finding("hub-closed", "broken", f"the hub ended the connection ({ended.code} {ended.reason})"))
+        findings.append(
+            Finding(
+                "hub-closed",
+                "broken",
+                f"the hub ended the connection ({ended.code} {ended.reason})",
+            )
+        )
     finally:
         conversation.peer.abort()
     return findings
@@ -71,7 +104,9 @@ def _refused(url: str, refused: DialRefused) -> Finding:
         403: "add this machine's name to hosts of the hub",
         404: "the path of a hub is /core",
     }.get(refused.status)
-    return Finding("hub-refused", "broken", f"{url} answered HTTP {refused.status}", fix)
+    return Finding(
+        "hub-refused", "broken", f"{url} answered HTTP {refused.status}", fix
+    )
 
 
 async def _greeting(conversation: ClientConversation) -> Finding:
@@ -79,7 +114,11 @@ async def _greeting(conversation: ClientConversation) -> Finding:
         async with asyncio.timeout(2):
             value = decode_json(await conversation.receive())
     except TimeoutError:
-        return Finding("hub-silent", "look", "the hub sent no greeting; it may not be a message bus")
+        return Finding(
+            "hub-silent",
+            "look",
+            "the hub sent no greeting; it may not be a message bus",
+        )
     if is_encrypted(value):
         return Finding(
             "hub-encrypted",
@@ -89,7 +128,11 @@ async def _greeting(conversation: ClientConversation) -> Finding:
         )
     read = read_value(value)
     if isinstance(read, Malformed):
-        return Finding("hub-greeting", "broken", f"the hub's first frame is not a message ({read.reason})")
+        return Finding(
+            "hub-greeting",
+            "broken",
+            f"the hub's first frame is not a message ({read.reason})",
+        )
     return Finding("hub-greeting", "fine", f"it greets with {read.message.type!r}")
 
 
@@ -101,7 +144,11 @@ async def _echo(conversation: ClientConversation) -> Finding:
             while True:
                 read = read_value(decode_json(await conversation.receive()))
                 if not isinstance(read, Malformed) and read.message == probe:
-                    return Finding("hub-echo", "fine", "it relays messages unchanged, also to their sender")
+                    return Finding(
+                        "hub-echo",
+                        "fine",
+                        "it relays messages unchanged, also to their sender",
+                    )
     except TimeoutError:
         return Finding(
             "hub-echo",
@@ -127,7 +174,9 @@ async def _origin(options: CheckOptions) -> Finding:
     )
 
 
-async def _traffic(conversation: ClientConversation, options: CheckOptions) -> list[Finding]:
+async def _traffic(
+    conversation: ClientConversation, options: CheckOptions
+) -> list[Finding]:
     """Listen for a while: who orchestrates here, and in which names?"""
     topics: set[str] = set()
     bad = 0
@@ -145,8 +194,19 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
         pass
     findings = [_names(topics, options)]
     if bad:
-        findings.append(Finding("hub-bad-frames", "look", f"{bad} invalid frames were relayed to all clients"))
-    if options.assistant and topics & {MATCHED, UNMATCHED, HANDLED, "complete_intent_failure"}:
+        findings.append(
+            Finding(
+                "hub-bad-frames",
+                "look",
+                f"{bad} invalid frames were relayed to all clients",
+            )
+        )
+    if options.assistant and topics & {
+        MATCHED,
+        UNMATCHED,
+        HANDLED,
+        "complete_intent_failure",
+    }:
         findings.append(
             Finding(
                 "two-orchestrators",
@@ -159,8 +219,18 @@ async def _traffic(conversation: ClientConversation, options: CheckOptions) -> l
 
 
 def _names(topics: set[str], options: CheckOptions) -> Finding:
-    legacy = topics & {"recognizer_loop:utterance", "speak", "complete_intent_failure", UPDATE_DEFAULT}
-    spec = topics & {MATCHED, UNMATCHED, "ovos.utterance.handle", "ovos.utterance.speak"}
+    legacy = topics & {
+        "recognizer_loop:utterance",
+        "speak",
+        "complete_intent_failure",
+        UPDATE_DEFAULT,
+    }
+    spec = topics & {
+        MATCHED,
+        UNMATCHED,
+        "ovos.utterance.handle",
+        "ovos.utterance.speak",
+    }
     if legacy and options.profile == "spec":
         return Finding(
             "hub-names",
@@ -169,15 +239,29 @@ def _names(topics: set[str], options: CheckOptions) -> Finding:
             'set profile = "auto" in [bus]',
         )
     if legacy and spec:
-        return Finding("hub-names", "fine", "it carries legacy and specification names; profile auto fits")
+        return Finding(
+            "hub-names",
+            "fine",
+            "it carries legacy and specification names; profile auto fits",
+        )
     if legacy:
-        return Finding("hub-names", "fine", "it carries legacy names; profile auto or legacy fits")
+        return Finding(
+            "hub-names", "fine", "it carries legacy names; profile auto or legacy fits"
+        )
     if spec or (options.foreign and options.profile == "auto"):
-        seen = "it carries specification names only" if spec else "no core that uses legacy names answered"
+        seen = (
+            "it carries specification names only"
+            if spec
+            else "no core that uses legacy names answered"
+        )
         return Finding(
             "hub-names",
             "look",
             f"{seen}; a core that uses only specification names misses the first utterances",
             'set profile = "spec" in [bus]',
         )
-    return Finding("hub-names", "fine", "no traffic was seen; profile auto decides at the first message")
+    return Finding(
+        "hub-names",
+        "fine",
+        "no traffic was seen; profile auto decides at the first message",
+    )

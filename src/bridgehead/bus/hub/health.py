@@ -48,7 +48,11 @@ class LinkHealth:
 
     def dialled(self, now: float) -> HealthEvent | None:
         """A connection attempt began; only the first one is news."""
-        return self._become(HealthState.CONNECTING, now) if self.state is HealthState.STARTING else None
+        return (
+            self._become(HealthState.CONNECTING, now)
+            if self.state is HealthState.STARTING
+            else None
+        )
 
     def opened(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.CONNECTED, now)
@@ -56,7 +60,11 @@ class LinkHealth:
     def lost(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The connection ended or an attempt failed; only losing an open one is news."""
         is_open = self.state is HealthState.CONNECTED
-        return self._become(HealthState.TRANSIENT_DISCONNECT, now, reason) if is_open else None
+        return (
+            self._become(HealthState.TRANSIENT_DISCONNECT, now, reason)
+            if is_open
+            else None
+        )
 
     def refused(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The far side does not accept our credentials."""
@@ -64,22 +72,36 @@ class LinkHealth:
 
     def reloaded(self, now: float) -> HealthEvent | None:
         """New configuration may hold new credentials."""
-        return self._become(HealthState.CONNECTING, now) if self.state is HealthState.BAD_CREDENTIALS else None
+        return (
+            self._become(HealthState.CONNECTING, now)
+            if self.state is HealthState.BAD_CREDENTIALS
+            else None
+        )
 
     def stop(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.STOPPED, now)
 
     def tick(self, now: float) -> HealthEvent | None:
         """Repeat the unchanged state when half of its lifetime has passed."""
-        if self.state is None or self._is_final or now - self._announced_at < self._ttl_s / 2:
+        if (
+            self.state is None
+            or self._is_final
+            or now - self._announced_at < self._ttl_s / 2
+        ):
             return None
         self._announced_at = now
-        return HealthEvent(self.state, self.state, self._ttl_s, refresh=True, reason=self.reason)
+        return HealthEvent(
+            self.state, self.state, self._ttl_s, refresh=True, reason=self.reason
+        )
 
     @property
     def next_refresh(self) -> float | None:
         """When `tick` has something to say."""
-        return None if self.state is None or self._is_final else self._announced_at + self._ttl_s / 2
+        return (
+            None
+            if self.state is None or self._is_final
+            else self._announced_at + self._ttl_s / 2
+        )
 
     @property
     def _is_final(self) -> bool:
@@ -87,9 +109,15 @@ class LinkHealth:
 
     @property
     def _ttl_s(self) -> int:
-        return _LIFETIME_S.get(self.state, _OTHERWISE_S) if self.state is not None else _OTHERWISE_S
+        return (
+            _LIFETIME_S.get(self.state, _OTHERWISE_S)
+            if self.state is not None
+            else _OTHERWISE_S
+        )
 
-    def _become(self, state: HealthState, now: float, reason: str | None = None) -> HealthEvent | None:
+    def _become(
+        self, state: HealthState, now: float, reason: str | None = None
+    ) -> HealthEvent | None:
         if state is self.state or self._is_final:
             return None
         previous, self.state, self.reason = self.state, state, reason

@@ -79,7 +79,9 @@ class _Published(msgspec.Struct, frozen=True):
 class Hub(Site):
     """Everybody gets everything, in one order."""
 
-    def __init__(self, settings: HubSettings | None = None, *, user_of: UserOf = user_behind) -> None:
+    def __init__(
+        self, settings: HubSettings | None = None, *, user_of: UserOf = user_behind
+    ) -> None:
         self.settings = settings or HubSettings()
         self._user_of = user_of
         self.counts: Counter[str] = Counter()
@@ -96,7 +98,9 @@ class Hub(Site):
         self._unsent: list[_Published] = []
         self._notifying = False
         self._flush_due = False
-        self._heartbeat = Heartbeat(ping_s=self.settings.ping_s, silence_s=self.settings.silence_s)
+        self._heartbeat = Heartbeat(
+            ping_s=self.settings.ping_s, silence_s=self.settings.silence_s
+        )
 
     # -- Site -----------------------------------------------------------------------------------------------------
 
@@ -105,7 +109,11 @@ class Hub(Site):
             return NOT_FOUND
         # Bus clients send the address they dialled as their origin, so that one is let in.
         turned_away = refusal(
-            request.headers, names=self._names, listed=self.settings.origins, same_origin=True, secure=request.secure
+            request.headers,
+            names=self._names,
+            listed=self.settings.origins,
+            same_origin=True,
+            secure=request.secure,
         )
         if turned_away is not None:
             self.counts["refused_origin"] += 1
@@ -115,14 +123,25 @@ class Hub(Site):
             if whose(request, self._user_of) != "own":
                 self.counts["refused_user"] += 1
                 return NOT_YOURS
-        elif not hmac.compare_digest(request.headers.get("authorization", "").encode(), f"Bearer {token}".encode()):
+        elif not hmac.compare_digest(
+            request.headers.get("authorization", "").encode(),
+            f"Bearer {token}".encode(),
+        ):
             self.counts["refused_token"] += 1
-            return Answer(401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),))
+            return Answer(
+                401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),)
+            )
         wants_echo = request.headers.get("x-bridgehead-no-echo") != "1"
-        return Upgrade(HubMember(self, request.address, wants_echo), self.settings.max_frame_bytes)
+        return Upgrade(
+            HubMember(self, request.address, wants_echo), self.settings.max_frame_bytes
+        )
 
     async def respond(self, request: Request) -> Answer:
-        return Answer(400, b'Can "Upgrade" only to "WebSocket".\n') if request.path == HUB_PATH else NOT_FOUND
+        return (
+            Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
+            if request.path == HUB_PATH
+            else NOT_FOUND
+        )
 
     # -- members --------------------------------------------------------------------------------------------------
 
@@ -148,7 +167,11 @@ class Hub(Site):
     def _arrange(self, without_echo: Iterable[object]) -> None:
         self._everybody = tuple(self._listeners.values())
         self._others = {
-            own: tuple(listener for token, listener in self._listeners.items() if token is not own)
+            own: tuple(
+                listener
+                for token, listener in self._listeners.items()
+                if token is not own
+            )
             for own in without_echo
         }
 
@@ -159,7 +182,11 @@ class Hub(Site):
             self._drop(read.reason, sender)
             return
         if read.warnings:
-            _log.info("a frame from %s was accepted with %s", sender.address, ", ".join(read.warnings))
+            _log.info(
+                "a frame from %s was accepted with %s",
+                sender.address,
+                ", ".join(read.warnings),
+            )
         message = read.message
         if has_malformed_carrier(message):
             self._drop("malformed_carrier", sender)
@@ -169,7 +196,9 @@ class Hub(Site):
         else:
             self.publish(message, sender, frame)
 
-    def publish(self, message: Message, sender: object = None, frame: bytes | None = None) -> None:
+    def publish(
+        self, message: Message, sender: object = None, frame: bytes | None = None
+    ) -> None:
         """Put a message on the bus; `frame` is how it came, None for a message of this process."""
         if self._members:
             self._unsent.append(_Published(frame, message, sender))
@@ -198,14 +227,23 @@ class Hub(Site):
         if not self._unsent:
             return
         batch, self._unsent = self._unsent, []
-        frames = [text_frame(published.frame or encode(published.message)) for published in batch]
+        frames = [
+            text_frame(published.frame or encode(published.message))
+            for published in batch
+        ]
         everything = frames[0] if len(frames) == 1 else b"".join(frames)
         for member in list(self._members):
             if member.wants_everything:
                 member.write(everything)
             else:
                 pairs = zip(frames, batch, strict=True)
-                member.write(b"".join(frame for frame, said in pairs if member.wants(said.message, said.sender)))
+                member.write(
+                    b"".join(
+                        frame
+                        for frame, said in pairs
+                        if member.wants(said.message, said.sender)
+                    )
+                )
         self.counts["delivered"] += len(batch) * len(self._members)
 
     def _drop(self, reason: str, sender: HubMember) -> None:
@@ -241,7 +279,9 @@ class HubMember(WatchedConversation):
         """From now on only these topics (bus §12)."""
         topics = message.data.get("topics")
         try:
-            if not isinstance(topics, list) or not all(isinstance(topic, str) for topic in topics):
+            if not isinstance(topics, list) or not all(
+                isinstance(topic, str) for topic in topics
+            ):
                 raise BadTopicPattern(str(topics))
             self._topics = TopicPatterns.parse(topics)
         except BadTopicPattern as error:
@@ -253,7 +293,10 @@ class HubMember(WatchedConversation):
         if not frames:
             return
         self._peer.write(frames)
-        if not self._keeps_up and self._peer.unsent > self._hub.settings.max_unsent_bytes:
+        if (
+            not self._keeps_up
+            and self._peer.unsent > self._hub.settings.max_unsent_bytes
+        ):
             self._hub.counts["slow_members"] += 1
             _log.warning("cut off %s: it does not read what it is sent", self.address)
             self.cut_off()
@@ -287,7 +330,9 @@ class HubMember(WatchedConversation):
 class MemoryTransport:
     """A place at a hub of this process."""
 
-    def __init__(self, hub: Hub, expect: Callable[[Audience], None] = lambda _audience: None) -> None:
+    def __init__(
+        self, hub: Hub, expect: Callable[[Audience], None] = lambda _audience: None
+    ) -> None:
         """`expect` is called with whom the bridge serves, for a hub that is part of a fabric."""
         self._hub = hub
         self.expect: Final = expect

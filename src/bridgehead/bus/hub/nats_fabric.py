@@ -16,9 +16,22 @@ from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.transports.base import Audience
 from bridgehead.bus.transports.nats import HUB_BEAT_S
-from bridgehead.bus.transports.nats_client import Follower, Publisher, Subjects, close_nats, open_nats, untoken
+from bridgehead.bus.transports.nats_client import (
+    Follower,
+    Publisher,
+    Subjects,
+    close_nats,
+    open_nats,
+    untoken,
+)
 from bridgehead.bus.transports.nats_registry import NatsRegistry
-from bridgehead.bus.wire.message import Malformed, Message, destinations, encode, read_frame
+from bridgehead.bus.wire.message import (
+    Malformed,
+    Message,
+    destinations,
+    encode,
+    read_frame,
+)
 from bridgehead.bus.wire.session import DEFAULT, context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, UNDELIVERED
 
@@ -35,7 +48,12 @@ class Fabric:
     """Carries messages between one embedded hub and the bridges of its deployment."""
 
     def __init__(
-        self, hub: Hub, access: NatsAccess, deployment: str, registry: NatsRegistry, group_topics: Iterable[str]
+        self,
+        hub: Hub,
+        access: NatsAccess,
+        deployment: str,
+        registry: NatsRegistry,
+        group_topics: Iterable[str],
     ) -> None:
         self._hub = hub
         self._access = access
@@ -58,21 +76,29 @@ class Fabric:
     async def connect(self, listener: HubLink) -> None:
         """Join the fabric; called by the link that keeps it up."""
         unsure = len(self._ended)
-        self._client = await open_nats(self._access, listener.lost, name="bridgehead hub")
+        self._client = await open_nats(
+            self._access, listener.lost, name="bridgehead hub"
+        )
         self._publisher = Publisher(self._client)
         self._follower = Follower(self._client, self._subjects, self._take)
         self._follower.expect(self._audience)
         await self._follower.begin(self._access)
-        self._beating = asyncio.get_running_loop().create_task(self._beat(self._publisher))
+        self._beating = asyncio.get_running_loop().create_task(
+            self._beat(self._publisher)
+        )
         self._taking = await self._client.subscribe(
             self._subjects.said_by_anybody, queue=QUEUE, cb=self._from_participant
         )
         await self._client.subscribe(self._subjects.reports, cb=self._from_participant)
-        await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._unheard)
+        await self._client.subscribe(
+            self._subjects.taken(self._name, "*"), cb=self._unheard
+        )
         await self._client.flush()  # the server knows of us when the link counts as up
         self._registry.reaches_others = True
         for _ in range(unsure):
-            self._publisher.put(self._ended.popleft(), b"")  # means nothing to a bridge that has heard the end
+            self._publisher.put(
+                self._ended.popleft(), b""
+            )  # means nothing to a bridge that has heard the end
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
 
@@ -88,9 +114,13 @@ class Fabric:
 
         if self._taking is None:
             return
-        with suppress(Error, OSError, TimeoutError):  # without a link there is nothing to take, and nobody to answer
+        with suppress(
+            Error, OSError, TimeoutError
+        ):  # without a link there is nothing to take, and nobody to answer
             async with asyncio.timeout(wait_s):
-                await self._taking.drain()  # what the server has sent us already is ours to answer
+                await (
+                    self._taking.drain()
+                )  # what the server has sent us already is ours to answer
                 while self._open:
                     await asyncio.sleep(0.02)
 
@@ -129,16 +159,24 @@ class Fabric:
             return
         if message.type == HANDLED:
             turn = _turn(message)
-            for over in [one for one in self._open if one[0] == turn][: None if turn[1] else 1]:
+            for over in [one for one in self._open if one[0] == turn][
+                : None if turn[1] else 1
+            ]:
                 self._open.remove(over)
                 self._ended.append(over[1])
         for subject in self._addressed(message):
             name = subject.rpartition(".")[2]
-            is_elsewhere = self._registry.reaches_others and message.type == SPEAK and subject not in follower.followed
+            is_elsewhere = (
+                self._registry.reaches_others
+                and message.type == SPEAK
+                and subject not in follower.followed
+            )
             reply = self._subjects.taken(self._name, name) if is_elsewhere else ""
             if not publisher.put(subject, encode(message), reply) and is_elsewhere:
                 # not before the bridge here has seen it too, which must not report it again
-                asyncio.get_running_loop().call_soon(self._registry.not_there, untoken(name))
+                asyncio.get_running_loop().call_soon(
+                    self._registry.not_there, untoken(name)
+                )
 
     async def _unheard(self, delivered: Any) -> None:
         """The server says that no bridge follows the participant that speech was for."""
@@ -152,7 +190,10 @@ class Fabric:
         subjects = []
         session = context_session_id(message.context)
         owner = self._registry.sessions.get(session) if session != DEFAULT else None
-        if owner is not None and (source := self._registry.sources.get(owner.participant)) is not None:
+        if (
+            owner is not None
+            and (source := self._registry.sources.get(owner.participant)) is not None
+        ):
             subjects.append(self._subjects.for_source(source))
         carried = message.context.get("session")
         site = carried.get("site_id") if isinstance(carried, dict) else None

@@ -27,7 +27,12 @@ class Dialled(Protocol):
 class HubLink:
     """One link that is kept up until it is stopped."""
 
-    def __init__(self, dialled: Dialled, listener: HubListener, announce: Callable[[HealthEvent], None]) -> None:
+    def __init__(
+        self,
+        dialled: Dialled,
+        listener: HubListener,
+        announce: Callable[[HealthEvent], None],
+    ) -> None:
         self._dialled = dialled
         self._listener = listener
         # The transport's listener: messages go straight on, what becomes of the link is ours.
@@ -45,7 +50,10 @@ class HubLink:
     def start(self) -> None:
         self._report(self.health.start(self._now()))
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._keep_up()), loop.create_task(self._refresh())]
+        self._tasks = [
+            loop.create_task(self._keep_up()),
+            loop.create_task(self._refresh()),
+        ]
 
     async def connected(self) -> None:
         """Return as soon as the link is up."""

@@ -7,8 +7,19 @@ import logging
 from typing import Any, Final
 
 from bridgehead.bus.access.join_file import JoinFile
-from bridgehead.bus.bridge.escalation import Escalate, Escalation, EscalationEffect, PutOnHub, Release
-from bridgehead.bus.client.participant import Incoming, MessageRefused, NotAdmitted, Satellite
+from bridgehead.bus.bridge.escalation import (
+    Escalate,
+    Escalation,
+    EscalationEffect,
+    PutOnHub,
+    Release,
+)
+from bridgehead.bus.client.participant import (
+    Incoming,
+    MessageRefused,
+    NotAdmitted,
+    Satellite,
+)
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.sockets.dial import ConnectionEnded
@@ -25,10 +36,18 @@ MAX_SENDING: Final = 256
 class Upstream(HubListener):
     """The connection to the upstream bridge, and the escalations that use it."""
 
-    def __init__(self, relay: Relay, join: JoinFile, announce: Any, escalation: Escalation | None = None) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        join: JoinFile,
+        announce: Any,
+        escalation: Escalation | None = None,
+    ) -> None:
         self._relay = relay
         self._join = join
-        self._escalation = escalation or Escalation(hop_limit=relay.bridge.settings.hop_limit)
+        self._escalation = escalation or Escalation(
+            hop_limit=relay.bridge.settings.hop_limit
+        )
         self._satellite: Satellite | None = None
         self._reading: asyncio.Task[None] | None = None
         self._sending: set[asyncio.Task[None]] = set()
@@ -61,10 +80,15 @@ class Upstream(HubListener):
             self._satellite = await Satellite.connect(self._join, reconnect=False)
         except NotAdmitted as error:
             raise HubRefused(self._join.url, error.message) from error
-        self._reading = asyncio.get_running_loop().create_task(self._read(self._satellite, listener))
+        self._reading = asyncio.get_running_loop().create_task(
+            self._read(self._satellite, listener)
+        )
 
     async def close(self) -> None:
-        for task in (*self._sending, *([self._reading] if self._reading is not None else [])):
+        for task in (
+            *self._sending,
+            *([self._reading] if self._reading is not None else []),
+        ):
             task.cancel()
         if self._satellite is not None:
             await self._satellite.close()
@@ -77,7 +101,11 @@ class Upstream(HubListener):
                     self._escalation.answered(event.message, event.hops)
                     self._carry_out(self._escalation.take_due())
                 elif isinstance(event, MessageRefused):
-                    _log.warning("the upstream bridge refused a message: %s %s", event.code, event.details)
+                    _log.warning(
+                        "the upstream bridge refused a message: %s %s",
+                        event.code,
+                        event.details,
+                    )
         except ConnectionEnded as ended:
             listener.lost(ended.message)
 
@@ -105,7 +133,9 @@ class Upstream(HubListener):
 
     def _escalate(self, effect: Escalate) -> None:
         if len(self._sending) >= MAX_SENDING:
-            _log.warning("the upstream bridge is too slow; a question was answered here")
+            _log.warning(
+                "the upstream bridge is too slow; a question was answered here"
+            )
             return
         task = asyncio.get_running_loop().create_task(self._send(effect))
         self._sending.add(task)

@@ -99,7 +99,9 @@ class OpenQuestions:
         self._limit = limit
         self._open = deque(self._open, maxlen=max(limit, KEPT_WITHOUT_ENDS))
 
-    def begin(self, hub_session: str, utterance_id: object, now: float, ends_are_marked: bool) -> str | None:
+    def begin(
+        self, hub_session: str, utterance_id: object, now: float, ends_are_marked: bool
+    ) -> str | None:
         """One more begins, unless it is one too many, or a `twin`: open, or held for a reconnect, and asked again.
 
         Where no hub marks ends, nobody can have too many: the oldest makes room.
@@ -109,20 +111,26 @@ class OpenQuestions:
             waiting.popleft()
         if isinstance(utterance_id, str) and utterance_id:
             named, asked = utterance_id, (hub_session, utterance_id)
-            if asked in self._ended or any((o.hub_session, o.utterance_id) == asked for o in waiting):
+            if asked in self._ended or any(
+                (o.hub_session, o.utterance_id) == asked for o in waiting
+            ):
                 return "twin"
         if ends_are_marked and len(waiting) >= self._limit:
             return "too_many_questions"
         waiting.append(OpenQuestion(hub_session, named, now))
         return None
 
-    def end(self, hub_session: str, utterance_id: object, *, held: bool = False) -> None:
+    def end(
+        self, hub_session: str, utterance_id: object, *, held: bool = False
+    ) -> None:
         """An end marker came; one that names no utterance ends the oldest of its session.
 
         Whoever gets it is sure of the answer only if it is `held` until they are back; what was on its way when a
         connection broke may be asked for again.
         """
-        here = [question for question in self._open if question.hub_session == hub_session]
+        here = [
+            question for question in self._open if question.hub_session == hub_session
+        ]
         named = [question for question in here if question.utterance_id == utterance_id]
         if here:
             over = (named or here)[0]
@@ -145,7 +153,10 @@ class ViolationCount:
     def too_many(self, now: float) -> bool:
         """Count one more, and say whether that was the last one tolerated."""
         self._recent.append(now)
-        return len(self._recent) == self._recent.maxlen and now - self._recent[0] < VIOLATION_WINDOW_S
+        return (
+            len(self._recent) == self._recent.maxlen
+            and now - self._recent[0] < VIOLATION_WINDOW_S
+        )
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:

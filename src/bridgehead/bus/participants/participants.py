@@ -10,7 +10,12 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.bus.participants.limits import Backlog, OpenQuestions, TokenBucket, ViolationCount
+from bridgehead.bus.participants.limits import (
+    Backlog,
+    OpenQuestions,
+    TokenBucket,
+    ViolationCount,
+)
 from bridgehead.bus.participants.policy import Imposed, place_session
 from bridgehead.bus.participants.record import Grant, ParticipantRecord
 from bridgehead.bus.wire.message import encode_ordered, json_copy
@@ -53,20 +58,26 @@ class Terms:
         self.is_placed = record.site_determination is not None
         self.gates_sessions = not record.policy.is_empty or self.is_placed
         self.freely_delivered = frozenset(
-            topic for topic in LIFECYCLE - {SYNC} if record.deliver.match(topic) and (record.tts or topic != SPEAK)
+            topic
+            for topic in LIFECYCLE - {SYNC}
+            if record.deliver.match(topic) and (record.tts or topic != SPEAK)
         )
         """Topics of which only an echo and the hop limit keep a message from the participant (B-16, B-71)."""
         self.freely_published = FreelyPublished(record)
 
     def gate(self, session: Session) -> Session:
         """`session` where the bridge knows it to be, narrowed by policy; its id stays as it is."""
-        return self._record.policy.apply(place_session(session, self._record.site_determination))
+        return self._record.policy.apply(
+            place_session(session, self._record.site_determination)
+        )
 
 
 class Participant:
     """One known participant and everything that lives as long as it is known."""
 
-    def __init__(self, record: ParticipantRecord, source: str, ordinal: int, now: float) -> None:
+    def __init__(
+        self, record: ParticipantRecord, source: str, ordinal: int, now: float
+    ) -> None:
         self.id = record.id
         self.record = record
         self.terms = Terms(record)
@@ -87,8 +98,12 @@ class Participant:
         self.site: str | None = None
         self.held = Backlog()
         self.queued = Backlog()
-        self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
-        self.bytes_bucket = TokenBucket(record.bytes_per_second, record.burst_bytes, now)
+        self.bucket = TokenBucket(
+            record.limits.messages_per_second, record.limits.burst, now
+        )
+        self.bytes_bucket = TokenBucket(
+            record.bytes_per_second, record.burst_bytes, now
+        )
         self.questions = OpenQuestions(record.limits.open_questions)
         self.violations = ViolationCount()
         self.denied_event_at: float | None = None
@@ -97,8 +112,12 @@ class Participant:
     def apply(self, record: ParticipantRecord, now: float) -> None:
         """Take over a changed record; it counts from the next message on."""
         if record.limits != self.record.limits:
-            self.bucket = TokenBucket(record.limits.messages_per_second, record.limits.burst, now)
-            self.bytes_bucket = TokenBucket(record.bytes_per_second, record.burst_bytes, now)
+            self.bucket = TokenBucket(
+                record.limits.messages_per_second, record.limits.burst, now
+            )
+            self.bytes_bucket = TokenBucket(
+                record.bytes_per_second, record.burst_bytes, now
+            )
             self.questions.allow(record.limits.open_questions)
         self.record = record
         self.terms = Terms(record)
@@ -148,9 +167,14 @@ class Register:
     def by_session(self, hub_session: str) -> tuple[tuple[Participant, str], ...]:
         """Those who use this session in the order they came, each with `session_id`, the signal that leads to them."""
         matches = self._matches.get(hub_session)
-        if matches is None and (members := self._by_session.get(hub_session)) is not None:
+        if (
+            matches is None
+            and (members := self._by_session.get(hub_session)) is not None
+        ):
             ordered = sorted(members.values(), key=attrgetter("ordinal"))
-            matches = self._matches[hub_session] = tuple((member, "session_id") for member in ordered)
+            matches = self._matches[hub_session] = tuple(
+                (member, "session_id") for member in ordered
+            )
         return matches or ()
 
     def by_site(self, site: str) -> Iterable[Participant]:
@@ -216,7 +240,9 @@ class Register:
         self._hosts[participant.id] = participant
         return True
 
-    def untrack(self, participant: Participant, hub_session: str, skill_id: str) -> bool:
+    def untrack(
+        self, participant: Participant, hub_session: str, skill_id: str
+    ) -> bool:
         """Forget a skill; False when it was not known."""
         if (hub_session, skill_id) not in participant.skills:
             return False
@@ -230,7 +256,9 @@ class Register:
         participant.connected = False
         participant.stalled = False
         participant.left_at = now
-        heapq.heappush(self._leaving, (now + grace_s, participant.ordinal, participant.id))
+        heapq.heappush(
+            self._leaving, (now + grace_s, participant.ordinal, participant.id)
+        )
         self.due_at = self._leaving[0][0]
 
     def expired(self, now: float, grace_s: float) -> list[Participant]:
@@ -240,7 +268,11 @@ class Register:
             _at, ordinal, participant_id = heapq.heappop(self._leaving)
             participant = self._by_id.get(participant_id)
             # Each departure leaves an entry behind; only the last one counts, and somebody late finds several.
-            if participant is None or participant.ordinal != ordinal or participant.connected:
+            if (
+                participant is None
+                or participant.ordinal != ordinal
+                or participant.connected
+            ):
                 continue
             if now - participant.left_at >= grace_s:
                 due[participant_id] = participant
@@ -248,7 +280,9 @@ class Register:
         return list(due.values())
 
 
-def _discard(index: dict[str, dict[str, Participant]], key: str, participant_id: str) -> None:
+def _discard(
+    index: dict[str, dict[str, Participant]], key: str, participant_id: str
+) -> None:
     members = index.get(key)
     if members is not None:
         members.pop(participant_id, None)
@@ -261,7 +295,8 @@ class TooManyParticipants(BridgeheadError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"{limit} participants are the maximum; no more are accepted", hint="raise max_participants in [bus]"
+            f"{limit} participants are the maximum; no more are accepted",
+            hint="raise max_participants in [bus]",
         )
 
 
@@ -278,7 +313,9 @@ class ManagedSessions:
         """The session of the participant, or of one of its channels: configured, or made from the names."""
         if channel:  # no participant id holds a line feed, and no local id of this one can be mistaken for it
             return hub_session_id(self._secret, f"{record.id}\nchannel", channel)
-        return record.managed_session_id or hub_session_id(self._secret, record.id, record.id)
+        return record.managed_session_id or hub_session_id(
+            self._secret, record.id, record.id
+        )
 
     def current(self, record: ParticipantRecord, channel: str = "") -> Session:
         """The session the next utterance travels with."""
@@ -288,12 +325,16 @@ class ManagedSessions:
             session["lang"] = record.lang
         return session
 
-    def adopt(self, record: ParticipantRecord, session: Session, channel: str = "") -> None:
+    def adopt(
+        self, record: ParticipantRecord, session: Session, channel: str = ""
+    ) -> None:
         """Take over the session of an end marker; what policy imposes is not stored but computed anew."""
         imposed = {*DENYLISTS, *record.policy.preferences}
         if record.policy.pipeline is not None:
             imposed.add("pipeline")
-        kept = {field: value for field, value in session.items() if field not in imposed}
+        kept = {
+            field: value for field, value in session.items() if field not in imposed
+        }
         if len(encode_ordered(kept)) > MAX_SESSION_BYTES:
             return
         self._stored.pop((record.id, channel), None)

@@ -13,7 +13,9 @@ from bridgehead.bus.wire.session import DENYLISTS, TRANSFORMERS, Session
 from bridgehead.errors import ConfigError
 
 MOST_OWN: Final = 1024
-POLICY_KEYS: Final = frozenset({*DENYLISTS, *TRANSFORMERS, "pipeline", "intent_context", "denylist_merge"})
+POLICY_KEYS: Final = frozenset(
+    {*DENYLISTS, *TRANSFORMERS, "pipeline", "intent_context", "denylist_merge"}
+)
 
 
 class SessionPolicy(msgspec.Struct, frozen=True):
@@ -35,16 +37,26 @@ class SessionPolicy(msgspec.Struct, frozen=True):
         merge = table.get("denylist_merge", "union")
         if merge not in ("union", "replace"):
             raise BadPolicy("denylist_merge", "must be union or replace")
-        pipeline = _texts("pipeline", table["pipeline"]) if "pipeline" in table else None
+        pipeline = (
+            _texts("pipeline", table["pipeline"]) if "pipeline" in table else None
+        )
         if pipeline == ():
             # An empty pipeline means "deployment default" and would widen access (B-32).
             raise BadPolicy("pipeline", "must list at least one pipeline")
         return cls(
-            {field: _texts(field, table[field]) for field in DENYLISTS if field in table},
+            {
+                field: _texts(field, table[field])
+                for field in DENYLISTS
+                if field in table
+            },
             pipeline,
             _entries(table.get("intent_context", {})),
             merge,
-            {field: names for field in TRANSFORMERS if (names := _texts(field, table.get(field, [])))},
+            {
+                field: names
+                for field in TRANSFORMERS
+                if (names := _texts(field, table.get(field, [])))
+            },
         )
 
     def to_table(self) -> dict[str, Any]:
@@ -61,7 +73,12 @@ class SessionPolicy(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        return not (self.denylists or self.preferences or self.pipeline is not None or self.intent_context)
+        return not (
+            self.denylists
+            or self.preferences
+            or self.pipeline is not None
+            or self.intent_context
+        )
 
     def apply(self, session: Session) -> Session:
         """`session` narrowed to what the policy allows; the given one is not changed."""
@@ -73,13 +90,18 @@ class SessionPolicy(msgspec.Struct, frozen=True):
         if self.pipeline is not None:
             wanted = _client_list(session.get("pipeline"))
             # Never [] and never absent: both mean the deployment default (B-32).
-            gated["pipeline"] = [name for name in wanted if name in self.pipeline] or list(self.pipeline)
+            gated["pipeline"] = [
+                name for name in wanted if name in self.pipeline
+            ] or list(self.pipeline)
         for field, names in self.preferences.items():
             if not _client_list(session.get(field)):
                 gated[field] = list(names)
         if self.intent_context:
             client = session.get("intent_context")
-            gated["intent_context"] = {**self.intent_context, **(client if isinstance(client, dict) else {})}
+            gated["intent_context"] = {
+                **self.intent_context,
+                **(client if isinstance(client, dict) else {}),
+            }
         return gated
 
     def _deny(self, gated: Session, field: str, denied: tuple[str, ...]) -> None:
@@ -124,7 +146,11 @@ class Imposed:
         plain = dict(session)
         for field in self.names.keys() & session.keys():
             own = self._own.get((hub_session, field), ())
-            kept = [name for name in _client_list(session[field]) if name in own or name not in self.names[field]]
+            kept = [
+                name
+                for name in _client_list(session[field])
+                if name in own or name not in self.names[field]
+            ]
             if kept:
                 plain[field] = kept
             else:
@@ -138,17 +164,25 @@ def place_session(session: Session, determination: str | None) -> Session:
 
 
 def _client_list(value: object) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+    return (
+        [name for name in value if isinstance(name, str)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def _texts(field: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
+    if not isinstance(value, list) or not all(
+        isinstance(name, str) and name for name in value
+    ):
         raise BadPolicy(field, "must be a list of names")
     return tuple(dict.fromkeys(value))
 
 
 def _entries(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(entry, dict) for entry in value.values()):
+    if not isinstance(value, dict) or not all(
+        isinstance(entry, dict) for entry in value.values()
+    ):
         raise BadPolicy("intent_context", "must be a table with a value for each entry")
     return value
 
@@ -157,4 +191,7 @@ class BadPolicy(ConfigError):
     """A session policy says something it cannot say."""
 
     def __init__(self, field: str, problem: str) -> None:
-        super().__init__(f"policy: {field} {problem}", hint=f"fields: {', '.join(sorted(POLICY_KEYS))}")
+        super().__init__(
+            f"policy: {field} {problem}",
+            hint=f"fields: {', '.join(sorted(POLICY_KEYS))}",
+        )

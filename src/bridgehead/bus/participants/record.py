@@ -28,7 +28,9 @@ HARD_FRAME_BYTES: Final = 16 * MIB
 
 _EVERYTHING: Final = TopicPatterns(everything=True)
 _SATELLITE_TOPICS: Final = TopicPatterns.parse(PUBLISHED_BY_SATELLITES)
-_SKILL_HOST_TOPICS: Final = TopicPatterns.parse((*PUBLISHED_BY_SATELLITES, *PUBLISHED_BY_SKILL_HOSTS))
+_SKILL_HOST_TOPICS: Final = TopicPatterns.parse(
+    (*PUBLISHED_BY_SATELLITES, *PUBLISHED_BY_SKILL_HOSTS)
+)
 
 
 class Role(StrEnum):
@@ -50,7 +52,9 @@ class Grant(StrEnum):
     APPROVE = "approve"
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Limits(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """How much one participant may send (bus §10.5)."""
 
     max_frame_bytes: int | None = None
@@ -64,7 +68,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     """Utterances without an end marker."""
 
 
-class AssistantProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class AssistantProfile(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """What the assistant is for one participant; what is not said here is as for everybody."""
 
     prompt: str | None = None
@@ -116,7 +122,11 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         if self.publish is not None:
             return self.publish.listed()
         host = Grant.REGISTER_SKILLS in self.grants
-        return [*_SKILL_HOST_TOPICS.listed(), "answers to polls"] if host else _SATELLITE_TOPICS.listed()
+        return (
+            [*_SKILL_HOST_TOPICS.listed(), "answers to polls"]
+            if host
+            else _SATELLITE_TOPICS.listed()
+        )
 
     def effective(self) -> dict[str, Any]:
         """The record as it is in force, for people and programs to read."""
@@ -127,7 +137,11 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
             "publish": self.publishable,
             "deliver": self.deliver.listed(),
             "policy": self.policy.to_table(),
-            "limits": {**limits, "max_frame_bytes": self.max_frame_bytes, "bytes_per_second": self.bytes_per_second},
+            "limits": {
+                **limits,
+                "max_frame_bytes": self.max_frame_bytes,
+                "bytes_per_second": self.bytes_per_second,
+            },
         }
         del shown["ephemeral"]
         built: dict[str, Any] = msgspec.to_builtins(shown)
@@ -136,7 +150,11 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
     def rights(self) -> str:
         """What it may do, for a person who is asked to let it in."""
         granted = ", ".join(sorted(self.grants)) or "none"
-        more = f", tools: {', '.join(self.assistant.tools)}" if self.assistant.tools else ""
+        more = (
+            f", tools: {', '.join(self.assistant.tools)}"
+            if self.assistant.tools
+            else ""
+        )
         more += f", late answers for {self.person}" if self.person else ""
         return f"role {self.role}, grants: {granted}, may publish: {', '.join(self.publishable)}{more}"
 
@@ -189,17 +207,23 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
         read = msgspec.convert(table, _Table)
         parsed = {
             "grants": _grants(read.role, read.grants),
-            "publish": None if read.publish is None else TopicPatterns.parse(read.publish),
+            "publish": None
+            if read.publish is None
+            else TopicPatterns.parse(read.publish),
             "deliver": TopicPatterns.parse(read.deliver),
             "policy": SessionPolicy.parse(read.policy),
             "managed_session_id": _managed_session(read.managed_session_id),
             "limits": _checked(read.limits),
             "assistant": _remembering(read.assistant),
         }
-        return ParticipantRecord(participant_id, **{**msgspec.structs.asdict(read), **parsed})
+        return ParticipantRecord(
+            participant_id, **{**msgspec.structs.asdict(read), **parsed}
+        )
     except (msgspec.ValidationError, ConfigError) as error:
         hint = getattr(error, "hint", None) or f"keys: {', '.join(sorted(RECORD_KEYS))}"
-        raise ConfigError(f"participant {participant_id!r}: {error!s}", hint=hint) from error
+        raise ConfigError(
+            f"participant {participant_id!r}: {error!s}", hint=hint
+        ) from error
 
 
 def check_participant_id(participant_id: str) -> str:
@@ -229,7 +253,9 @@ def _checked(limits: Limits) -> Limits:
 
 def _remembering(profile: AssistantProfile) -> AssistantProfile:
     if profile.memory is not None and not 0 <= profile.memory <= MOST_TURNS:
-        raise ConfigError(f"assistant: memory must be a number of turns up to {MOST_TURNS}")
+        raise ConfigError(
+            f"assistant: memory must be a number of turns up to {MOST_TURNS}"
+        )
     return profile
 
 

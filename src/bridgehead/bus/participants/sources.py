@@ -25,14 +25,18 @@ class Sources:
         self._bridge_id = bridge_id
         self._reserved = frozenset(reserved) | {bridge_id}
         self._of: dict[str, str] = dict(remembered)
-        self._owner: dict[str, str] = {source: owner for owner, source in remembered.items()}
+        self._owner: dict[str, str] = {
+            source: owner for owner, source in remembered.items()
+        }
         self._random_word = random_word
         self._owner_of = owner_of
 
     def assign(self, record: ParticipantRecord, claim: object) -> str:
         """The claim where the record allows it and it is free, else what it had before, else a new one."""
         wishes = (self._claimed(record, claim), self._of.get(record.id), record.id)
-        chosen = next((wish for wish in wishes if wish and self._is_free(wish, record.id)), None)
+        chosen = next(
+            (wish for wish in wishes if wish and self._is_free(wish, record.id)), None
+        )
         while chosen is None:
             made = f"{record.id}-{self._random_word()}"
             chosen = made if self._is_free(made, record.id) else None
@@ -55,9 +59,15 @@ class Sources:
             del self._owner[source]
 
     def _claimed(self, record: ParticipantRecord, claim: object) -> str | None:
-        if record.claimed_id == "ignored" or not isinstance(claim, str) or not _is_claim(claim):
+        if (
+            record.claimed_id == "ignored"
+            or not isinstance(claim, str)
+            or not _is_claim(claim)
+        ):
             return None
-        return f"{self._bridge_id}.{claim}" if record.claimed_id == "prefixed" else claim
+        return (
+            f"{self._bridge_id}.{claim}" if record.claimed_id == "prefixed" else claim
+        )
 
     def belongs_to_another(self, name: str, participant_id: str) -> bool:
         """Whether `name` is another participant's, at whichever bridge of the deployment it is served."""
@@ -65,12 +75,20 @@ class Sources:
 
     def owner(self, name: str) -> str | None:
         """The participant a name belongs to, None where it is free or nobody's."""
-        return None if name in self._reserved else self._owner.get(name) or self._owner_of(name)
+        return (
+            None
+            if name in self._reserved
+            else self._owner.get(name) or self._owner_of(name)
+        )
 
     def _is_free(self, wish: str, participant_id: str) -> bool:
         # What is addressed to somebody by name must not go to one who merely claims the name.
-        return wish not in self._reserved and not self.belongs_to_another(wish, participant_id)
+        return wish not in self._reserved and not self.belongs_to_another(
+            wish, participant_id
+        )
 
 
 def _is_claim(claim: str) -> bool:
-    return 0 < len(claim) <= _MAX_CLAIM and claim.isprintable() and claim == claim.strip()
+    return (
+        0 < len(claim) <= _MAX_CLAIM and claim.isprintable() and claim == claim.strip()
+    )

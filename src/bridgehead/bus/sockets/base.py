@@ -204,7 +204,9 @@ class WaitingConnections(Generic[Waiter]):
         """One more waits; returns the one that must leave for it."""
         leaving = None
         if self._total >= self._limit:
-            crowded = max(self._by_address, key=lambda known: len(self._by_address[known]))
+            crowded = max(
+                self._by_address, key=lambda known: len(self._by_address[known])
+            )
             leaving = next(iter(self._by_address[crowded]))
             self.discard(crowded, leaving)
         self._by_address.setdefault(address, {})[connection] = None
@@ -310,6 +312,9 @@ class Heartbeat:
                 if now - connection.last_received >= self._silence_s:
                     self.forget(connection)
                     connection.cut_off()
-                elif now - max(connection.last_received, connection.last_pinged) >= self._ping_s:
+                elif (
+                    now - max(connection.last_received, connection.last_pinged)
+                    >= self._ping_s
+                ):
                     connection.last_pinged = now
                     connection.ping()

@@ -24,7 +24,12 @@ DIAL_S: Final = 10.0
 MAX_MESSAGE_BYTES: Final = 26 * 1024 * 1024
 FULL: Final = 1024
 # First probe after 20 s of silence, given up after 60 s.
-_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 60_000}
+_KEEP_ALIVE: Final = {
+    "TCP_KEEPIDLE": 20,
+    "TCP_KEEPINTVL": 10,
+    "TCP_KEEPCNT": 4,
+    "TCP_USER_TIMEOUT": 60_000,
+}
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -41,7 +46,12 @@ class Target(msgspec.Struct, frozen=True):
     """For pairing only, where a person judges the certificate."""
 
 
-async def dial(target: Target, conversation: Conversation, *, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
+async def dial(
+    target: Target,
+    conversation: Conversation,
+    *,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+) -> None:
     """Connect; returns once the WebSocket is open, raises `DialRefused` or `Unreachable` otherwise."""
     try:
         parts = urlsplit(target.url)
@@ -57,8 +67,17 @@ async def dial(target: Target, conversation: Conversation, *, max_message_bytes:
     transport: asyncio.Transport | None = None
     try:
         async with asyncio.timeout(DIAL_S):
-            transport = await _open(target, parts.hostname, port, secure=parts.scheme == "wss")
-            await call(transport, parts.netloc.rpartition("@")[2], path, headers, conversation, max_message_bytes)
+            transport = await _open(
+                target, parts.hostname, port, secure=parts.scheme == "wss"
+            )
+            await call(
+                transport,
+                parts.netloc.rpartition("@")[2],
+                path,
+                headers,
+                conversation,
+                max_message_bytes,
+            )
     except BridgeheadError:
         raise
     except Exception as error:
@@ -66,13 +85,22 @@ async def dial(target: Target, conversation: Conversation, *, max_message_bytes:
             transport.abort()
         if (status := _refused_with(error)) is not None:
             raise DialRefused(target.url, status) from error
-        raise Unreachable(target.url, getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
+        raise Unreachable(
+            target.url,
+            getattr(error, "strerror", None) or str(error) or type(error).__name__,
+        ) from error
 
 
-async def _open(target: Target, host: str, port: int, *, secure: bool) -> asyncio.Transport:
+async def _open(
+    target: Target, host: str, port: int, *, secure: bool
+) -> asyncio.Transport:
     context = _tls(target) if secure else None
     transport, _protocol = await asyncio.get_running_loop().create_connection(
-        asyncio.Protocol, host, port, ssl=context, server_hostname=host if secure else None
+        asyncio.Protocol,
+        host,
+        port,
+        ssl=context,
+        server_hostname=host if secure else None,
     )
     keep_alive(transport)
     if target.pin.is_exact and not _is_pinned(transport, target.pin):
@@ -99,7 +127,9 @@ def _is_pinned(transport: asyncio.Transport, pin: Pin) -> bool:
         return False
     if pin.key_sha256 is not None:
         return hmac.compare_digest(key_fingerprint(shown), pin.key_sha256.lower())
-    return hmac.compare_digest(hashlib.sha256(shown).hexdigest(), str(pin.cert_sha256).lower())
+    return hmac.compare_digest(
+        hashlib.sha256(shown).hexdigest(), str(pin.cert_sha256).lower()
+    )
 
 
 def _tls(target: Target) -> ssl.SSLContext:
@@ -210,7 +240,10 @@ class BadUrl(UserError):
     """An address that is not a WebSocket URL."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(f"{url!r} is not a WebSocket URL", hint="write ws://host:port/path or wss://host:port/path")
+        super().__init__(
+            f"{url!r} is not a WebSocket URL",
+            hint="write ws://host:port/path or wss://host:port/path",
+        )
 
 
 class Unreachable(BridgeheadError):
@@ -218,7 +251,8 @@ class Unreachable(BridgeheadError):
 
     def __init__(self, url: str, cause: str) -> None:
         super().__init__(
-            f"{_safe(url)} cannot be reached: {cause}", hint="check the address and that the server is running"
+            f"{_safe(url)} cannot be reached: {cause}",
+            hint="check the address and that the server is running",
         )
 
 
@@ -237,7 +271,9 @@ class ConnectionEnded(BridgeheadError):
     """The far side closed the connection, or it broke."""
 
     def __init__(self, code: int, reason: str) -> None:
-        super().__init__(f"the connection ended ({code}{' ' + reason if reason else ''})")
+        super().__init__(
+            f"the connection ended ({code}{' ' + reason if reason else ''})"
+        )
         self.code = code
         self.reason = reason
 

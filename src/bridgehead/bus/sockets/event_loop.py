@@ -44,7 +44,9 @@ def _run(main: Coroutine[Any, Any, Result]) -> Result:
         return runner.run(main)
 
 
-async def _cancelled_by_sigterm(main: Coroutine[Any, Any, Result], terminated: threading.Event) -> Result:
+async def _cancelled_by_sigterm(
+    main: Coroutine[Any, Any, Result], terminated: threading.Event
+) -> Result:
     task = asyncio.current_task()
     assert task is not None
 

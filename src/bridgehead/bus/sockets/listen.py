@@ -46,7 +46,9 @@ SECURITY_HEADERS: Final = (
 class Listener:
     """One open listener."""
 
-    def __init__(self, server: asyncio.AbstractServer, connections: HttpConnections, address: str) -> None:
+    def __init__(
+        self, server: asyncio.AbstractServer, connections: HttpConnections, address: str
+    ) -> None:
         self._server = server
         self._connections = connections
         self.address = address
@@ -62,13 +64,23 @@ class Listener:
 
 
 async def listen(
-    site: Site, host: str, port: int, *, tls: ssl.SSLContext | None = None, max_pending: int = 512
+    site: Site,
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    max_pending: int = 512,
 ) -> Listener:
     """Serve `site` on a TCP address; port 0 takes a free one."""
     connections = HttpConnections(site, limit=max_pending)
     try:
         server = await asyncio.get_running_loop().create_server(
-            connections, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=5 if tls else None
+            connections,
+            host,
+            port,
+            ssl=tls,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=5 if tls else None,
         )
     except OSError as error:
         raise AddressInUse(f"{host}:{port}", error) from error
@@ -80,7 +92,9 @@ async def listen_unix(site: Site, path: Path) -> Listener:
     """Serve `site` on a Unix socket that only its owner can reach."""
     connections = HttpConnections(site)
     try:
-        server = await asyncio.get_running_loop().create_unix_server(connections, str(path))
+        server = await asyncio.get_running_loop().create_unix_server(
+            connections, str(path)
+        )
         path.chmod(0o600)
     except OSError as error:
         raise AddressInUse(str(path), error) from error
@@ -160,7 +174,10 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._request is None:
             self._head += data
-            if self._head.find(b"\r\n\r\n", 0, HEAD_BYTES) < 0 and len(self._head) >= HEAD_BYTES:
+            if (
+                self._head.find(b"\r\n\r\n", 0, HEAD_BYTES) < 0
+                and len(self._head) >= HEAD_BYTES
+            ):
                 self._answer(Answer(431, b"request head too large\n"))
                 return
         try:
@@ -174,7 +191,11 @@ class HttpConnection(asyncio.Protocol):
             event = self._http.next_event()
             if isinstance(event, h11.Request):
                 if has_two_lengths(name for name, _ in event.headers):
-                    self._answer(Answer(400, b"send Content-Length or Transfer-Encoding, not both\n"))
+                    self._answer(
+                        Answer(
+                            400, b"send Content-Length or Transfer-Encoding, not both\n"
+                        )
+                    )
                     return
                 self._request = _read_request(event, self._transport)
                 upgrade = self._request.headers.get("upgrade", "").lower()
@@ -186,7 +207,9 @@ class HttpConnection(asyncio.Protocol):
                     self._answer(limit)
                     return
                 self._body_limit = limit
-                if limit > BODY_BYTES:  # the head was enough to trust it, so it may take its time
+                if (
+                    limit > BODY_BYTES
+                ):  # the head was enough to trust it, so it may take its time
                     self._disarm()
             elif isinstance(event, h11.Data):
                 self._body.append(bytes(event.data))
@@ -197,7 +220,9 @@ class HttpConnection(asyncio.Protocol):
                 assert self._request is not None
                 self._disarm()
                 self._connections.arrived(self)
-                complete = msgspec.structs.replace(self._request, body=b"".join(self._body))
+                complete = msgspec.structs.replace(
+                    self._request, body=b"".join(self._body)
+                )
                 self._responding = self._connections.run(self._respond(complete))
                 return
             else:
@@ -222,7 +247,9 @@ class HttpConnection(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._answer(answer)
 
-    async def _send_pieces(self, answer: Answer, stream: AsyncGenerator[bytes, None]) -> None:
+    async def _send_pieces(
+        self, answer: Answer, stream: AsyncGenerator[bytes, None]
+    ) -> None:
         self._transport.write(_response(answer))
         async with aclosing(stream):
             async for piece in stream:
@@ -279,7 +306,11 @@ def _response(answer: Answer) -> bytes:
         ("Content-Type", answer.content_type),
         *([("Content-Length", str(len(answer.body)))] if answer.stream is None else ()),
         ("Connection", "close"),
-        *(pair for pair in SECURITY_HEADERS if pair[0] not in {name for name, _ in answer.headers}),
+        *(
+            pair
+            for pair in SECURITY_HEADERS
+            if pair[0] not in {name for name, _ in answer.headers}
+        ),
         *answer.headers,
     ]
     lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]

@@ -39,7 +39,13 @@ def whose(request: Request, user_of: UserOf = user_behind) -> Whose:
     if request.address == "local":
         return "own"  # a Unix socket of mode 0600
     user = user_of(request)
-    return "unknown" if user is None else "own" if user in (os.geteuid(), ROOT) else "other"
+    return (
+        "unknown"
+        if user is None
+        else "own"
+        if user in (os.geteuid(), ROOT)
+        else "other"
+    )
 
 
 def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
@@ -54,7 +60,9 @@ def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
             if at >= 0:
                 # Queues, timer and retransmits stand between the state and the user.
                 fields = table[at + len(line) :].split(b"\n", 1)[0].split()
-                return int(fields[3]) if len(fields) > 3 and fields[3].isdigit() else None
+                return (
+                    int(fields[3]) if len(fields) > 3 and fields[3].isdigit() else None
+                )
     return None
 
 
@@ -63,7 +71,11 @@ def _spellings(host: str, port: int) -> tuple[str, str]:
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    mapped = bytes(10) + b"\xff\xff" + address.packed if address.version == 4 else address.packed
+    mapped = (
+        bytes(10) + b"\xff\xff" + address.packed
+        if address.version == 4
+        else address.packed
+    )
     return f"{_hex(address.packed)}:{port:04X}", f"{_hex(mapped)}:{port:04X}"
 
 
@@ -83,7 +95,12 @@ def _tables() -> Iterable[bytes]:
 
 def own_names(hostname: str, extra: Iterable[str] = ()) -> frozenset[str]:
     """Names under which this machine may be addressed."""
-    names = {"localhost", hostname.lower(), f"{hostname.lower()}.local", *(name.lower() for name in extra)}
+    names = {
+        "localhost",
+        hostname.lower(),
+        f"{hostname.lower()}.local",
+        *(name.lower() for name in extra),
+    }
     return frozenset(names)
 
 
@@ -102,7 +119,10 @@ def refusal(
     origin = headers.get("origin")
     if origin is None or origin in tuple(listed):
         return None
-    if same_origin and origin.lower() == f"{'https' if secure else 'http'}://{host.lower()}":
+    if (
+        same_origin
+        and origin.lower() == f"{'https' if secure else 'http'}://{host.lower()}"
+    ):
         return None
     return Answer(403, b"this origin is not admitted\n")
 

@@ -11,7 +11,14 @@ import socket
 import weakref
 from typing import Any, Final
 
-from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport, WSUpgradeResponse
+from picows import (
+    WSCloseCode,
+    WSFrame,
+    WSListener,
+    WSMsgType,
+    WSTransport,
+    WSUpgradeResponse,
+)
 from picows import WSUpgradeResponseWithListener as Accepted
 from picows.picows import WSAutoPingStrategy, WSProtocol  # type: ignore[attr-defined]
 
@@ -28,7 +35,9 @@ from bridgehead.bus.sockets.base import (
 )
 
 _log: Final = logging.getLogger("bridgehead.bus.picows")
-_log.setLevel(logging.CRITICAL)  # what goes wrong on a connection is told to its conversation
+_log.setLevel(
+    logging.CRITICAL
+)  # what goes wrong on a connection is told to its conversation
 _READ_BUFFER: Final = 4096
 _HANDSHAKE_S: Final = 5.0
 _LAST_BYTES: Final = 64 * 1024
@@ -111,7 +120,10 @@ class PicowsPeer(WSListener):
         self._transport.send(WSMsgType.TEXT, payload)
 
     def write(self, frames: bytes) -> None:
-        if not self._transport.is_close_frame_sent and not self._transport.is_disconnected:
+        if (
+            not self._transport.is_close_frame_sent
+            and not self._transport.is_disconnected
+        ):
             self._transport.underlying_transport.write(frames)
 
     def ping(self) -> None:
@@ -140,7 +152,9 @@ class PicowsPeer(WSListener):
         self._transport.send_close(code, reason)
         # Written data still goes out, but a far side that reads nothing cannot keep the connection.
         if self._cutting_off is None:
-            self._cutting_off = asyncio.get_running_loop().call_later(CLOSE_WAIT_S, self.abort)
+            self._cutting_off = asyncio.get_running_loop().call_later(
+                CLOSE_WAIT_S, self.abort
+            )
 
     def abort(self) -> None:
         self._transport.underlying_transport.abort()
@@ -156,7 +170,9 @@ class PicowsPeer(WSListener):
     def _answer_close(self, frame: WSFrame) -> None:
         if not self._transport.is_close_frame_sent:
             code = frame.get_close_code()
-            self._transport.send_close(WSCloseCode.OK if code == WSCloseCode.NO_INFO else code)
+            self._transport.send_close(
+                WSCloseCode.OK if code == WSCloseCode.NO_INFO else code
+            )
         self._transport.disconnect()
 
     def _take_part(self, frame: WSFrame) -> None:
@@ -211,7 +227,9 @@ class _WithoutTcp:
         return getattr(self._transport, name)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self if name == "socket" else self._transport.get_extra_info(name, default)
+        return (
+            self if name == "socket" else self._transport.get_extra_info(name, default)
+        )
 
     def fileno(self) -> int:
         return int(self._transport.get_extra_info("socket").fileno())
@@ -225,13 +243,23 @@ class _WithoutTcp:
 def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> None:
     """Go on with a connection whose request head has been read and found acceptable."""
     peer = PicowsPeer(upgrade.conversation, upgrade.max_message_bytes)
-    headers = {"Sec-WebSocket-Protocol": upgrade.subprotocol} if upgrade.subprotocol else None
+    headers = (
+        {"Sec-WebSocket-Protocol": upgrade.subprotocol} if upgrade.subprotocol else None
+    )
     response = WSUpgradeResponse.create_101_response(headers)
-    protocol = _protocol(None, None, False, lambda _request: Accepted(response, peer), upgrade.max_message_bytes)
+    protocol = _protocol(
+        None,
+        None,
+        False,
+        lambda _request: Accepted(response, peer),
+        upgrade.max_message_bytes,
+    )
     # Event loops choose how they read when reading starts, so it is stopped while the protocol changes.
     transport.pause_reading()
     transport.set_protocol(protocol)
-    is_unix = transport.get_extra_info("socket").family == getattr(socket, "AF_UNIX", None)
+    is_unix = transport.get_extra_info("socket").family == getattr(
+        socket, "AF_UNIX", None
+    )
     protocol.connection_made(_WithoutTcp(transport) if is_unix else transport)
     _feed(protocol, head)
     peer.grant(protocol, upgrade.first_bytes)
@@ -257,7 +285,9 @@ async def call(
     await protocol.wait_until_handshake_complete()
     # picows takes a connection that ends during the handshake for a completed one.
     if not peer.is_open:
-        raise ConnectionResetError("the server ended the connection during the handshake")
+        raise ConnectionResetError(
+            "the server ended the connection during the handshake"
+        )
 
 
 def _protocol(

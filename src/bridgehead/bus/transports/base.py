@@ -66,4 +66,7 @@ class HubRefused(BridgeheadError):
     """The hub does not accept who we are."""
 
     def __init__(self, url: str, cause: str) -> None:
-        super().__init__(f"the hub at {url} refused the connection: {cause}", hint="check the token of this hub")
+        super().__init__(
+            f"the hub at {url} refused the connection: {cause}",
+            hint="check the token of this hub",
+        )

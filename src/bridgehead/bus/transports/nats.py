@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from bridgehead.bus.transports.base import Audience, HubListener
-from bridgehead.bus.transports.nats_client import Follower, NatsAccess, Publisher, Subjects, close_nats, open_nats
+from bridgehead.bus.transports.nats_client import (
+    Follower,
+    NatsAccess,
+    Publisher,
+    Subjects,
+    close_nats,
+    open_nats,
+)
 from bridgehead.bus.wire.message import Malformed, Message, encode, read_frame
 from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, UNDELIVERED
@@ -61,17 +68,36 @@ class OpenTurns:
 
     def ended(self, handled: Message) -> None:
         """An end marker came: of the question it names, else of the oldest of its session."""
-        session, word = context_session_id(handled.context), handled.context.get("utterance_id")
-        here = [n for n, t in self._open.items() if context_session_id(t.message.context) == session]
-        named = [n for n in here if self._open[n].message.context.get("utterance_id") == word]
+        session, word = (
+            context_session_id(handled.context),
+            handled.context.get("utterance_id"),
+        )
+        here = [
+            n
+            for n, t in self._open.items()
+            if context_session_id(t.message.context) == session
+        ]
+        named = [
+            n for n in here if self._open[n].message.context.get("utterance_id") == word
+        ]
         if here:
             del self._open[(named or here)[0]]
 
     def lost(self, now: float) -> list[Message]:
         """Questions whose hub is gone, or that no hub has taken in time."""
-        self._seen = {hub: at for hub, at in self._seen.items() if now - at < HUB_SILENT_S}
-        self._open = {number: turn for number, turn in self._open.items() if now - turn.at < TURN_S}
-        gone = [n for n, t in self._open.items() if t.hub not in self._seen and now - t.at >= HUB_SILENT_S]
+        self._seen = {
+            hub: at for hub, at in self._seen.items() if now - at < HUB_SILENT_S
+        }
+        self._open = {
+            number: turn
+            for number, turn in self._open.items()
+            if now - turn.at < TURN_S
+        }
+        gone = [
+            n
+            for n, t in self._open.items()
+            if t.hub not in self._seen and now - t.at >= HUB_SILENT_S
+        ]
         return [self._open.pop(number).message for number in gone]
 
 
@@ -90,10 +116,16 @@ class NatsTransport:
         self._audience: Audience | None = None
 
     async def connect(self, listener: HubListener) -> None:
-        self._client = await open_nats(self._access, self._lost, name="bridgehead bridge")
+        self._client = await open_nats(
+            self._access, self._lost, name="bridgehead bridge"
+        )
         self._turns = OpenTurns()
-        self._name = secrets.token_hex(8)  # what is said of earlier questions is not for these
-        await self._client.subscribe(self._subjects.taken(self._name, "*"), cb=self._taken)
+        self._name = secrets.token_hex(
+            8
+        )  # what is said of earlier questions is not for these
+        await self._client.subscribe(
+            self._subjects.taken(self._name, "*"), cb=self._taken
+        )
         await self._client.subscribe(self._subjects.hubs, cb=self._hub_is_there)
         self._watching = asyncio.get_running_loop().create_task(self._watch())
         self._listener = listener
@@ -106,7 +138,10 @@ class NatsTransport:
         if self._publisher is None or self._listener is None:
             return False
         source = message.context.get("source")
-        subject, reply = self._subjects.said_by(source if isinstance(source, str) else ""), ""
+        subject, reply = (
+            self._subjects.said_by(source if isinstance(source, str) else ""),
+            "",
+        )
         if message.type == UNDELIVERED:
             subject = self._subjects.reports  # whoever spoke may be at any hub
         if message.type == HANDLE:

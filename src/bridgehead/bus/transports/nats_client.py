@@ -47,15 +47,23 @@ class NatsAccess(msgspec.Struct, frozen=True):
     """File with the authority of servers whose certificates no public one vouches for."""
 
     @classmethod
-    def parse(cls, text: str, credentials: str | None = None, ca: str | None = None) -> NatsAccess:
+    def parse(
+        cls, text: str, credentials: str | None = None, ca: str | None = None
+    ) -> NatsAccess:
         """Read `nats://one:4222,nats://two:4222`; `tls://` insists on TLS."""
-        return cls(tuple(part.strip() for part in text.split(",") if part.strip()), credentials, ca)
+        return cls(
+            tuple(part.strip() for part in text.split(",") if part.strip()),
+            credentials,
+            ca,
+        )
 
     def __str__(self) -> str:
         return ", ".join(map(without_credentials, self.urls))
 
 
-async def open_nats(access: NatsAccess, lost: Callable[[str], None], *, name: str) -> Client:
+async def open_nats(
+    access: NatsAccess, lost: Callable[[str], None], *, name: str
+) -> Client:
     """Connect to the first server that answers; `lost` is called once when the connection ends by itself."""
     problems = []
     for url in access.urls:
@@ -66,12 +74,16 @@ async def open_nats(access: NatsAccess, lost: Callable[[str], None], *, name: st
     raise NatsUnreachable(str(access), "; ".join(dict.fromkeys(problems)))
 
 
-async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], name: str) -> Client:
+async def _open_one(
+    url: str, access: NatsAccess, lost: Callable[[str], None], name: str
+) -> Client:
     try:
         from nats.aio.client import Client as NatsClient
         from nats.errors import Error
     except ImportError as error:
-        raise ConfigError("NATS support is not installed", hint="pip install 'bridgehead[nats]'") from error
+        raise ConfigError(
+            "NATS support is not installed", hint="pip install 'bridgehead[nats]'"
+        ) from error
     reported = False
 
     async def ended(*_reason: object) -> None:
@@ -132,10 +144,15 @@ async def _open_one(url: str, access: NatsAccess, lost: Callable[[str], None], n
         # Its last word may be lost with the connection; that it asks who we are was its first.
         nothing_shown = access.credentials is None and "@" not in url
         if nothing_shown and client._server_info.get("auth_required"):
-            raise HubRefused(without_credentials(url), "it asks for credentials, and none are configured") from error
+            raise HubRefused(
+                without_credentials(url),
+                "it asks for credentials, and none are configured",
+            ) from error
         if "authorization" in str(cause).lower():
             raise HubRefused(without_credentials(url), str(cause)) from error
-        raise NatsUnreachable(without_credentials(url), str(cause) or "it does not answer") from error
+        raise NatsUnreachable(
+            without_credentials(url), str(cause) or "it does not answer"
+        ) from error
 
     async def watch() -> None:
         # The library may fail while it closes, and then calls nobody.
@@ -154,7 +171,9 @@ def _shown_credentials(path: Path) -> dict[str, Any]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     try:
-        found = re.findall(r"-+BEGIN [A-Z ]+-+\s*(\S+)\s*-+END", path.read_text("ascii"))
+        found = re.findall(
+            r"-+BEGIN [A-Z ]+-+\s*(\S+)\s*-+END", path.read_text("ascii")
+        )
         seed = base64.b32decode(found[1] + "=" * (-len(found[1]) % 8))
         key = Ed25519PrivateKey.from_private_bytes(seed[2:34])
     except (OSError, ValueError, IndexError) as error:
@@ -217,7 +236,9 @@ class Publisher:
 class Follower:
     """Subscribed to everything that is for those a bridge serves, and to nothing else."""
 
-    def __init__(self, client: Client, subjects: Subjects, deliver: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, client: Client, subjects: Subjects, deliver: Callable[[bytes], None]
+    ) -> None:
         self._client = client
         self._subjects = subjects
         self._deliver = deliver
@@ -261,8 +282,12 @@ class Follower:
     def _wanted(self) -> set[str]:
         if self._audience is None:
             return set()
-        wanted = {self._subjects.for_source(source) for source in self._audience.sources()}
-        return wanted | {self._subjects.for_site(site) for site in self._audience.sites()}
+        wanted = {
+            self._subjects.for_source(source) for source in self._audience.sources()
+        }
+        return wanted | {
+            self._subjects.for_site(site) for site in self._audience.sites()
+        }
 
     async def _keep_up(self) -> None:
         from nats.errors import Error
@@ -271,7 +296,9 @@ class Follower:
             await self._changed.wait()
             try:
                 await self.catch_up()
-            except Error as error:  # the connection is going down, and its owner is told by it
+            except (
+                Error
+            ) as error:  # the connection is going down, and its owner is told by it
                 _log.debug("nats: %s", error)
 
     async def _received(self, delivered: Any) -> None:
@@ -324,7 +351,13 @@ class Subjects(msgspec.Struct, frozen=True):
 
 def token(identifier: str) -> str:
     """An identifier as one token of a subject or one key of a bucket."""
-    return base64.b32encode(identifier.encode("utf-8", "surrogatepass")).decode("ascii").rstrip("=").lower() or "0"
+    return (
+        base64.b32encode(identifier.encode("utf-8", "surrogatepass"))
+        .decode("ascii")
+        .rstrip("=")
+        .lower()
+        or "0"
+    )
 
 
 def untoken(text: str) -> str:
@@ -343,6 +376,9 @@ class NatsUnreachable(BridgeheadError):
 
     def __init__(self, url: str, cause: str, *, is_temporary: bool = False) -> None:
         shown = without_credentials(url)
-        super().__init__(f"{shown} cannot be reached: {cause}", hint="check the address of the NATS server")
+        super().__init__(
+            f"{shown} cannot be reached: {cause}",
+            hint="check the address of the NATS server",
+        )
         self.cause = cause
         self.is_temporary = is_temporary

@@ -33,7 +33,9 @@ class Owner(msgspec.Struct, frozen=True):
 
     def is_same(self, other: Owner) -> bool:
         """One participant may be enrolled at several bridges, with one credential."""
-        return self.participant == other.participant and (self.bridge == other.bridge or self.proof == other.proof)
+        return self.participant == other.participant and (
+            self.bridge == other.bridge or self.proof == other.proof
+        )
 
 
 class NameOwners:
@@ -65,7 +67,10 @@ class NameOwners:
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
         """Make a source the participant's: None if it is, else what to wait for."""
         us = self._owner(participant_id)
-        identity, named = self._owners.get(_id_key(participant_id)), self._owners.get(_name_key(source))
+        identity, named = (
+            self._owners.get(_id_key(participant_id)),
+            self._owners.get(_name_key(source)),
+        )
         is_known = identity is not None and identity.proof == us.proof
         if is_known and named is not None and named.participant == participant_id:
             return None
@@ -78,7 +83,9 @@ class NameOwners:
             async with asyncio.timeout(ASKING_S):
                 await self._there.wait()
                 await self._own_identity(us)
-                return (await self._first_to_write(_name_key(source), us)).participant == us.participant
+                return (
+                    await self._first_to_write(_name_key(source), us)
+                ).participant == us.participant
         except (TimeoutError, Error) as error:
             why = str(error) or "it does not answer"
             raise BridgeheadError(
@@ -91,7 +98,9 @@ class NameOwners:
         enrolled = self.enrolled()
         if enrolled is self._registered:
             return
-        for participant in [name for name, credential in enrolled.items() if not credential.revoked]:
+        for participant in [
+            name for name, credential in enrolled.items() if not credential.revoked
+        ]:
             us = self._owner(participant)
             if self._owners.get(_id_key(participant)) != us:
                 try:
@@ -105,7 +114,9 @@ class NameOwners:
         found = await self._first_to_write(key, us)
         if not us.is_same(found):
             raise ParticipantElsewhere(us.participant, found.bridge)
-        if us.bridge == found.bridge and us.proof != found.proof:  # it has a new credential
+        if (
+            us.bridge == found.bridge and us.proof != found.proof
+        ):  # it has a new credential
             await self.bucket.put(key, msgspec.json.encode(us))
             self._owners[key] = us
 
@@ -133,7 +144,11 @@ class NameOwners:
         identity = self._owners.get(_id_key(participant_id))
         if identity is None or identity.bridge != self._bridge:
             return False
-        for key in [key for key, owner in self._owners.items() if owner.participant == participant_id]:
+        for key in [
+            key
+            for key, owner in self._owners.items()
+            if owner.participant == participant_id
+        ]:
             await self.bucket.delete(key)
             self._owners.pop(key, None)
         return True

@@ -53,7 +53,13 @@ class RegisteredSession(msgspec.Struct, frozen=True):
 class NatsRegistry(StateStore):
     """A state store that several bridges share; also knows who is present where."""
 
-    def __init__(self, access: nats_client.NatsAccess, deployment: str, bridge: str, grace_s: float) -> None:
+    def __init__(
+        self,
+        access: nats_client.NatsAccess,
+        deployment: str,
+        bridge: str,
+        grace_s: float,
+    ) -> None:
         self._access = access
         self._subjects = nats_client.Subjects(deployment)
         self._instance = f"{bridge}-{secrets.token_hex(4)}"
@@ -100,12 +106,18 @@ class NatsRegistry(StateStore):
     async def _connect(self) -> None:
         from nats.errors import ConnectionClosedError, Error
 
-        self._client = await nats_client.open_nats(self._access, self._lost, name="bridgehead registry")
+        self._client = await nats_client.open_nats(
+            self._access, self._lost, name="bridgehead registry"
+        )
         try:
             stream = self._client.jetstream()
             for name in BUCKETS:
-                self._buckets[name] = await _bucket(stream, self._subjects.bucket(name), None)
-            self._buckets["presence"] = await _bucket(stream, self._subjects.bucket("presence"), self._grace_s)
+                self._buckets[name] = await _bucket(
+                    stream, self._subjects.bucket(name), None
+                )
+            self._buckets["presence"] = await _bucket(
+                stream, self._subjects.bucket("presence"), self._grace_s
+            )
             self.owners.bucket = self._buckets["owners"]
             for name, note in (
                 ("sources", self._noted_source),
@@ -121,8 +133,13 @@ class NatsRegistry(StateStore):
             self._stop_mirrors()
             await nats_client.close_nats(self._client)
             cause = f"{error or 'no answer'}; the server needs JetStream (-js)"
-            is_temporary = isinstance(error, TimeoutError) or getattr(error, "err_code", None) == NO_LEADER
-            raise nats_client.NatsUnreachable(str(self._access), cause, is_temporary=is_temporary) from error
+            is_temporary = (
+                isinstance(error, TimeoutError)
+                or getattr(error, "err_code", None) == NO_LEADER
+            )
+            raise nats_client.NatsUnreachable(
+                str(self._access), cause, is_temporary=is_temporary
+            ) from error
         self._there.set()
 
     async def shared_secret(self, own: bytes) -> bytes:
@@ -137,7 +154,9 @@ class NatsRegistry(StateStore):
         self.owners.secret = own
         return own
 
-    async def _mirror(self, name: str, note: Callable[[str, bytes | None], None]) -> None:
+    async def _mirror(
+        self, name: str, note: Callable[[str, bytes | None], None]
+    ) -> None:
         """Keep a copy of a bucket in memory; returns when everything in it has been read."""
         watcher = await self._buckets[name].watchall()
         complete = asyncio.Event()
@@ -190,7 +209,10 @@ class NatsRegistry(StateStore):
                 while self._unwritten and self._there.is_set():
                     await asyncio.sleep(0.01)
         except TimeoutError:
-            _log.warning("nats: %d changes were not written to the registry", len(self._unwritten))
+            _log.warning(
+                "nats: %d changes were not written to the registry",
+                len(self._unwritten),
+            )
         # The library may answer a cancelled request with a timeout, so being cancelled is not enough to end a loop.
         self._closing = True
         self._renewal.set()
@@ -213,7 +235,9 @@ class NatsRegistry(StateStore):
     def _noted_session(self, key: str, value: bytes | None) -> None:
         self.sessions.pop(nats_client.untoken(key), None)
         if value is not None:
-            self.sessions[nats_client.untoken(key)] = msgspec.json.decode(value, type=RegisteredSession)
+            self.sessions[nats_client.untoken(key)] = msgspec.json.decode(
+                value, type=RegisteredSession
+            )
 
     def _noted_skill(self, key: str, value: bytes | None) -> None:
         participant, hub_id, skill = map(nats_client.untoken, key.split("."))
@@ -235,7 +259,11 @@ class NatsRegistry(StateStore):
         source = self.sources.get(participant_id)
         if source is None:
             return RememberedState()
-        owned = {hub: s.local for hub, s in self.sessions.items() if s.participant == participant_id}
+        owned = {
+            hub: s.local
+            for hub, s in self.sessions.items()
+            if s.participant == participant_id
+        }
         return RememberedState(
             {participant_id: source},
             {participant_id: owned},
@@ -244,7 +272,11 @@ class NatsRegistry(StateStore):
 
     def is_elsewhere(self, participant_id: str) -> bool:
         seen = self._seen_elsewhere.get(participant_id)
-        return self.reaches_others and seen is not None and self._loop.time() - seen < self._grace_s
+        return (
+            self.reaches_others
+            and seen is not None
+            and self._loop.time() - seen < self._grace_s
+        )
 
     def not_there(self, source: str) -> None:
         """Nobody takes what is sent to this source; whoever believed its participant elsewhere learns that."""
@@ -291,9 +323,13 @@ class NatsRegistry(StateStore):
             case actions.ForgetHubId(_, hub_id):
                 await self._buckets["sessions"].delete(token(hub_id))
             case actions.RememberSkill(participant, hub_id, skill):
-                await self._buckets["skills"].put(_skill_key(participant, hub_id, skill), b"1")
+                await self._buckets["skills"].put(
+                    _skill_key(participant, hub_id, skill), b"1"
+                )
             case actions.ForgetSkill(participant, hub_id, skill):
-                await self._buckets["skills"].delete(_skill_key(participant, hub_id, skill))
+                await self._buckets["skills"].delete(
+                    _skill_key(participant, hub_id, skill)
+                )
 
     def present(self, participant_id: str) -> None:
         """Say at once that a participant is here, so that another bridge lets go of it."""
@@ -302,11 +338,15 @@ class NatsRegistry(StateStore):
 
     # -- presence -------------------------------------------------------------------------------------------------
 
-    def renew(self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]) -> None:
+    def renew(
+        self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]
+    ) -> None:
         """Keep saying who is present here, and look for skills whose host is present nowhere."""
         self._lasting.append(self._loop.create_task(self._renew(present, orphaned)))
 
-    async def _renew(self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]) -> None:
+    async def _renew(
+        self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]
+    ) -> None:
         from nats.errors import Error
 
         while not self._closing:
@@ -314,7 +354,9 @@ class NatsRegistry(StateStore):
             try:
                 here = set(present())
                 for participant in self._arrived or here:
-                    await self._buckets["presence"].put(token(participant), self._instance.encode())
+                    await self._buckets["presence"].put(
+                        token(participant), self._instance.encode()
+                    )
                 if not self._arrived:
                     await self.owners.register_enrolled()
                     await self._clean_up(here, orphaned)
@@ -334,8 +376,14 @@ class NatsRegistry(StateStore):
             async with asyncio.timeout(self._grace_s / 3):
                 await self._renewal.wait()
 
-    async def _clean_up(self, here: set[str], orphaned: Callable[[str, str], None]) -> None:
-        for participant in [name for name, tracked in self.skills.items() if tracked and name not in here]:
+    async def _clean_up(
+        self, here: set[str], orphaned: Callable[[str, str], None]
+    ) -> None:
+        for participant in [
+            name
+            for name, tracked in self.skills.items()
+            if tracked and name not in here
+        ]:
             if await self._is_present(participant):
                 continue
             for hub_id, skill in list(self.skills[participant]):
@@ -373,7 +421,9 @@ async def _bucket(stream: JetStreamContext, name: str, ttl_s: float | None) -> K
         bucket = await stream.key_value(name)
     except NotFoundError:
         try:
-            return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s, replicas=REPLICAS)
+            return await stream.create_key_value(
+                bucket=name, history=1, ttl=ttl_s, replicas=REPLICAS
+            )
         except APIError:
             with suppress(APIError):  # another bridge may have been faster
                 return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from bridgehead.bus.sockets.base import PING_S, SILENCE_S, Heartbeat, Peer, WatchedConversation
+from bridgehead.bus.sockets.base import (
+    PING_S,
+    SILENCE_S,
+    Heartbeat,
+    Peer,
+    WatchedConversation,
+)
 from bridgehead.bus.sockets.dial import DialRefused, Target, dial
-from bridgehead.bus.transports.base import Audience, HubListener, HubRefused, is_encrypted
-from bridgehead.bus.wire.message import Malformed, Message, decode_json, encode, read_value
+from bridgehead.bus.transports.base import (
+    Audience,
+    HubListener,
+    HubRefused,
+    is_encrypted,
+)
+from bridgehead.bus.wire.message import (
+    Malformed,
+    Message,
+    decode_json,
+    encode,
+    read_value,
+)
 
 MAX_UNSENT_BYTES: Final = 32 * 1024 * 1024
 
@@ -16,7 +33,12 @@ class WebSocketTransport:
     """One connection to a hub."""
 
     def __init__(
-        self, url: str, *, token: str | None = None, ping_s: float = PING_S, silence_s: float = SILENCE_S
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        ping_s: float = PING_S,
+        silence_s: float = SILENCE_S,
     ) -> None:
         self._url = url
         self._headers = (("Authorization", f"Bearer {token}"),) if token else ()

@@ -76,7 +76,9 @@ def read(payload: bytes) -> Frame | Malformed:
         value = decode_json(payload)
         if isinstance(value, Malformed):
             return value
-        return Malformed("type_missing_or_not_string" if isinstance(value, dict) else "not_object")
+        return Malformed(
+            "type_missing_or_not_string" if isinstance(value, dict) else "not_object"
+        )
     except (msgspec.DecodeError, UnicodeError):
         return Malformed("not_json")
     except RecursionError:
@@ -85,7 +87,11 @@ def read(payload: bytes) -> Frame | Malformed:
 
 def message(body: bytes, hops: int) -> bytes:
     """A message for a participant; its bytes go into the frame as they are."""
-    return b'{"l2":"msg","m":%b,"hops":1}' % body if hops == 1 else b'{"l2":"msg","m":%b,"hops":%d}' % (body, hops)
+    return (
+        b'{"l2":"msg","m":%b,"hops":1}' % body
+        if hops == 1
+        else b'{"l2":"msg","m":%b,"hops":%d}' % (body, hops)
+    )
 
 
 def outgoing(body: bytes, hops: int = 0) -> bytes:
@@ -101,12 +107,21 @@ def error(code: str, details: dict[str, Any], ref: object = msgspec.UNSET) -> by
 
 
 def challenge(nonce: bytes, server_time: str) -> bytes:
-    return _encoder.encode({"l2": "challenge", "nonce": to_base64(nonce), "server_time": server_time})
+    return _encoder.encode(
+        {"l2": "challenge", "nonce": to_base64(nonce), "server_time": server_time}
+    )
 
 
 def auth(participant: str, nonce: bytes, mac: bytes, claimed_id: str | None) -> bytes:
-    frame = {"l2": "auth", "participant": participant, "nonce": to_base64(nonce), "mac": to_base64(mac)}
-    return _encoder.encode(frame if claimed_id is None else {**frame, "claimed_id": claimed_id})
+    frame = {
+        "l2": "auth",
+        "participant": participant,
+        "nonce": to_base64(nonce),
+        "mac": to_base64(mac),
+    }
+    return _encoder.encode(
+        frame if claimed_id is None else {**frame, "claimed_id": claimed_id}
+    )
 
 
 def welcome(source: str, mac: bytes | None) -> bytes:

@@ -19,7 +19,9 @@ TYPE_SYNTAX: Final = re.compile(r"[A-Za-z0-9_-]+(?:[.:][A-Za-z0-9_-]+)*")
 ENVELOPE_KEYS: Final = frozenset({"type", "data", "context"})
 REJECTED: Final = "ovos.session.rejected"
 HUB_PATH: Final = "/core"
-HUB_GREETING: Final = b'{"type":"connected","data":{},"context":{"session":{"session_id":"default"}}}'
+HUB_GREETING: Final = (
+    b'{"type":"connected","data":{},"context":{"session":{"session_id":"default"}}}'
+)
 """The first message of a hub on a new connection."""
 
 _encoder: Final = msgspec.json.Encoder()
@@ -59,7 +61,8 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
         """`reply` under this topic plus `.response`, which only some topics have."""
         if self.type.endswith(".response") or ":" in self.type:
             raise UserError(
-                f"no response topic can be derived from {self.type!r}", hint="give the reply topic explicitly"
+                f"no response topic can be derived from {self.type!r}",
+                hint="give the reply topic explicitly",
             )
         return self.reply(f"{self.type}.response", data)
 
@@ -120,7 +123,9 @@ def read_value(value: object) -> Accepted | Malformed:
         return Malformed("data_not_object")
     if not isinstance(context, dict) and context is not None:
         return Malformed("context_not_object")
-    message = Message(topic, {} if data is None else data, {} if context is None else context)
+    message = Message(
+        topic, {} if data is None else data, {} if context is None else context
+    )
     if data is not None and context is not None and len(value) == len(ENVELOPE_KEYS):
         return Accepted(message)
     return Accepted(message, _warnings(value))
@@ -136,7 +141,11 @@ def _warnings(value: dict[str, Any]) -> tuple[str, ...]:
     found = []
     if not value.keys() <= ENVELOPE_KEYS:
         found.append("unknown_top_level_key")
-    found += [f"{key}_null" for key in ("data", "context") if key in value and value[key] is None]
+    found += [
+        f"{key}_null"
+        for key in ("data", "context")
+        if key in value and value[key] is None
+    ]
     return tuple(found)
 
 
@@ -150,7 +159,9 @@ def session_rejected(dropped: Message) -> Message:
     """The one announcement that a message was dropped for its session carrier."""
     utterance_id = dropped.context.get("utterance_id")
     context = {"utterance_id": utterance_id} if isinstance(utterance_id, str) else {}
-    return Message(REJECTED, {"msg_type": dropped.type, "reason": "malformed_carrier"}, context)
+    return Message(
+        REJECTED, {"msg_type": dropped.type, "reason": "malformed_carrier"}, context
+    )
 
 
 def destinations(context: dict[str, Any]) -> tuple[str, ...]:
@@ -160,13 +171,19 @@ def destinations(context: dict[str, Any]) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,) if value else ()
-    return tuple(one for one in (value if isinstance(value, list) else ()) if isinstance(one, str) and one)
+    return tuple(
+        one
+        for one in (value if isinstance(value, list) else ())
+        if isinstance(one, str) and one
+    )
 
 
 encode: Final[Callable[[Message], bytes]] = _encoder.encode
 """Compact UTF-8 JSON with the three keys."""
 
-encode_ordered: Final[Callable[[object], bytes]] = msgspec.json.Encoder(order="deterministic").encode
+encode_ordered: Final[Callable[[object], bytes]] = msgspec.json.Encoder(
+    order="deterministic"
+).encode
 """JSON whose bytes do not depend on key order; for digests."""
 
 json_copy: Final[Callable[[Any], Any]] = msgspec.to_builtins

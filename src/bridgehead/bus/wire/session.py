@@ -54,7 +54,11 @@ def read_session(context: dict[str, Any]) -> ReadSession:
     malformed: list[str] = []
     for field, value in (carried if isinstance(carried, dict) else {}).items():
         if field == "location" and isinstance(value, dict):
-            kept = {key: part for key, part in value.items() if _LOCATION_KEYS.get(key, _anything)(part)}
+            kept = {
+                key: part
+                for key, part in value.items()
+                if _LOCATION_KEYS.get(key, _anything)(part)
+            }
             malformed += [f"location.{key}" for key in value if key not in kept]
             if kept:
                 session[field] = kept
@@ -114,14 +118,23 @@ def replace_snapshot(working: Session, updated: Session) -> Session:
 
 def reimpose_deployment_fields(before: Session, after: Session) -> Session:
     """`after` with pipeline, transformer lists and denylists as they were before, absent if they were absent."""
-    kept = {field: value for field, value in after.items() if field not in DEPLOYMENT_OWNED}
-    return kept | {field: before[field] for field in DEPLOYMENT_OWNED if field in before}
+    kept = {
+        field: value for field, value in after.items() if field not in DEPLOYMENT_OWNED
+    }
+    return kept | {
+        field: before[field] for field in DEPLOYMENT_OWNED if field in before
+    }
 
 
 def hub_session_id(secret: bytes, participant_id: str, local_id: str) -> str:
     """One hub id per participant and local id, the same after every restart with the same secret."""
     name = participant_id.encode() + b"\x00" + local_id.encode("utf-8", "surrogatepass")
-    return "b" + base64.b32encode(hmac.new(secret, name, hashlib.sha256).digest()).decode("ascii").lower()[:_LENGTH]
+    return (
+        "b"
+        + base64.b32encode(hmac.new(secret, name, hashlib.sha256).digest())
+        .decode("ascii")
+        .lower()[:_LENGTH]
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -134,13 +147,19 @@ def _is_list_of_text(value: object) -> bool:
 
 def _is_handler_list(value: object) -> bool:
     return isinstance(value, list) and all(
-        isinstance(member, dict) and isinstance(member.get("skill_id"), str) and _is_number(member.get("activated_at"))
+        isinstance(member, dict)
+        and isinstance(member.get("skill_id"), str)
+        and _is_number(member.get("activated_at"))
         for member in value
     )
 
 
 def _is_response_mode(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("skill_id"), str) and _is_number(value.get("expires_at"))
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("skill_id"), str)
+        and _is_number(value.get("expires_at"))
+    )
 
 
 def _is_object(value: object) -> bool:
@@ -154,17 +173,31 @@ def _anything(_value: object) -> bool:
 _FIELDS: Final[dict[str, Callable[[object], bool]]] = {
     "session_id": lambda value: isinstance(value, str) and value != "",
     **dict.fromkeys(
-        ("lang", "output_lang", "stt_lang", "request_lang", "detected_lang", "persona_id", "site_id"),
+        (
+            "lang",
+            "output_lang",
+            "stt_lang",
+            "request_lang",
+            "detected_lang",
+            "persona_id",
+            "site_id",
+        ),
         lambda value: isinstance(value, str),
     ),
-    **dict.fromkeys(("secondary_langs", "fallback_handlers", *DEPLOYMENT_OWNED), _is_list_of_text),
+    **dict.fromkeys(
+        ("secondary_langs", "fallback_handlers", *DEPLOYMENT_OWNED), _is_list_of_text
+    ),
     **dict.fromkeys(("active_handlers", "converse_handlers"), _is_handler_list),
     "response_mode": _is_response_mode,
     "intent_context": _is_object,
     "location": _is_object,
 }
 _LOCATION_KEYS: Final[dict[str, Callable[[object], bool]]] = {
-    "lat": lambda value: isinstance(value, int | float) and _is_number(value) and -90 <= value <= 90,
-    "lon": lambda value: isinstance(value, int | float) and _is_number(value) and -180 <= value <= 180,
+    "lat": lambda value: (
+        isinstance(value, int | float) and _is_number(value) and -90 <= value <= 90
+    ),
+    "lon": lambda value: (
+        isinstance(value, int | float) and _is_number(value) and -180 <= value <= 180
+    ),
     "tz": lambda value: isinstance(value, str) and value != "",
 }

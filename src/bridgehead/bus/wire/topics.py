@@ -52,7 +52,9 @@ TWIN_MARKERS: Final = frozenset({"_namespace_compat_twin", "_intent_compat_twin"
 is_unmarked: Final = TWIN_MARKERS.isdisjoint
 """Whether a context holds none of the markers of a twin, as nearly all."""
 
-LIFECYCLE: Final = frozenset({HANDLE, SPEAK, HANDLED, CANCELLED, MATCHED, UNMATCHED, SYNC})
+LIFECYCLE: Final = frozenset(
+    {HANDLE, SPEAK, HANDLED, CANCELLED, MATCHED, UNMATCHED, SYNC}
+)
 """What hardened mode relays to everybody (B-16)."""
 
 REGISTERING: Final = frozenset(
@@ -104,13 +106,19 @@ _CACHED_TOPICS: Final = 2048
 """Topics repeat; what was found out about the last ones is kept."""
 _POLLED: Final = frozenset({"converse", "fallback", "stop", "common_query"})
 _POLL_QUERIES: Final = frozenset({"ovos.common_query.request", "question:query"})
-_POLL_ANSWERS: Final = frozenset({"ovos.common_query.response", "question:query.response"})
+_POLL_ANSWERS: Final = frozenset(
+    {"ovos.common_query.response", "question:query.response"}
+)
 
 
 @lru_cache(maxsize=_CACHED_TOPICS)
 def is_poll(topic: str) -> bool:
     """Whether this is internal coordination between an orchestrator and skills (bus §4.6)."""
-    return _poll_word(topic) is not None or topic in _POLL_QUERIES or topic in _POLL_ANSWERS
+    return (
+        _poll_word(topic) is not None
+        or topic in _POLL_QUERIES
+        or topic in _POLL_ANSWERS
+    )
 
 
 def is_poll_answer(topic: str) -> bool:
@@ -154,7 +162,11 @@ class TopicPatterns(msgspec.Struct, frozen=True):
 
     def listed(self) -> list[str]:
         """The patterns as one writes them."""
-        return ["*"] if self.everything else sorted(self.exact) + [f"{prefix}*" for prefix in self.prefixes]
+        return (
+            ["*"]
+            if self.everything
+            else sorted(self.exact) + [f"{prefix}*" for prefix in self.prefixes]
+        )
 
     def match(self, topic: str) -> bool:
         return self.everything or topic in self.exact or topic.startswith(self.prefixes)
@@ -216,13 +228,19 @@ _HANDLER_EVENTS: Final = "ovos.intent.handler."
 def is_twin(message: Message) -> bool:
     """Whether the producer marked this as the second copy of a message under another name (bus §11.2)."""
     context = message.context
-    return not TWIN_MARKERS.isdisjoint(context) and any(context.get(marker) is True for marker in TWIN_MARKERS)
+    return not TWIN_MARKERS.isdisjoint(context) and any(
+        context.get(marker) is True for marker in TWIN_MARKERS
+    )
 
 
 @lru_cache(maxsize=2048)
 def spec_topic(topic: str) -> str:
     """The specification's name of a topic that has two; other topics are returned as they are."""
-    return _CONVERSE_PING if topic.endswith(".converse.ping") else _RENAMED.get(topic, topic)
+    return (
+        _CONVERSE_PING
+        if topic.endswith(".converse.ping")
+        else _RENAMED.get(topic, topic)
+    )
 
 
 @lru_cache(maxsize=2048)
@@ -236,7 +254,11 @@ def to_spec(message: Message) -> Message | None:
     if is_twin(message):
         return None
     topic = spec_topic(message.type)
-    return message if topic == message.type else Message(topic, _spec_data(message, topic), message.context)
+    return (
+        message
+        if topic == message.type
+        else Message(topic, _spec_data(message, topic), message.context)
+    )
 
 
 def to_legacy(message: Message) -> Message | None:
@@ -244,7 +266,11 @@ def to_legacy(message: Message) -> Message | None:
     if is_twin(message):
         return None
     topic = _legacy_topic(message)
-    return message if topic == message.type else Message(topic, _legacy_data(message), message.context)
+    return (
+        message
+        if topic == message.type
+        else Message(topic, _legacy_data(message), message.context)
+    )
 
 
 def _legacy_topic(message: Message) -> str:
@@ -262,7 +288,11 @@ def _spec_data(message: Message, topic: str) -> dict[str, Any]:
         return {**data, "listen": data["expect_response"]}
     if message.type == "detach_intent":
         return _split_intent_name(message)
-    return _spec_handler_event(message, topic) if topic.startswith(_HANDLER_EVENTS) else data
+    return (
+        _spec_handler_event(message, topic)
+        if topic.startswith(_HANDLER_EVENTS)
+        else data
+    )
 
 
 def _legacy_data(message: Message) -> dict[str, Any]:
@@ -270,15 +300,25 @@ def _legacy_data(message: Message) -> dict[str, Any]:
     if message.type == "ovos.utterance.speak":
         return {"meta": {}, **data, "expect_response": data.get("listen") is True}
     if message.type == "ovos.intent.deregister":
-        kept = {key: value for key, value in data.items() if key not in ("skill_id", "lang")}
+        kept = {
+            key: value for key, value in data.items() if key not in ("skill_id", "lang")
+        }
         return {**kept, "intent_name": _joined_name(data)}
-    if message.type.startswith(_HANDLER_EVENTS) and "name" not in data and (name := _joined_name(data)):
+    if (
+        message.type.startswith(_HANDLER_EVENTS)
+        and "name" not in data
+        and (name := _joined_name(data))
+    ):
         return {**data, "name": name}
     return data
 
 
 def _joined_name(data: dict[str, Any]) -> str:
-    return ":".join(part for key in ("skill_id", "intent_name") if isinstance(part := data.get(key), str) and part)
+    return ":".join(
+        part
+        for key in ("skill_id", "intent_name")
+        if isinstance(part := data.get(key), str) and part
+    )
 
 
 def _split_intent_name(message: Message) -> dict[str, Any]:
@@ -289,7 +329,11 @@ def _split_intent_name(message: Message) -> dict[str, Any]:
     if colon:
         return {**message.data, "skill_id": skill, "intent_name": name}
     owner = message.context.get("skill_id")
-    return {**message.data, "skill_id": owner} if isinstance(owner, str) and owner else message.data
+    return (
+        {**message.data, "skill_id": owner}
+        if isinstance(owner, str) and owner
+        else message.data
+    )
 
 
 def _spec_handler_event(message: Message, topic: str) -> dict[str, Any]:

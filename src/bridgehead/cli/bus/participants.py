@@ -24,8 +24,15 @@ from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock
 
 MAX_MESSAGE_BYTES = 1 << 20
-STATES = {"connected": "connected", "grace": "reconnecting", "absent": "offline", None: "–"}
-state_option = click.option("--state", metavar="DIR", help="State directory of the bridge.")
+STATES = {
+    "connected": "connected",
+    "grace": "reconnecting",
+    "absent": "offline",
+    None: "–",
+}
+state_option = click.option(
+    "--state", metavar="DIR", help="State directory of the bridge."
+)
 
 
 def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, StateFolder]:
@@ -56,9 +63,21 @@ def participant() -> None:
     ),
 )
 @click.argument("participant_id", metavar="ID")
-@click.option("--role", type=click.Choice([str(role) for role in Role]), help="Default: satellite.")
-@click.option("--mode", type=click.Choice(["relay", "manage"]), help="manage: for channels without sessions.")
-@click.option("--names", type=click.Choice(["spec", "legacy"]), help="legacy: for programs with the old topics.")
+@click.option(
+    "--role",
+    type=click.Choice([str(role) for role in Role]),
+    help="Default: satellite.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["relay", "manage"]),
+    help="manage: for channels without sessions.",
+)
+@click.option(
+    "--names",
+    type=click.Choice(["spec", "legacy"]),
+    help="legacy: for programs with the old topics.",
+)
 @click.option(
     "--grant",
     "grants",
@@ -66,10 +85,23 @@ def participant() -> None:
     multiple=True,
     help="Grant an extra right; repeatable.",
 )
-@click.option("--token", is_flag=True, help="Issue a bearer token instead of a device key.")
+@click.option(
+    "--token", is_flag=True, help="Issue a bearer token instead of a device key."
+)
 @click.option("--expires", metavar="D", help="Token lifetime, such as 90d.")
-@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default: ID.join.json.")
-@click.option("--url", "urls", metavar="U", multiple=True, help="URL for the join file; repeatable, for fallbacks.")
+@click.option(
+    "--join",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Join file; default: ID.join.json.",
+)
+@click.option(
+    "--url",
+    "urls",
+    metavar="U",
+    multiple=True,
+    help="URL for the join file; repeatable, for fallbacks.",
+)
 @state_option
 @click.pass_obj
 def add_participant(
@@ -87,13 +119,18 @@ def add_participant(
     """Enrol a participant and write its join file, the only place its secret appears."""
     settings, folder = settings_and_folder(app, state)
     folder.prepare()
-    table: dict[str, Any] = {key: value for key, value in record.items() if value is not None}
+    table: dict[str, Any] = {
+        key: value for key, value in record.items() if value is not None
+    }
     if grants:
         table["grants"] = dict.fromkeys(grants, True)
     request = enrolment.Enrolment(
         participant_id,
         table,
-        next(iter(urls), None) or settings.serving.public_url or running_url(folder.path) or public_url(settings),
+        next(iter(urls), None)
+        or settings.serving.public_url
+        or running_url(folder.path)
+        or public_url(settings),
         _pin(settings, folder),
         token,
         None if expires is None else enrolment.parse_duration(expires),
@@ -119,10 +156,25 @@ def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
     return Pin() if certificate is None else certificate.pin
 
 
-@participant.command("pair", cls=Command, examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",))
+@participant.command(
+    "pair",
+    cls=Command,
+    examples=("bridgehead bus participant pair wss://hub.local:8182 --id den",),
+)
 @click.argument("url", metavar="URL")
-@click.option("--id", "participant_id", required=True, metavar="ID", help="The ID this device asks for.")
-@click.option("--join", "path", type=click.Path(path_type=Path), help="Join file; default: ID.join.json.")
+@click.option(
+    "--id",
+    "participant_id",
+    required=True,
+    metavar="ID",
+    help="The ID this device asks for.",
+)
+@click.option(
+    "--join",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Join file; default: ID.join.json.",
+)
 @click.pass_obj
 def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
     """Request pairing with a bridge that runs with --pairing; an operator there compares six digits."""
@@ -132,30 +184,51 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
     target = path or app.cwd / f"{participant_id}.join.json"
 
     def show(code: str) -> None:
-        app.insist(f"this device shows {code}\nwaiting for approval on the machine of the bus (bridgehead pending)")
+        app.insist(
+            f"this device shows {code}\nwaiting for approval on the machine of the bus (bridgehead pending)"
+        )
 
     join = run(pair_with(f"{url.rstrip('/')}/pair", participant_id, show))
     write_join_file(target, join)
-    app.emit({"participant": participant_id, "join_file": str(target)}, lambda: f"paired; the join file is {target}")
+    app.emit(
+        {"participant": participant_id, "join_file": str(target)},
+        lambda: f"paired; the join file is {target}",
+    )
 
 
-@participant.command("list", cls=Command, examples=("bridgehead bus participant list --json",))
+@participant.command(
+    "list", cls=Command, examples=("bridgehead bus participant list --json",)
+)
 @state_option
 @click.pass_obj
 def list_participants(app: App, state: str | None) -> None:
     """List enrolled participants, and whether each is connected to the bus running here."""
     _settings, folder = settings_and_folder(app, state)
-    status, listed = running_status(folder), enrolment.listing(folder, SystemClock().now())
+    status, listed = (
+        running_status(folder),
+        enrolment.listing(folder, SystemClock().now()),
+    )
     states = {} if status is None else {p.id: p.state for p in status.participants}
     rows = [("id", "role", "mode", "credential", "expires", "state")]
-    rows += [(p.id, p.role, p.mode, p.credential, p.expires or "–", STATES[states.get(p.id)]) for p in listed]
+    rows += [
+        (p.id, p.role, p.mode, p.credential, p.expires or "–", STATES[states.get(p.id)])
+        for p in listed
+    ]
     app.emit(
-        {"participants": [msgspec.to_builtins(p) | {"state": states.get(p.id)} for p in listed]},
-        lambda: columns(rows, width=120, flexible=0) if listed else "no participants yet\n",
+        {
+            "participants": [
+                msgspec.to_builtins(p) | {"state": states.get(p.id)} for p in listed
+            ]
+        },
+        lambda: (
+            columns(rows, width=120, flexible=0) if listed else "no participants yet\n"
+        ),
     )
 
 
-@participant.command("revoke", cls=Command, examples=("bridgehead bus participant revoke kitchen",))
+@participant.command(
+    "revoke", cls=Command, examples=("bridgehead bus participant revoke kitchen",)
+)
 @click.argument("participant_id", metavar="ID")
 @state_option
 @click.pass_obj
@@ -169,7 +242,9 @@ def show_record(app: App, record: ParticipantRecord) -> None:
     """The effective record of a participant."""
     effective = record.effective()
     rows = [(key, _cell(value)) for key, value in effective.items()]
-    app.emit({"participant": effective}, lambda: columns(rows, width=app.width, flexible=1))
+    app.emit(
+        {"participant": effective}, lambda: columns(rows, width=app.width, flexible=1)
+    )
 
 
 def _cell(value: object) -> str:
@@ -186,13 +261,18 @@ def policy() -> None:
 
 
 def _show(group: click.Group) -> None:
-    @group.command("show", cls=Command, examples=(f"bridgehead bus {group.name} show kitchen",))
+    @group.command(
+        "show", cls=Command, examples=(f"bridgehead bus {group.name} show kitchen",)
+    )
     @click.argument("participant_id", metavar="ID")
     @state_option
     @click.pass_obj
     def show(app: App, participant_id: str, state: str | None) -> None:
         """Show one participant's record, including defaults."""
-        show_record(app, enrolment.find_record(settings_and_folder(app, state)[1], participant_id))
+        show_record(
+            app,
+            enrolment.find_record(settings_and_folder(app, state)[1], participant_id),
+        )
 
 
 _show(participant)
@@ -213,12 +293,21 @@ _show(policy)
 @click.argument("value")
 @state_option
 @click.pass_obj
-def set_policy(app: App, participant_id: str, key: str, value: str, state: str | None) -> None:
+def set_policy(
+    app: App, participant_id: str, key: str, value: str, state: str | None
+) -> None:
     """Set one key of a participant's record; a running bridge applies it to the next message."""
-    show_record(app, enrolment.set_key(settings_and_folder(app, state)[1], participant_id, key, value))
+    show_record(
+        app,
+        enrolment.set_key(
+            settings_and_folder(app, state)[1], participant_id, key, value
+        ),
+    )
 
 
-@policy.command("test", cls=Command, examples=("bridgehead bus policy test kitchen message.json",))
+@policy.command(
+    "test", cls=Command, examples=("bridgehead bus policy test kitchen message.json",)
+)
 @click.argument("participant_id", metavar="ID")
 @click.argument("file", type=click.Path(path_type=Path))
 @state_option
@@ -227,6 +316,8 @@ def test_policy(app: App, participant_id: str, file: Path, state: str | None) ->
     """Show how the policy would treat a message from this participant. Nothing is sent."""
     settings, folder = settings_and_folder(app, state)
     record = enrolment.find_record(folder, participant_id)
-    result = try_admission(settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret())
+    result = try_admission(
+        settings.bridge, record, read_named(file, MAX_MESSAGE_BYTES), folder.secret()
+    )
     app.emit(msgspec.to_builtins(result), result.sentence)
     return ExitCode.DONE if result.admitted else ExitCode.USER

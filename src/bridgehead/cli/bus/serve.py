@@ -23,7 +23,12 @@ from bridgehead.bus.client.loopback_hub import LoopbackHub
 from bridgehead.bus.hub.check import CheckOptions, Finding, check_hub
 from bridgehead.bus.participants.record import Grant
 from bridgehead.bus.serve import BusServer
-from bridgehead.bus.settings import HUB_ADDRESS, Address, ServingSettings, check_bridge_url
+from bridgehead.bus.settings import (
+    HUB_ADDRESS,
+    Address,
+    ServingSettings,
+    check_bridge_url,
+)
 from bridgehead.bus.sockets.event_loop import run, settle_memory
 from bridgehead.bus.sockets.listen import listen as open_listener
 from bridgehead.cli.bus.participants import hub_url, settings_and_folder
@@ -36,10 +41,24 @@ from bridgehead.host.terminal import escape_controls
 MARKS = {"fine": "✓", "look": "!", "broken": "✗"}
 
 
-@click.command(cls=Command, examples=("bridgehead bus check", "bridgehead bus check --hub ws://127.0.0.1:8181/core"))
-@click.option("--hub", metavar="URL", help="Hub URL; default: the configured or embedded hub.")
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead bus check",
+        "bridgehead bus check --hub ws://127.0.0.1:8181/core",
+    ),
+)
+@click.option(
+    "--hub", metavar="URL", help="Hub URL; default: the configured or embedded hub."
+)
 @click.option("--hub-token", metavar="TOKEN", help="Bearer token for the hub.")
-@click.option("--seconds", type=float, default=1.0, show_default=True, help="Seconds to listen to traffic.")
+@click.option(
+    "--seconds",
+    type=float,
+    default=1.0,
+    show_default=True,
+    help="Seconds to listen to traffic.",
+)
 @click.pass_obj
 def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> int:
     """Check a hub as a bridge would use it. Exits 1 if there is a problem."""
@@ -54,9 +73,16 @@ def check(app: App, hub: str | None, hub_token: str | None, seconds: float) -> i
         foreign=(hub or serving.hub) is not None,
     )
     findings = run(check_hub(options))
-    checks = [{"class": one.kind, "state": one.state, "message": one.sentence, "fix": one.fix} for one in findings]
+    checks = [
+        {"class": one.kind, "state": one.state, "message": one.sentence, "fix": one.fix}
+        for one in findings
+    ]
     app.emit({"checks": checks}, lambda: _findings(findings))
-    return ExitCode.USER if any(found.state == "broken" for found in findings) else ExitCode.DONE
+    return (
+        ExitCode.USER
+        if any(found.state == "broken" for found in findings)
+        else ExitCode.DONE
+    )
 
 
 @click.group(cls=Group)
@@ -74,7 +100,10 @@ def link_chat(app: App, state: str | None) -> None:
 
 
 def _findings(findings: list[Finding]) -> str:
-    lines = [f"{MARKS[one.state]} {one.sentence}" + (f"   → {one.fix}" if one.fix else "") for one in findings]
+    lines = [
+        f"{MARKS[one.state]} {one.sentence}" + (f"   → {one.fix}" if one.fix else "")
+        for one in findings
+    ]
     return escape_controls("\n".join(lines)) + "\n"
 
 
@@ -86,8 +115,14 @@ def _findings(findings: list[Finding]) -> str:
         "bridgehead bus serve --listen 0.0.0.0:8182 --pairing",
     ),
 )
-@click.option("--listen", metavar="ADDR", help="Address for participants; TLS is required beyond loopback.")
-@click.option("--hub-listen", metavar="ADDR", help="Address of the embedded hub; loopback only.")
+@click.option(
+    "--listen",
+    metavar="ADDR",
+    help="Address for participants; TLS is required beyond loopback.",
+)
+@click.option(
+    "--hub-listen", metavar="ADDR", help="Address of the embedded hub; loopback only."
+)
 @click.option(
     "--assistant",
     metavar="NAME",
@@ -99,7 +134,12 @@ def _findings(findings: list[Finding]) -> str:
     metavar="FILE",
     help="Run as an application service of the Matrix server; a missing registration is created.",
 )
-@click.option("--pairing", is_flag=True, default=None, help="Allow unknown devices to request pairing.")
+@click.option(
+    "--pairing",
+    is_flag=True,
+    default=None,
+    help="Allow unknown devices to request pairing.",
+)
 @click.option(
     "--chat-grant",
     "chat_grants",
@@ -131,23 +171,44 @@ def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
 )
 @click.option("--hub", metavar="URL", help="URL of a running hub (ws, wss or nats).")
 @click.option("--hub-token", metavar="TOKEN", help="Bearer token for the hub.")
-@click.option("--listen", metavar="ADDR", help="Address for participants (for programs, with --sidecar).")
+@click.option(
+    "--listen",
+    metavar="ADDR",
+    help="Address for participants (for programs, with --sidecar).",
+)
 @click.option("--public-url", metavar="URL", help="Public URL for join files.")
 @click.option("--state", metavar="DIR", help="State directory of this bridge.")
 @click.option(
-    "--upstream", metavar="URL", help="Forward utterances that are not understood to this bridge (with --join)."
+    "--upstream",
+    metavar="URL",
+    help="Forward utterances that are not understood to this bridge (with --join).",
 )
-@click.option("--sidecar", is_flag=True, help="Serve a loopback hub for a program that cannot authenticate.")
-@click.option("--join", type=click.Path(path_type=Path), help="Join file for --upstream or --sidecar.")
+@click.option(
+    "--sidecar",
+    is_flag=True,
+    help="Serve a loopback hub for a program that cannot authenticate.",
+)
+@click.option(
+    "--join",
+    type=click.Path(path_type=Path),
+    help="Join file for --upstream or --sidecar.",
+)
 @click.pass_obj
-def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, **flags: Any) -> int:
+def bridge(
+    app: App, /, upstream: str | None, sidecar: bool, join: Path | None, **flags: Any
+) -> int:
     """Run a gateway in front of an existing hub, or connect a plain program to a bridge."""
     if sidecar:
         if join is None:
-            raise UserError("--sidecar needs --join FILE", hint="create one with `bridgehead bus participant add ID`")
+            raise UserError(
+                "--sidecar needs --join FILE",
+                hint="create one with `bridgehead bus participant add ID`",
+            )
         return _run_sidecar(app, read_join_file(join), flags["listen"] or HUB_ADDRESS)
     if flags["hub"] is None:
-        raise UserError("bus bridge needs --hub URL", hint="`bridgehead bus serve` has its own hub")
+        raise UserError(
+            "bus bridge needs --hub URL", hint="`bridgehead bus serve` has its own hub"
+        )
     if (upstream is None) != (join is None):
         raise UserError("--upstream URL and --join FILE must be given together")
     if upstream is not None:
@@ -155,14 +216,21 @@ def bridge(app: App, /, upstream: str | None, sidecar: bool, join: Path | None, 
     return _serve(app, flags, join, upstream_url=upstream)
 
 
-def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url: str | None = None) -> int:
+def _serve(
+    app: App,
+    flags: dict[str, Any],
+    upstream: Path | None,
+    upstream_url: str | None = None,
+) -> int:
     assembly = app.assembly()
     settings = assembled.bus_settings(assembly, flags)
     join = read_join_file(upstream) if upstream is not None else None
     if join is not None and upstream_url is not None:
         join = msgspec.structs.replace(join, url=upstream_url)
     lent, give_back = assembled.outside(assembly, settings)
-    server = BusServer(settings, assembled.state_folder(assembly, settings), lent, upstream=join)
+    server = BusServer(
+        settings, assembled.state_folder(assembly, settings), lent, upstream=join
+    )
     try:
         if settings.serving.hub is None:
             _look_for_assistant(app, assembly, settings.serving, is_alone=join is None)
@@ -171,19 +239,30 @@ def _serve(app: App, flags: dict[str, Any], upstream: Path | None, upstream_url:
         give_back()
 
 
-def _look_for_assistant(app: App, assembly: Assembly, serving: ServingSettings, *, is_alone: bool) -> None:
+def _look_for_assistant(
+    app: App, assembly: Assembly, serving: ServingSettings, *, is_alone: bool
+) -> None:
     """Refuse a command that does not exist, and say if nothing will answer."""
     name = serving.assistant
     if name is None:
         if is_alone and serving.nats is None:
-            app.say("no assistant: questions are answered once an OVOS core is on the hub, or with --assistant NAME")
+            app.say(
+                "no assistant: questions are answered once an OVOS core is on the hub, or with --assistant NAME"
+            )
     elif name.startswith("cmd:"):
         program = shlex.split(name.removeprefix("cmd:"))[0]
-        if shutil.which(assembly.places.project / program if "/" in program else program) is None:
+        if (
+            shutil.which(
+                assembly.places.project / program if "/" in program else program
+            )
+            is None
+        ):
             raise UnknownAssistant(name, f"there is no program {program}")
     elif name != "scripted" and (":" not in name or name.startswith("acp:")):
         # Programs take seconds to say their version, and the bus is served meanwhile.
-        threading.Thread(target=_warn_unavailable, args=(app, assembly, name), daemon=True).start()
+        threading.Thread(
+            target=_warn_unavailable, args=(app, assembly, name), daemon=True
+        ).start()
 
 
 def _warn_unavailable(app: App, assembly: Assembly, name: str) -> None:
@@ -192,10 +271,19 @@ def _warn_unavailable(app: App, assembly: Assembly, name: str) -> None:
     from bridgehead.council.seating.preflight import Ready
 
     if name == "council":
-        if not any(seat.can_sit and seat.bridge != "static" for seat in list_availability(assembly)):
-            app.warn("the council cannot answer yet: no AI runtime is available; see `bridgehead runtimes`")
+        if not any(
+            seat.can_sit and seat.bridge != "static"
+            for seat in list_availability(assembly)
+        ):
+            app.warn(
+                "the council cannot answer yet: no AI runtime is available; see `bridgehead runtimes`"
+            )
     elif not isinstance(seat := seat_of(assembly, name), Ready):
-        app.warn(f"{name} cannot answer yet: {reason_in_words(seat.reason)}. {seat.message}".rstrip(". "))
+        app.warn(
+            f"{name} cannot answer yet: {reason_in_words(seat.reason)}. {seat.message}".rstrip(
+                ". "
+            )
+        )
 
 
 async def _until_stopped(app: App, server: BusServer) -> int:
@@ -222,7 +310,11 @@ def _served(server: BusServer) -> dict[str, Any]:
 
 def _served_lines(server: BusServer) -> str:
     facts = _served(server)
-    rows = [("hub", facts["hub"]), ("participants", facts["gateway"]), ("chat (opens once)", facts["chat"])]
+    rows = [
+        ("hub", facts["hub"]),
+        ("participants", facts["gateway"]),
+        ("chat (opens once)", facts["chat"]),
+    ]
     if not server.folder.credentials():
         rows.append(("first satellite", "bridgehead bus participant add kitchen"))
     return columns(rows, width=200, flexible=1)
@@ -258,7 +350,10 @@ def _run_sidecar(app: App, join: JoinFile, address: str) -> int:
         sidecar = LoopbackHub(join)
         listener = await open_listener(sidecar, where.host, where.port)
         url = f"ws://{listener.address}/core"
-        app.emit({"sidecar": url, "participant": join.participant}, lambda: f"side-car  {url}")
+        app.emit(
+            {"sidecar": url, "participant": join.participant},
+            lambda: f"side-car  {url}",
+        )
         try:
             await _signalled()
         finally:

@@ -18,7 +18,13 @@ import msgspec
 from bridgehead.assembly.bus.views import participant_source, speak
 from bridgehead.bus.access.join_file import read_join_file
 from bridgehead.bus.client.hub_client import HubClient
-from bridgehead.bus.client.participant import Incoming, ItemAnswered, Satellite, SendRefused, Spoken
+from bridgehead.bus.client.participant import (
+    Incoming,
+    ItemAnswered,
+    Satellite,
+    SendRefused,
+    Spoken,
+)
 from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.gateway.status_site import SpeakRequest
@@ -43,18 +49,28 @@ HARDENED: Final = "it receives the messages of a conversation; list more topics 
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option("--hub-token", metavar="TOKEN", help="Bearer token for the hub.")(command)
-    command = click.option("--hub", metavar="URL", help="Hub URL; default: the configured or embedded hub.")(command)
-    return click.option("--join", type=click.Path(path_type=Path), help="Connect as this participant.")(command)
+    command = click.option(
+        "--hub-token", metavar="TOKEN", help="Bearer token for the hub."
+    )(command)
+    command = click.option(
+        "--hub", metavar="URL", help="Hub URL; default: the configured or embedded hub."
+    )(command)
+    return click.option(
+        "--join", type=click.Path(path_type=Path), help="Connect as this participant."
+    )(command)
 
 
-async def _reach(app: App, join: Path | None, hub: str | None, token: str | None) -> Satellite | HubClient:
+async def _reach(
+    app: App, join: Path | None, hub: str | None, token: str | None
+) -> Satellite | HubClient:
     if join is not None:
         return await Satellite.connect(read_join_file(join))
     if hub is not None:
         return await HubClient.connect(hub, token=token)
     settings, folder = settings_and_folder(app, None)
-    return await HubClient.connect(hub_url(settings, folder), token=token or settings.serving.hub_token)
+    return await HubClient.connect(
+        hub_url(settings, folder), token=token or settings.serving.hub_token
+    )
 
 
 def _talk(main: Coroutine[Any, Any, int]) -> int:
@@ -73,10 +89,23 @@ def _talk(main: Coroutine[Any, Any, int]) -> int:
 )
 @click.argument("topic", required=False)
 @click.argument("data", required=False)
-@click.option("--say", metavar="TEXT", help="Send an utterance instead, and print what is spoken.")
-@click.option("--to", metavar="ID", help="Send to this participant only; with --say, speak TEXT to it.")
+@click.option(
+    "--say", metavar="TEXT", help="Send an utterance instead, and print what is spoken."
+)
+@click.option(
+    "--to",
+    metavar="ID",
+    help="Send to this participant only; with --say, speak TEXT to it.",
+)
 @click.option("--lang", metavar="TAG", help="Language of the utterance.")
-@click.option("--wait", "wait_s", type=float, default=60.0, show_default=True, help="Seconds to wait for a reply.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait for a reply.",
+)
 @_reaching
 @click.pass_obj
 def send(
@@ -99,7 +128,10 @@ def send(
     source = None if to is None else participant_source(folder, to)
     if to is not None and source is None:  # elsewhere it may be known
         if join is None and hub is None and settings.serving.nats is None:
-            raise NotFound(f"the bus running here has no participant {to!r}, so nothing was sent", hint=WHO)
+            raise NotFound(
+                f"the bus running here has no participant {to!r}, so nothing was sent",
+                hint=WHO,
+            )
         source = to
 
     async def main() -> int:
@@ -108,16 +140,30 @@ def send(
                 spoken = await reached.ask(say, lang, wait_s=wait_s)
                 app.emit(_spoken(spoken), partial(_words, spoken))
                 return ExitCode.DONE if spoken.handled else ExitCode.FAILURE
-            speech = msgspec.json.encode({"utterance": say} | ({"lang": lang} if lang else {}))
-            message = _message(topic or SPEAK, speech if topic is None else (data or "{}").encode(), source)
+            speech = msgspec.json.encode(
+                {"utterance": say} | ({"lang": lang} if lang else {})
+            )
+            message = _message(
+                topic or SPEAK,
+                speech if topic is None else (data or "{}").encode(),
+                source,
+            )
             await reached.send(message)
             if isinstance(reached, Satellite):
                 await reached.settled(wait_s)
-            elif source is not None and (problem := await reached.undelivered(wait_s)) is not None:
+            elif (
+                source is not None
+                and (problem := await reached.undelivered(wait_s)) is not None
+            ):
                 otherwise = f"`bridgehead bus policy show {to}` shows what it receives"
                 hint = {"absent": WHO, "hardened": HARDENED}.get(problem, otherwise)
-                raise BridgeheadError(f"{str(to)!r} did not receive it: {problem}", hint=hint)
-        app.emit({"sent": message.type}, lambda: f"sent {message.type}" + (f" to {to}" if to else ""))
+                raise BridgeheadError(
+                    f"{str(to)!r} did not receive it: {problem}", hint=hint
+                )
+        app.emit(
+            {"sent": message.type},
+            lambda: f"sent {message.type}" + (f" to {to}" if to else ""),
+        )
         return ExitCode.DONE
 
     return _talk(main())
@@ -125,30 +171,61 @@ def send(
 
 @click.command(
     cls=Command,
-    examples=('bridgehead bus announce "dinner is ready"', 'bridgehead bus announce --site kitchen "the oven is hot"'),
+    examples=(
+        'bridgehead bus announce "dinner is ready"',
+        'bridgehead bus announce --site kitchen "the oven is hot"',
+    ),
 )
 @click.argument("text")
 @click.option("--site", metavar="NAME", help="Only participants at this site.")
 @click.option("--lang", metavar="TAG", help="Language of the text.")
 @click.option("--state", metavar="DIR", help="State directory of the bridge.")
 @click.pass_obj
-def announce(app: App, text: str, site: str | None, lang: str | None, state: str | None) -> int:
+def announce(
+    app: App, text: str, site: str | None, lang: str | None, state: str | None
+) -> int:
     """Speak TEXT to every connected participant of the bus running here. Exits 2 if there is none."""
-    told = speak(settings_and_folder(app, state)[1], SpeakRequest(text, lang, site, wait_s=0), Told)
+    told = speak(
+        settings_and_folder(app, state)[1],
+        SpeakRequest(text, lang, site, wait_s=0),
+        Told,
+    )
     if not told.participants:
-        raise BridgeheadError("no participant is connected" + (f" at {site}" if site else ""), hint=WHO)
-    app.emit({"told": list(told.participants)}, lambda: f"told {', '.join(told.participants)}")
+        raise BridgeheadError(
+            "no participant is connected" + (f" at {site}" if site else ""), hint=WHO
+        )
+    app.emit(
+        {"told": list(told.participants)},
+        lambda: f"told {', '.join(told.participants)}",
+    )
     return ExitCode.DONE
 
 
-@click.command(cls=Command, examples=('bridgehead bus ask kitchen "shall I turn the oven off?" --wait 60',))
+@click.command(
+    cls=Command,
+    examples=('bridgehead bus ask kitchen "shall I turn the oven off?" --wait 60',),
+)
 @click.argument("participant")
 @click.argument("question")
 @click.option("--lang", metavar="TAG", help="Language of the question.")
-@click.option("--wait", "wait_s", type=float, default=120.0, show_default=True, help="Seconds to wait for the answer.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=float,
+    default=120.0,
+    show_default=True,
+    help="Seconds to wait for the answer.",
+)
 @click.option("--state", metavar="DIR", help="State directory of the bridge.")
 @click.pass_obj
-def ask(app: App, participant: str, question: str, lang: str | None, wait_s: float, state: str | None) -> int:
+def ask(
+    app: App,
+    participant: str,
+    question: str,
+    lang: str | None,
+    wait_s: float,
+    state: str | None,
+) -> int:
     """Ask one participant a question and print the answer; it is also a pending item that others may answer. Exits 2
     without an answer.
     """
@@ -156,9 +233,13 @@ def ask(app: App, participant: str, question: str, lang: str | None, wait_s: flo
     answer = speak(settings_and_folder(app, state)[1], request, SpokenAnswer)
     if answer.text is None:
         hint = "--wait gives it more time" if "in time" in str(answer.problem) else WHO
-        raise BridgeheadError(answer.problem or f"{participant} did not answer", hint=hint)
+        raise BridgeheadError(
+            answer.problem or f"{participant} did not answer", hint=hint
+        )
     said = answer.text
-    app.emit({"participant": participant, "answer": said}, lambda: escape_controls(said))
+    app.emit(
+        {"participant": participant, "answer": said}, lambda: escape_controls(said)
+    )
     return ExitCode.DONE
 
 
@@ -168,18 +249,34 @@ def _message(topic: str, data: bytes, to: str | None) -> Message:
     frame = b'{"type":%b,"data":%b,"context":%b}' % parts
     read = read_frame(frame)
     if not isinstance(read, Accepted):
-        raise UserError(f"DATA is not valid: {read.reason}", hint="write one JSON object")
+        raise UserError(
+            f"DATA is not valid: {read.reason}", hint="write one JSON object"
+        )
     return read.message
 
 
-@click.command(cls=Command, examples=("bridgehead bus tail", "bridgehead bus tail --topic ovos.utterance. --data"))
-@click.option("--topic", "prefix", default="", help="Show only topics with this prefix.")
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead bus tail",
+        "bridgehead bus tail --topic ovos.utterance. --data",
+    ),
+)
+@click.option(
+    "--topic", "prefix", default="", help="Show only topics with this prefix."
+)
 @click.option("--data", "with_data", is_flag=True, help="Show message data.")
 @click.option("--count", type=click.IntRange(1), help="Exit after this many messages.")
 @_reaching
 @click.pass_obj
 def tail(
-    app: App, prefix: str, with_data: bool, count: int | None, join: Path | None, hub: str | None, hub_token: str | None
+    app: App,
+    prefix: str,
+    with_data: bool,
+    count: int | None,
+    join: Path | None,
+    hub: str | None,
+    hub_token: str | None,
 ) -> int:
     """Show live messages: all of them on a hub, or those for one participant with --join."""
 
@@ -187,13 +284,19 @@ def tail(
         shown = 0
         async with await _reach(app, join, hub, hub_token) as reached:
             reached.told = app.say
-            receive = reached.receive if isinstance(reached, Satellite) else reached.receive_again
+            receive = (
+                reached.receive
+                if isinstance(reached, Satellite)
+                else reached.receive_again
+            )
             while count is None or shown < count:
                 event = await receive()
                 message = event.message if isinstance(event, Incoming) else event
                 if isinstance(message, Message) and message.type.startswith(prefix):
                     shown += 1
-                    facts = message_facts(message, iso_ms(SystemClock().now()), with_data=with_data)
+                    facts = message_facts(
+                        message, iso_ms(SystemClock().now()), with_data=with_data
+                    )
                     app.emit(facts, partial(message_line, facts))
         return ExitCode.DONE
 
@@ -204,7 +307,13 @@ def tail(
 @click.option("--lang", metavar="TAG", help="Language of your messages.")
 @_reaching
 @click.pass_obj
-def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_token: str | None) -> int:
+def chat(
+    app: App,
+    lang: str | None,
+    join: Path | None,
+    hub: str | None,
+    hub_token: str | None,
+) -> int:
     """Chat with the assistant. `answer ID TEXT` answers a pending item; an empty line exits."""
 
     async def main() -> int:
@@ -214,9 +323,13 @@ def chat(app: App, lang: str | None, join: Path | None, hub: str | None, hub_tok
                 reached.aside = partial(_show_notice, app)
             lines = TypedLines()
             while said := (await _next_line(app, reached, lines)).strip():
-                if (given := typed_answer(said)) is not None and isinstance(reached, Satellite):
+                if (given := typed_answer(said)) is not None and isinstance(
+                    reached, Satellite
+                ):
                     await reached.answer(given.id, given.text)
-                    while not isinstance(event := await reached.receive(), ItemAnswered):
+                    while not isinstance(
+                        event := await reached.receive(), ItemAnswered
+                    ):
                         if isinstance(event, Incoming):
                             reached.aside(event.message)
                     app.insist(escape_controls(event.sentence))
@@ -237,12 +350,21 @@ def _spoken(spoken: Spoken) -> dict[str, Any]:
 
 
 def _words(spoken: Spoken) -> str:
-    nothing = {"answer": "(your answer was sent)", "unmatched": "(nothing on the bus understood that)"}
-    otherwise = nothing.get(spoken.outcome, "(empty answer)") if spoken.handled else "(no answer in time)"
+    nothing = {
+        "answer": "(your answer was sent)",
+        "unmatched": "(nothing on the bus understood that)",
+    }
+    otherwise = (
+        nothing.get(spoken.outcome, "(empty answer)")
+        if spoken.handled
+        else "(no answer in time)"
+    )
     return escape_controls(spoken.text or otherwise)
 
 
-async def _next_line(app: App, reached: Satellite | HubClient, lines: TypedLines) -> str:
+async def _next_line(
+    app: App, reached: Satellite | HubClient, lines: TypedLines
+) -> str:
     """What is typed next; notices that arrive meanwhile are shown at once."""
     if sys.stdin.isatty():
         app.stderr.write("> ")
@@ -271,11 +393,22 @@ def _show_notice(app: App, message: Message) -> None:
     if message.type == NOTICE:
         told = msgspec.convert(message.data, Notice)
         by = [f"by {told.by}"] if told.by else []
-        app.insist(escape_controls("  ".join([told.status.replace("_", " "), told.kind, told.id, told.title, *by])))
+        app.insist(
+            escape_controls(
+                "  ".join(
+                    [told.status.replace("_", " "), told.kind, told.id, told.title, *by]
+                )
+            )
+        )
         if told.awaits:
             facts = [f"{name}: {one}" for name, one in told.details.items()]
             how = f"answer with: answer {told.id} {'|'.join(told.choices) or 'TEXT'}"
-            app.insist("\n".join(f"  {escape_controls(line)}" for line in (*told.rest.splitlines(), *facts, how)))
+            app.insist(
+                "\n".join(
+                    f"  {escape_controls(line)}"
+                    for line in (*told.rest.splitlines(), *facts, how)
+                )
+            )
 
 
 class TypedLines:

@@ -13,7 +13,10 @@ SHELLS = ("bash", "zsh", "fish")
 CHANGES = (
     ("-F _bridgehead_completion bridgehead", "-F _bridgehead_completion bridgehead bh"),
     ("#compdef bridgehead", "#compdef bridgehead bh"),
-    ("compdef _bridgehead_completion bridgehead", "compdef _bridgehead_completion bridgehead bh"),
+    (
+        "compdef _bridgehead_completion bridgehead",
+        "compdef _bridgehead_completion bridgehead bh",
+    ),
     ("--command bridgehead", "--command bridgehead --command bh"),
     ('string split "," $completion', 'string split --max 1 "," $completion'),
 )
@@ -32,7 +35,9 @@ def completion(ctx: click.Context, shell: str) -> None:
     """Print a completion script for SHELL; evaluate it in your shell's startup file."""
     completer = get_completion_class(shell)
     assert completer is not None
-    source = completer(ctx.find_root().command, {}, "bridgehead", "_BRIDGEHEAD_COMPLETE").source()
+    source = completer(
+        ctx.find_root().command, {}, "bridgehead", "_BRIDGEHEAD_COMPLETE"
+    ).source()
     for old, new in CHANGES:
         source = source.replace(old, new)
     ctx.ensure_object(App).emit({"shell": shell, "script": source}, lambda: source)

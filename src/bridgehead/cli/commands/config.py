@@ -24,7 +24,12 @@ def config() -> None:
 
 
 @config.command(
-    cls=Command, examples=("bridgehead config show", "bridgehead config show --origin", "bridgehead config show --json")
+    cls=Command,
+    examples=(
+        "bridgehead config show",
+        "bridgehead config show --origin",
+        "bridgehead config show --json",
+    ),
 )
 @click.option("--origin", is_flag=True, help="Show where each value comes from.")
 @click.pass_obj
@@ -36,7 +41,11 @@ def show(app: App, origin: bool) -> None:
         app.warn(warning)
     places = assembly.places
     files = {"project": str(places.project_file), "user": str(places.user_file)}
-    document = {"settings": _documents(settings), "files": files, "warnings": list(settings.warnings)}
+    document = {
+        "settings": _documents(settings),
+        "files": files,
+        "warnings": list(settings.warnings),
+    }
     app.emit(document, lambda: _table(settings, origin=origin, width=app.width))
 
 
@@ -64,7 +73,10 @@ def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
         if file is not None or remove:
             raise UserError("--list cannot be combined with a file or --remove")
         known = trusted.all()
-        app.emit({"trusted": known}, lambda: "".join(f"{path}\n" for path in known) or "no file is trusted\n")
+        app.emit(
+            {"trusted": known},
+            lambda: "".join(f"{path}\n" for path in known) or "no file is trusted\n",
+        )
         return
     path = Path(app.cwd, file or assembly.places.project_file).absolute()
     if remove:
@@ -77,7 +89,11 @@ def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
 
 def _documents(settings: Settings) -> dict[str, Any]:
     return {
-        name: {"value": without_secrets(name, resolved.value), "origin": resolved.origin, "source": resolved.source}
+        name: {
+            "value": without_secrets(name, resolved.value),
+            "origin": resolved.origin,
+            "source": resolved.source,
+        }
         for name, resolved in settings.values.items()
     }
 
@@ -87,7 +103,9 @@ def _table(settings: Settings, *, origin: bool, width: int) -> str:
     for name, resolved in settings.values.items():
         value = without_secrets(name, resolved.value)
         source = f" ({resolved.source})" if resolved.source else ""
-        rows.append((name, _shown(value), *([f"{resolved.origin}{source}"] if origin else [])))
+        rows.append(
+            (name, _shown(value), *([f"{resolved.origin}{source}"] if origin else []))
+        )
     return columns(rows, width=width, flexible=1)
 
 
@@ -95,7 +113,11 @@ def without_secrets(name: str, value: Value) -> Value:
     """What may be shown of a value: a token not at all, a URL without the password in it."""
     if not isinstance(value, str):
         return value
-    return HIDDEN if value and name.endswith("_token") else _PASSWORD.sub(rf"\1{HIDDEN}@", value)
+    return (
+        HIDDEN
+        if value and name.endswith("_token")
+        else _PASSWORD.sub(rf"\1{HIDDEN}@", value)
+    )
 
 
 def _shown(value: Value) -> str:

@@ -23,7 +23,10 @@ def run_doctor(app: App, *, fix: bool) -> int:
         for diagnosis in mended:
             app.say(f"fixed: {diagnosis.message}")
         checkup = check_everything(assembly) if mended else checkup
-    document = {**checkup.as_document(), "fixed": [diagnosis.as_document() for diagnosis in mended]}
+    document = {
+        **checkup.as_document(),
+        "fixed": [diagnosis.as_document() for diagnosis in mended],
+    }
     app.emit(document, lambda: _lines(checkup, color=app.color))
     return ExitCode.USER if checkup.counts[State.BROKEN] else ExitCode.DONE
 

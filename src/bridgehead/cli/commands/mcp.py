@@ -22,7 +22,10 @@ from bridgehead.errors import UserError
     ),
 )
 @click.option(
-    "--dir", "directory", type=click.Path(path_type=Path), help="Project directory; default: the current one."
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    help="Project directory; default: the current one.",
 )
 @click.option("--list-tools", is_flag=True, help="List the offered tools and exit.")
 @click.pass_obj

@@ -38,7 +38,8 @@ def show_list(app: App, where: PendingFilter, limit: int) -> None:
     with assembly.store(read_only=True) as store:
         items = pending_list(assembly, store, app.warn).items(where, limit=limit)
     app.emit(
-        {"items": [msgspec.to_builtins(item) for item in items]}, lambda: _table(items, SystemClock().now(), app.width)
+        {"items": [msgspec.to_builtins(item) for item in items]},
+        lambda: _table(items, SystemClock().now(), app.width),
     )
 
 
@@ -46,14 +47,26 @@ def show_item(app: App, item_id: str) -> None:
     assembly = app.assembly()
     with assembly.store(read_only=True) as store:
         item = pending_list(assembly, store, app.warn).find(item_id)
-    app.emit({"item": msgspec.to_builtins(item)}, lambda: question_text(item, SystemClock().now()))
+    app.emit(
+        {"item": msgspec.to_builtins(item)},
+        lambda: question_text(item, SystemClock().now()),
+    )
 
 
 def answer_of(
-    text: str | None, status: AnswerStatus = AnswerStatus.SUCCESS, message: str | None = None, by: str | None = None
+    text: str | None,
+    status: AnswerStatus = AnswerStatus.SUCCESS,
+    message: str | None = None,
+    by: str | None = None,
 ) -> Answer:
     """An answer given now, by this user unless another name is given."""
-    return Answer(status=status, text=text, message=message, by=by or user_name(), at=iso_ms(SystemClock().now()))
+    return Answer(
+        status=status,
+        text=text,
+        message=message,
+        by=by or user_name(),
+        at=iso_ms(SystemClock().now()),
+    )
 
 
 def give_answer(app: App, item_id: str, given: Answer | None) -> None:
@@ -64,9 +77,14 @@ def give_answer(app: App, item_id: str, given: Answer | None) -> None:
         if given is None:
             item = waiting.find(item_id)
             app.insist(question_text(item, SystemClock().now()).rstrip("\n"))
-            raise UserError(f"{item.id} was not answered: the answer is empty", hint=_how(item))
+            raise UserError(
+                f"{item.id} was not answered: the answer is empty", hint=_how(item)
+            )
         item = waiting.answer(item_id, given)
-    app.emit({"item": msgspec.to_builtins(item)}, lambda: f"{item.id} answered: {one_line(item.question.title)}")
+    app.emit(
+        {"item": msgspec.to_builtins(item)},
+        lambda: f"{item.id} answered: {one_line(item.question.title)}",
+    )
     if not app.as_json and (told := _next(item)):
         app.say(told)
 
@@ -77,8 +95,19 @@ def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
     rows = [("id", "since", "from", "what", "answer with")]
     for council, parts in grouped(items):
         if council is not None:
-            since, what = ago(parse_iso(parts[0].opened_at), now), f"council {council}: {len(parts)} parts"
-            rows.append(("", since, "council", what, f"each part, then bridgehead council resume {council}"))
+            since, what = (
+                ago(parse_iso(parts[0].opened_at), now),
+                f"council {council}: {len(parts)} parts",
+            )
+            rows.append(
+                (
+                    "",
+                    since,
+                    "council",
+                    what,
+                    f"each part, then bridgehead council resume {council}",
+                )
+            )
         rows += [_row(item, now, "  " if council else "") for item in parts]
     return columns(rows, width=width, flexible=3)
 
@@ -89,17 +118,34 @@ def question_text(item: PendingItem, now: datetime) -> str:
     asker = escape_controls(one_line(question.origin))
     place = f" in {escape_controls(question.project)}" if question.project else ""
     facts = [f"{item.id}  {escape_controls(one_line(question.title))}"]
-    facts.append(f"  from {asker}{place}, {ago(parse_iso(item.opened_at), now)} ago, {item.state}")
+    facts.append(
+        f"  from {asker}{place}, {ago(parse_iso(item.opened_at), now)} ago, {item.state}"
+    )
     if question.expires_at:
         facts.append(f"  expires {escape_controls(question.expires_at)}")
-    facts += [f"  {escape_controls(one_line(f'{name}: {value}'))}" for name, value in question.details.items()]
+    facts += [
+        f"  {escape_controls(one_line(f'{name}: {value}'))}"
+        for name, value in question.details.items()
+    ]
     parts = ["\n".join(facts)]
     if question.prompt.strip():
-        parts.append("\n".join(f"  {escape_controls(line)}" for line in question.text.strip().splitlines()))
+        parts.append(
+            "\n".join(
+                f"  {escape_controls(line)}"
+                for line in question.text.strip().splitlines()
+            )
+        )
     if question.offers:
-        parts.append("choices: " + " | ".join(escape_controls(one_line(choice)) for choice in question.offers))
+        parts.append(
+            "choices: "
+            + " | ".join(
+                escape_controls(one_line(choice)) for choice in question.offers
+            )
+        )
     elif question.schema is not None and SAYS_SCHEMA not in question.prompt:
-        shown = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
+        shown = msgspec.json.format(
+            msgspec.json.encode(question.schema), indent=2
+        ).decode()
         lines = "\n".join(f"  {escape_controls(line)}" for line in shown.splitlines())
         parts.append(f"the answer is JSON that obeys this schema:\n{lines}")
     if item.state is PendingState.OPEN:
@@ -107,13 +153,22 @@ def question_text(item: PendingItem, now: datetime) -> str:
     else:
         given = (item.answer and (item.answer.text or item.answer.message)) or ""
         told = [escape_controls(_how(item)) + (":" if given else "")]
-        parts.append("\n".join(told + [f"  {escape_controls(line)}" for line in given.splitlines()]))
+        parts.append(
+            "\n".join(
+                told + [f"  {escape_controls(line)}" for line in given.splitlines()]
+            )
+        )
     return "\n\n".join(parts) + "\n"
 
 
-def _row(item: PendingItem, now: datetime, indent: str) -> tuple[str, str, str, str, str]:
+def _row(
+    item: PendingItem, now: datetime, indent: str
+) -> tuple[str, str, str, str, str]:
     question = item.question
-    origin, title, how = (escape_controls(one_line(cell)) for cell in (question.origin, question.title, _how(item)))
+    origin, title, how = (
+        escape_controls(one_line(cell))
+        for cell in (question.origin, question.title, _how(item))
+    )
     return indent + item.id, ago(parse_iso(item.opened_at), now), origin, title, how
 
 
@@ -124,7 +179,9 @@ def _next(item: PendingItem) -> str | None:
     if council := council_of(item):
         return f"to continue with it: bridgehead council resume {council}"
     root = str(item.question.context.get("root", ""))
-    if not item.question.run_id or not root.startswith("/"):  # in a fleet, a worker sees to it
+    if not item.question.run_id or not root.startswith(
+        "/"
+    ):  # in a fleet, a worker sees to it
         return None
     return f"`flow watch` or `web` resumes the run; to do it now: bridgehead flow resume --dir {quote(root)}"
 
@@ -134,6 +191,12 @@ def _how(item: PendingItem) -> str:
         by = f" by {item.answer.by}" if item.answer and item.answer.by else ""
         return f"{item.state}{by}"
     question = item.question
-    text = "TEXT" if question.part is Part.BUS else "--file FILE"  # what people are asked by voice is short
-    reply = "|".join(question.offers) or PLAIN.get(str((question.schema or {}).get("type")), text)
-    return (f"{question.advice}, then " if question.advice else "") + f"bridgehead answer {item.id} {reply}"
+    text = (
+        "TEXT" if question.part is Part.BUS else "--file FILE"
+    )  # what people are asked by voice is short
+    reply = "|".join(question.offers) or PLAIN.get(
+        str((question.schema or {}).get("type")), text
+    )
+    return (
+        f"{question.advice}, then " if question.advice else ""
+    ) + f"bridgehead answer {item.id} {reply}"

@@ -18,10 +18,21 @@ import click
 import msgspec
 
 from bridgehead.cli.click_classes import Command, Group
-from bridgehead.cli.commands.pending import LIMIT, answer_of, give_answer, show_item, show_list
+from bridgehead.cli.commands.pending import (
+    LIMIT,
+    answer_of,
+    give_answer,
+    show_item,
+    show_list,
+)
 from bridgehead.cli.output import App, columns, json_line, one_line, read_text
 from bridgehead.contract.events import RecordedEvent
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingKind,
+    PendingState,
+)
 from bridgehead.control_plane.records import EventFilter, PendingFilter
 from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.errors import UserError
@@ -35,13 +46,16 @@ if TYPE_CHECKING:
 MAX_ANSWER_BYTES = 50 * 1024 * 1024
 
 
-def _moment(_context: click.Context, option: click.Parameter, given: str | None) -> str | None:
+def _moment(
+    _context: click.Context, option: click.Parameter, given: str | None
+) -> str | None:
     """A day or a time, as people write it, here where they are; in UTC as the record has it."""
     try:
         return iso_ms(datetime.fromisoformat(given).astimezone()) if given else None
     except ValueError as error:
         raise UserError(
-            f"--{option.name} {given}: not a day or time", hint="write 2026-11-15 or 2026-11-15T10:15"
+            f"--{option.name} {given}: not a day or time",
+            hint="write 2026-11-15 or 2026-11-15T10:15",
         ) from error
 
 
@@ -55,15 +69,51 @@ def _moment(_context: click.Context, option: click.Parameter, given: str | None)
     ),
 )
 @click.option("--follow", "-f", is_flag=True, help="Keep printing new events.")
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most N.")
-@click.option("--after", type=click.IntRange(min=0), metavar="SEQ", help="Show events after this number, oldest first.")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Show only this kind; repeatable.")
-@click.option("--part", "parts", multiple=True, type=click.Choice([str(part) for part in Part]), help="Only this part.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    help="At most N.",
+)
+@click.option(
+    "--after",
+    type=click.IntRange(min=0),
+    metavar="SEQ",
+    help="Show events after this number, oldest first.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Show only this kind; repeatable.",
+)
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    type=click.Choice([str(part) for part in Part]),
+    help="Only this part.",
+)
 @click.option("--run", "run_id", metavar="ID", help="Show only this run.")
 @click.option("--here", is_flag=True, help="Only items of the current project.")
-@click.option("--since", metavar="TIME", callback=_moment, help="Not before this day or time, such as 2026-11-15.")
-@click.option("--until", metavar="TIME", callback=_moment, help="Before this day or time.")
-@click.option("--text", default="", metavar="TEXT", help="Only events that contain TEXT, ignoring case.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=_moment,
+    help="Not before this day or time, such as 2026-11-15.",
+)
+@click.option(
+    "--until", metavar="TIME", callback=_moment, help="Before this day or time."
+)
+@click.option(
+    "--text",
+    default="",
+    metavar="TEXT",
+    help="Only events that contain TEXT, ignoring case.",
+)
 @click.pass_obj
 def events(
     app: App,
@@ -95,12 +145,19 @@ def events(
         else:
             shown = store.events(where, after=after, limit=limit)
         if not follow:
-            document = {"events": [as_document(recorded) for recorded in shown], "last_seq": store.last_seq()}
+            document = {
+                "events": [as_document(recorded) for recorded in shown],
+                "last_seq": store.last_seq(),
+            }
             app.emit(document, lambda: _table(shown, app.width))
             return
         for recorded in shown:
             _print_one(app, recorded)
-        newest = shown[-1].seq if shown else (after if after is not None else store.last_seq())
+        newest = (
+            shown[-1].seq
+            if shown
+            else (after if after is not None else store.last_seq())
+        )
         for recorded in store.follow(newest, stop=threading.Event(), where=where):
             _print_one(app, recorded)
 
@@ -124,9 +181,17 @@ def _table(shown: Sequence[RecordedEvent], width: int) -> str:
 def _row(recorded: RecordedEvent) -> tuple[str, str, str, str]:
     event = recorded.event
     local = parse_iso(event.at).astimezone()
-    texts = {key: v if isinstance(v, str) else msgspec.json.encode(v).decode() for key, v in event.data.items()}
+    texts = {
+        key: v if isinstance(v, str) else msgspec.json.encode(v).decode()
+        for key, v in event.data.items()
+    }
     facts = " ".join(f"{key}={text}" for key, text in texts.items())
-    return str(recorded.seq), f"{local:%m-%d %H:%M:%S}", event.kind, escape_controls(one_line(facts))
+    return (
+        str(recorded.seq),
+        f"{local:%m-%d %H:%M:%S}",
+        event.kind,
+        escape_controls(one_line(facts)),
+    )
 
 
 @click.group(cls=Group)
@@ -144,8 +209,15 @@ def check(app: App) -> int:
     from bridgehead.control_plane.stores.inspection import check as check_record
 
     found = check_record(app.assembly().record_url)
-    document = {"record": found.where, "whole": not found.damage, "damage": list(found.damage)}
-    app.emit({**document, "counts": dict(found.counts), "note": found.note}, lambda: _checked(found))
+    document = {
+        "record": found.where,
+        "whole": not found.damage,
+        "damage": list(found.damage),
+    }
+    app.emit(
+        {**document, "counts": dict(found.counts), "note": found.note},
+        lambda: _checked(found),
+    )
     return ExitCode.FAILURE if found.damage else ExitCode.DONE
 
 
@@ -162,7 +234,10 @@ def backup(app: App, file: Path) -> None:
 
     copied = back_up(app.assembly().record_url, app.cwd / file)
     document = {"backup": copied.where, "counts": dict(copied.counts)}
-    app.emit(document, lambda: f"copied to {escape_controls(copied.where)}: {_amounts(copied.counts)}")
+    app.emit(
+        document,
+        lambda: f"copied to {escape_controls(copied.where)}: {_amounts(copied.counts)}",
+    )
 
 
 @record.command(
@@ -172,7 +247,11 @@ def backup(app: App, file: Path) -> None:
         "bridgehead record prune --days 30",
     )
 )
-@click.option("--days", type=float, help="Delete what ended more than this many days ago; default: store.keep_days.")
+@click.option(
+    "--days",
+    type=float,
+    help="Delete what ended more than this many days ago; default: store.keep_days.",
+)
 @click.option("--dry-run", is_flag=True, help="Show how much would be deleted.")
 @click.pass_obj
 def prune(app: App, days: float | None, dry_run: bool) -> None:
@@ -188,7 +267,10 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
     assembly = app.assembly()
     before = kept_since(assembly.settings, days)
     if before is None:
-        raise UserError("prune needs --days", hint=f"bridgehead record prune --days 90, or set {KEEP_DAYS}")
+        raise UserError(
+            "prune needs --days",
+            hint=f"bridgehead record prune --days 90, or set {KEEP_DAYS}",
+        )
     found = inspect(assembly.record_url, quick=True)
     if found.damage:
         raise RecordDamaged(found.where, found.damage[0])
@@ -200,7 +282,10 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
                 store.compact()
     verb = "would delete" if dry_run else "deleted"
     document = {"before": before, "deleted": deleted, "dry_run": dry_run}
-    app.emit(document, lambda: f"{verb} {_amounts(deleted) or 'nothing'} from before {before[:10]}")
+    app.emit(
+        document,
+        lambda: f"{verb} {_amounts(deleted) or 'nothing'} from before {before[:10]}",
+    )
 
 
 @record.command(
@@ -209,7 +294,12 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
         "bridgehead record export | jq -c 'select(.table == \"events\") | .row'",
     )
 )
-@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to this new file instead of stdout.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="Write to this new file instead of stdout.",
+)
 @click.pass_obj
 def export(app: App, output: Path | None) -> int:
     """Export every event, run and pending item as JSON lines, even from a damaged record. Exits 2 if it is damaged.
@@ -234,9 +324,18 @@ def export(app: App, output: Path | None) -> int:
                 counts[row.table] += row.document is not None
             damaged += row.damage is not None
             document = {"table": row.table, "row": row.document}
-            stream.write(json_line(document if row.damage is None else {**document, "damage": row.damage}))
+            stream.write(
+                json_line(
+                    document
+                    if row.damage is None
+                    else {**document, "damage": row.damage}
+                )
+            )
         stream.flush()
-    app.say(f"exported {_amounts(counts)}" + (f"; damaged places: {damaged}" if damaged else ""))
+    app.say(
+        f"exported {_amounts(counts)}"
+        + (f"; damaged places: {damaged}" if damaged else "")
+    )
     return ExitCode.FAILURE if damaged else ExitCode.DONE
 
 
@@ -245,14 +344,21 @@ def _checked(found: Inspection) -> str:
         return escape_controls(f"{found.where}: {found.note}")
     state = "damaged" if found.damage else "intact"
     amounts = f": {_amounts(found.counts)}" if found.counts else ""
-    lines = [f"{found.where} is {state}{amounts}", *found.damage, *([found.note] if found.note else [])]
+    lines = [
+        f"{found.where} is {state}{amounts}",
+        *found.damage,
+        *([found.note] if found.note else []),
+    ]
     hint = [f"  hint: {RecordDamaged(found.where, '').hint}"] if found.damage else []
     return "\n".join([*map(escape_controls, lines), *hint])
 
 
 def _amounts(counts: Mapping[str, int]) -> str:
     names = {"events": "event", "runs": "run", "pending": "pending item"}
-    return ", ".join(f"{count} {names[table]}{'' if count == 1 else 's'}" for table, count in counts.items())
+    return ", ".join(
+        f"{count} {names[table]}{'' if count == 1 else 's'}"
+        for table, count in counts.items()
+    )
 
 
 @click.command(
@@ -265,15 +371,33 @@ def _amounts(counts: Mapping[str, int]) -> str:
     ),
 )
 @click.argument("item_id", metavar="[show ID]", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Include answered and withdrawn items.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Include answered and withdrawn items."
+)
 @click.option("--here", is_flag=True, help="Only items of the current project.")
 @click.option(
-    "--kind", "kinds", multiple=True, type=click.Choice([str(kind) for kind in PendingKind]), help="Only this kind."
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice([str(kind) for kind in PendingKind]),
+    help="Only this kind.",
 )
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=LIMIT, show_default=True, help="At most N.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    default=LIMIT,
+    show_default=True,
+    help="At most N.",
+)
 @click.pass_obj
 def pending(
-    app: App, item_id: tuple[str, ...], everything: bool, here: bool, kinds: tuple[str, ...], limit: int
+    app: App,
+    item_id: tuple[str, ...],
+    everything: bool,
+    here: bool,
+    kinds: tuple[str, ...],
+    limit: int,
 ) -> None:
     """List what is waiting for an answer: flow requests, halted runtimes, envelopes, bus approvals.
 
@@ -282,7 +406,10 @@ def pending(
     """
     if item_id:
         if item_id == ("show",) or item_id[:-1] not in ((), ("show",)):
-            raise UserError("`pending show` takes one ID", hint="`bridgehead pending` lists the open items")
+            raise UserError(
+                "`pending show` takes one ID",
+                hint="`bridgehead pending` lists the open items",
+            )
         return show_item(app, item_id[-1])
     where = PendingFilter(
         states=() if everything else (PendingState.OPEN,),
@@ -303,13 +430,30 @@ def pending(
 )
 @click.argument("item_id", metavar="ID")
 @click.argument("text", required=False)
-@click.option("--file", "path", type=click.Path(path_type=Path), help="Read the answer from this file.")
-@click.option("--status", type=click.Choice([str(status) for status in AnswerStatus]), help="Default: success.")
-@click.option("--message", help="Why there is no answer (with --status error or cancelled).")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    help="Read the answer from this file.",
+)
+@click.option(
+    "--status",
+    type=click.Choice([str(status) for status in AnswerStatus]),
+    help="Default: success.",
+)
+@click.option(
+    "--message", help="Why there is no answer (with --status error or cancelled)."
+)
 @click.option("--by", help="Name to record; default: your user name.")
 @click.pass_obj
 def answer(
-    app: App, item_id: str, text: str | None, path: Path | None, status: str | None, message: str | None, by: str | None
+    app: App,
+    item_id: str,
+    text: str | None,
+    path: Path | None,
+    status: str | None,
+    message: str | None,
+    by: str | None,
 ) -> None:
     """Answer a pending item. TEXT `-` reads standard input; without TEXT, the question is shown.
 
@@ -319,7 +463,9 @@ def answer(
     chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
     has_text = text is not None or path is not None
     if message is not None if chosen is AnswerStatus.SUCCESS else has_text:
-        raise UserError("an answer is either a text, or --status error|cancelled with a --message that says why")
+        raise UserError(
+            "an answer is either a text, or --status error|cancelled with a --message that says why"
+        )
     given = answer_of(_answer_text(text, path), chosen, message, by)
     give_answer(app, item_id, given if has_text or status is not None else None)
 
@@ -329,4 +475,6 @@ def _answer_text(text: str | None, path: Path | None) -> str | None:
         raise UserError("give the answer as TEXT or with --file, not both")
     if path is None and text != "-":
         return text
-    return read_text(path or "-", MAX_ANSWER_BYTES, hint="give a file, or `-` for standard input")
+    return read_text(
+        path or "-", MAX_ANSWER_BYTES, hint="give a file, or `-` for standard input"
+    )

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 MARK = {True: "✓", False: "–"}
 
 
-@click.command(cls=Command, examples=("bridgehead runtimes", "bridgehead runtimes --json"))
+@click.command(
+    cls=Command, examples=("bridgehead runtimes", "bridgehead runtimes --json")
+)
 @click.pass_obj
 def runtimes(app: App) -> None:
     """List the AI runtimes, how each is connected, and why one cannot be used.
@@ -33,7 +35,14 @@ def runtimes(app: App) -> None:
     app.emit({"runtimes": [seat.document() for seat in seats]}, lambda: _table(seats))
 
 
-@click.command(cls=Command, examples=("bridgehead doctor", "bridgehead doctor --fix", "bridgehead doctor --json"))
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead doctor",
+        "bridgehead doctor --fix",
+        "bridgehead doctor --json",
+    ),
+)
 @click.option("--fix", is_flag=True, help="Apply the safe fixes.")
 @click.pass_obj
 def doctor(app: App, fix: bool) -> int:
@@ -46,7 +55,14 @@ def doctor(app: App, fix: bool) -> int:
     return run_doctor(app, fix=fix)
 
 
-@click.command(cls=Command, examples=("bridgehead domains", "bridgehead domains security", "bridgehead domains gdpr"))
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead domains",
+        "bridgehead domains security",
+        "bridgehead domains gdpr",
+    ),
+)
 @click.argument("domain", metavar="[NAME]", required=False)
 @click.pass_obj
 def domains(app: App, domain: str | None) -> None:
@@ -62,31 +78,57 @@ def domains(app: App, domain: str | None) -> None:
     if domain is None:
         known = registry.domains
         listed = [
-            {"id": one.id, "category": one.category, "role": one.role, "aliases": list(one.aliases)} for one in known
+            {
+                "id": one.id,
+                "category": one.category,
+                "role": one.role,
+                "aliases": list(one.aliases),
+            }
+            for one in known
         ]
-        rows = [("domain", "category", "expert"), *((one.id, one.category, one.role) for one in known)]
-        app.emit({"domains": listed}, lambda: columns(rows, width=app.width, flexible=2))
+        rows = [
+            ("domain", "category", "expert"),
+            *((one.id, one.category, one.role) for one in known),
+        ]
+        app.emit(
+            {"domains": listed}, lambda: columns(rows, width=app.width, flexible=2)
+        )
         return
     if not normalise_domain(domain):
-        raise UserError(f"{domain!r} is not a domain name", hint="`bridgehead domains` lists the known ones")
+        raise UserError(
+            f"{domain!r} is not a domain name",
+            hint="`bridgehead domains` lists the known ones",
+        )
     expert = registry.expert(domain)
     app.emit({"expert": _expert_document(expert)}, lambda: _expert(expert))
 
 
 def _table(seats: list[Availability]) -> str:
     rows = [
-        (MARK[seat.can_sit], seat.bridge, seat.connection or "", seat.version or "", _remark(seat)) for seat in seats
+        (
+            MARK[seat.can_sit],
+            seat.bridge,
+            seat.connection or "",
+            seat.version or "",
+            _remark(seat),
+        )
+        for seat in seats
     ]
     ready = sum(seat.can_sit for seat in seats)
     # Half a command is of no use: what to do is never cut, however narrow the terminal is.
-    return columns(rows, width=UNLIMITED, flexible=4) + f"\n{ready} of {len(seats)} available\n"
+    return (
+        columns(rows, width=UNLIMITED, flexible=4)
+        + f"\n{ready} of {len(seats)} available\n"
+    )
 
 
 def _remark(seat: Availability) -> str:
     refused = f"(last call refused: {seat.last_refusal})" if seat.last_refusal else ""
     held = f"(sees its private copy only: {seat.held_by})" if seat.held_by else ""
     advice = f"→ {seat.advice}" if seat.advice else ""
-    remark = " ".join(filter(None, [reason_in_words(seat.reason), held, refused, advice]))
+    remark = " ".join(
+        filter(None, [reason_in_words(seat.reason), held, refused, advice])
+    )
     return escape_controls(" ".join(remark.split()))
 
 

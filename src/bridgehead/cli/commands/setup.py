@@ -17,17 +17,29 @@ from bridgehead.cli.output import PROGRAM, App
 from bridgehead.errors import UserError
 from bridgehead.host.terminal import escape_controls
 from bridgehead.setup.hosts import HOSTS, Reach, Whereabouts, edits_for, remarks_for
-from bridgehead.setup.planning import Change, Notes, plan_setup, plan_undo, set_up, take_back
+from bridgehead.setup.planning import (
+    Change,
+    Notes,
+    plan_setup,
+    plan_undo,
+    set_up,
+    take_back,
+)
 from bridgehead.setup.server_entry import Launch
 
-CHECKED_WITH = {host: f"{host} mcp list" for host in ("claude", "codex", "gemini", "opencode", "copilot")}
+CHECKED_WITH = {
+    host: f"{host} mcp list"
+    for host in ("claude", "codex", "gemini", "opencode", "copilot")
+}
 CHECKED_WITH["cursor"] = "cursor-agent mcp list"
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
-        click.option("--dry-run", is_flag=True, help="Show the change without writing it."),
+        click.option(
+            "--dry-run", is_flag=True, help="Show the change without writing it."
+        ),
         click.option("--undo", is_flag=True, help="Undo an earlier setup."),
     ):
         function = option(function)
@@ -48,9 +60,11 @@ def _host_command(host: str) -> click.Command:
         _set_up_host(Agreement(app, dry_run, yes), host, reach, undo=undo)
 
     function = _shared_options(click.pass_obj(run))
-    function = click.option("--project", is_flag=True, help="Write to the project's files instead of your own.")(
-        function
-    )
+    function = click.option(
+        "--project",
+        is_flag=True,
+        help="Write to the project's files instead of your own.",
+    )(function)
     command = click.command(
         host,
         cls=Command,
@@ -90,7 +104,12 @@ def git_hook(app: App, undo: bool, dry_run: bool, yes: bool, level: str) -> None
 
     The hook starts no council. An existing pre-push hook is kept and runs afterwards.
     """
-    from bridgehead.setup.git_hook import carry_out, hooks_folder, plan_hook, plan_removal
+    from bridgehead.setup.git_hook import (
+        carry_out,
+        hooks_folder,
+        plan_hook,
+        plan_removal,
+    )
 
     folder = hooks_folder(app.cwd, app.environ)
     plan = plan_removal(folder) if undo else plan_hook(folder, level)
@@ -98,7 +117,9 @@ def git_hook(app: App, undo: bool, dry_run: bool, yes: bool, level: str) -> None
     written = agreement.reached([plan.change])
     if written:
         carry_out(plan)
-    _show_outcome(agreement, "git-hook", "project", [plan.change], written=written, undo=undo)
+    _show_outcome(
+        agreement, "git-hook", "project", [plan.change], written=written, undo=undo
+    )
 
 
 def _set_up_host(agreement: Agreement, host: str, reach: Reach, *, undo: bool) -> None:
@@ -123,8 +144,16 @@ def _launch(app: App, reach: Reach) -> Launch:
     if reach is Reach.PROJECT:
         return Launch(PROGRAM)
     running = Path(sys.argv[0])
-    program = str(running.absolute()) if running.name in (PROGRAM, "bh") else shutil.which(PROGRAM) or PROGRAM
-    passed_on = {name: app.environ[name] for name in ("BRIDGEHEAD_HOME",) if app.environ.get(name)}
+    program = (
+        str(running.absolute())
+        if running.name in (PROGRAM, "bh")
+        else shutil.which(PROGRAM) or PROGRAM
+    )
+    passed_on = {
+        name: app.environ[name]
+        for name in ("BRIDGEHEAD_HOME",)
+        if app.environ.get(name)
+    }
     return Launch(program, passed_on)
 
 
@@ -156,7 +185,10 @@ class Agreement:
             app.stderr.flush()
             answer = sys.stdin.readline().strip().lower()
         if answer not in ("y", "yes"):
-            raise UserError("nothing was written", hint="repeat with --yes to write the changes shown")
+            raise UserError(
+                "nothing was written",
+                hint="repeat with --yes to write the changes shown",
+            )
 
 
 def _diff(changes: Sequence[Change]) -> str:
@@ -164,7 +196,13 @@ def _diff(changes: Sequence[Change]) -> str:
 
 
 def _show_outcome(
-    agreement: Agreement, what: str, reach: str, changes: Sequence[Change], *, written: bool, undo: bool
+    agreement: Agreement,
+    what: str,
+    reach: str,
+    changes: Sequence[Change],
+    *,
+    written: bool,
+    undo: bool,
 ) -> None:
     """Say what was done: the changes on stdout unless they were shown when asking, the outcome on stderr."""
     app = agreement.app
@@ -175,17 +213,28 @@ def _show_outcome(
         "undo": undo,
         "written": written and bool(changed),
         "changes": [
-            {"path": os.fspath(change.path), "action": change.action, "diff": change.diff()} for change in changes
+            {
+                "path": os.fspath(change.path),
+                "action": change.action,
+                "diff": change.diff(),
+            }
+            for change in changes
         ],
     }
-    app.emit(document, lambda: "" if agreement.asks else escape_controls(_diff(changes)))
+    app.emit(
+        document, lambda: "" if agreement.asks else escape_controls(_diff(changes))
+    )
     if not app.as_json:
         app.say(_outcome(what, changed=bool(changed), written=written, undo=undo))
 
 
 def _outcome(what: str, *, changed: bool, written: bool, undo: bool) -> str:
     if not changed:
-        return "nothing to undo" if undo else f"{what} is already set up; nothing to change"
+        return (
+            "nothing to undo"
+            if undo
+            else f"{what} is already set up; nothing to change"
+        )
     if not written:
         return "nothing was written (--dry-run)"
     if undo:

@@ -36,18 +36,47 @@ BY_SIGNAL = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMI
 
 @click.command(
     cls=Command,
-    examples=("bridgehead web", "bridgehead web --open", "bridgehead web --host 0.0.0.0 --token-file web-token"),
+    examples=(
+        "bridgehead web",
+        "bridgehead web --open",
+        "bridgehead web --host 0.0.0.0 --token-file web-token",
+    ),
 )
-@click.option("--host", metavar="NAME", help="Address to listen on; beyond loopback, --token-file is required.")
-@click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 picks a free one.")
-@click.option("--open", "open_browser", is_flag=True, help="Open the dashboard in a browser; reuses a running server.")
 @click.option(
-    "--token-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the token from this private file."
+    "--host",
+    metavar="NAME",
+    help="Address to listen on; beyond loopback, --token-file is required.",
 )
-@click.option("--no-auto", is_flag=True, help="Do not resume flows when their answers have arrived.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--open",
+    "open_browser",
+    is_flag=True,
+    help="Open the dashboard in a browser; reuses a running server.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the token from this private file.",
+)
+@click.option(
+    "--no-auto",
+    is_flag=True,
+    help="Do not resume flows when their answers have arrived.",
+)
 @click.pass_obj
 def web(
-    app: App, host: str | None, port: int | None, open_browser: bool, token_file: Path | None, no_auto: bool
+    app: App,
+    host: str | None,
+    port: int | None,
+    open_browser: bool,
+    token_file: Path | None,
+    no_auto: bool,
 ) -> int:
     """Serve the dashboard: pending items, councils, threads, flows, the bus and the event log.
 
@@ -60,7 +89,9 @@ def web(
         webbrowser.open(running.link)
         return ExitCode.DONE
     settings = assembly.settings
-    chosen_file = token_file or (Path(text) if (text := settings.text("web.token_file")) else None)
+    chosen_file = token_file or (
+        Path(text) if (text := settings.text("web.token_file")) else None
+    )
     request = WebRequest(
         host=host or settings.text("web.host") or "127.0.0.1",
         port=port if port is not None else int(settings.number("web.port") or 0),
@@ -81,7 +112,9 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
 
     with assembly.store() as store, bind(request) as listening:
         port = int(listening.getsockname()[1])
-        reached_at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(request.host, request.host)  # these listen everywhere
+        reached_at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(
+            request.host, request.host
+        )  # these listen everywhere
         address = Address(host=reached_at, port=port, token=token, pid=os.getpid())
         dashboard = Dashboard(
             assembly,
@@ -92,11 +125,23 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
             hosts=request.names(socket.gethostname()),
             mcp=HttpApp(lambda: app.assembly(warns=False), token=token),
         )
-        resuming = watching_beside(app.assembly(warns=False), app.say) if auto else nullcontext()
-        threading.Thread(target=prune_beside, args=(assembly, logging.getLogger("bridgehead.web")), daemon=True).start()
+        resuming = (
+            watching_beside(app.assembly(warns=False), app.say)
+            if auto
+            else nullcontext()
+        )
+        threading.Thread(
+            target=prune_beside,
+            args=(assembly, logging.getLogger("bridgehead.web")),
+            daemon=True,
+        ).start()
         try:
             with resuming:
-                ended_by = serve(dashboard, listening, lambda: _started(app, request, address, dashboard))
+                ended_by = serve(
+                    dashboard,
+                    listening,
+                    lambda: _started(app, request, address, dashboard),
+                )
         finally:
             forget_address(assembly.places, address)
     app.say("stopped")
@@ -111,12 +156,16 @@ def _chosen_token(request: WebRequest) -> str:
         raise UserError(error.message, hint=error.hint or made) from error
 
 
-def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboard) -> None:
+def _started(
+    app: App, request: WebRequest, address: Address, dashboard: Dashboard
+) -> None:
     """Pages are answered: say where."""
     note_address(dashboard.context.assembly.places, address)
     _show_address(app, address)
     if not request.is_loopback:
-        app.warn(f"{request.host} is reachable from other machines, and HTTP is not encrypted; use a TLS proxy")
+        app.warn(
+            f"{request.host} is reachable from other machines, and HTTP is not encrypted; use a TLS proxy"
+        )
     app.say("Ctrl-C stops")
     if request.open_browser:
         # Not the token: the whole machine sees what a program is started with. Some browsers end only with their page.
@@ -125,4 +174,12 @@ def _started(app: App, request: WebRequest, address: Address, dashboard: Dashboa
 
 
 def _show_address(app: App, address: Address) -> None:
-    app.emit({"url": address.url, "host": address.host, "port": address.port, "pid": address.pid}, lambda: address.url)
+    app.emit(
+        {
+            "url": address.url,
+            "host": address.host,
+            "port": address.port,
+            "pid": address.pid,
+        },
+        lambda: address.url,
+    )

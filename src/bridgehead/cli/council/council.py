@@ -34,8 +34,12 @@ EXAMPLES = {
         "bridgehead council review --staged --runtime codex --runtime claude",
     ),
     "audit": ("bridgehead council audit src/ --requirements requirements.yaml",),
-    "implement": ('bridgehead council implement --runtime codex --task "bind the order id"',),
-    "ask": ('bridgehead council ask "careful look at src/orders.py before we go to production"',),
+    "implement": (
+        'bridgehead council implement --runtime codex --task "bind the order id"',
+    ),
+    "ask": (
+        'bridgehead council ask "careful look at src/orders.py before we go to production"',
+    ),
 }
 
 
@@ -61,12 +65,19 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
     if verb == ASK:
         task, scope = " ".join([*scope, *filter(None, [task])]), ()
         if not task.strip():
-            raise UserError("ask needs a request", hint='bridgehead council ask "is src/auth.py safe?"')
+            raise UserError(
+                "ask needs a request",
+                hint='bridgehead council ask "is src/auth.py safe?"',
+            )
     request = CouncilRequest(
         verb=verb,
         task_type=TaskType(given["task_type"]) if given.get("task_type") else None,
         scope=ScopeRequest(
-            scope, given["diff_base"], given["staged"], given["commit_range"], options.read_patch(given["patch"])
+            scope,
+            given["diff_base"],
+            given["staged"],
+            given["commit_range"],
+            options.read_patch(given["patch"]),
         ),
         task=task,
         context_summary=options.read_text(given["context_file"]),
@@ -76,9 +87,18 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
         review_id=given["review_id"],
         options=msgspec.structs.replace(
             # An argument named like an option is that option.
-            msgspec.convert({name: value for name, value in given.items() if value not in (None, ())}, CouncilOptions),
+            msgspec.convert(
+                {
+                    name: value
+                    for name, value in given.items()
+                    if value not in (None, ())
+                },
+                CouncilOptions,
+            ),
             seed_findings=options.read_seeds(seeds),
-            interactive=options.is_interactive(app, watch=watch, non_interactive=given["non_interactive"]),
+            interactive=options.is_interactive(
+                app, watch=watch, non_interactive=given["non_interactive"]
+            ),
         ),
     )
     if given["dry_run"]:
@@ -101,19 +121,28 @@ def _show_calls(app: App, request: CouncilRequest) -> int:
 
 
 def _verb_command(verb: str) -> click.Command:
-    function: Callable[..., Any] = options.council_options(click.pass_obj(partial(_convene, verb=verb)))
+    function: Callable[..., Any] = options.council_options(
+        click.pass_obj(partial(_convene, verb=verb))
+    )
     if verb == "debate":
         function = click.option(
-            "--task-type", type=click.Choice([str(one) for one in TaskType]), help="Default: review."
+            "--task-type",
+            type=click.Choice([str(one) for one in TaskType]),
+            help="Default: review.",
         )(function)
         function = click.option(
-            "--preset", type=click.Choice(("default", "security-elevated")), help="How much weight the sceptic has."
+            "--preset",
+            type=click.Choice(("default", "security-elevated")),
+            help="How much weight the sceptic has.",
         )(function)
     metavar = "REQUEST" if verb == "ask" else "[SCOPE]..."
     kind = None if verb == "ask" else click.Path(readable=False)  # a shell completes it
     function = click.argument("scope", nargs=-1, metavar=metavar, type=kind)(function)
     command = click.command(
-        verb, cls=Command, help=VERBS[verb].sentence, examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",))
+        verb,
+        cls=Command,
+        help=VERBS[verb].sentence,
+        examples=EXAMPLES.get(verb, (f"bridgehead council {verb} src/",)),
     )
     return command(function)
 
@@ -132,7 +161,9 @@ for _command in (show, list_, gate, dismiss, baseline):
     )
 )
 @click.argument("review_id", required=False)
-@click.option("--retry", multiple=True, metavar="SEAT", help="Ask this seat again; repeatable.")
+@click.option(
+    "--retry", multiple=True, metavar="SEAT", help="Ask this seat again; repeatable."
+)
 @click.option("--close", is_flag=True, help="Stop waiting and write the report.")
 @options.gate_option
 @options.sarif_option
@@ -155,7 +186,9 @@ def resume(
 
     wanted = Gate(gate) if gate else None
     with _watching(app, None, watch=watch) as audience:
-        finished = _councils(app).resume(review_id, audience, retry=retry, close=close, gate=wanted)
+        finished = _councils(app).resume(
+            review_id, audience, retry=retry, close=close, gate=wanted
+        )
     return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
 
 
@@ -168,19 +201,39 @@ def stop(app: App, review_id: str | None) -> None:
     REVIEW_ID defaults to the newest open council. `council resume` continues it.
     """
     stopped = _councils(app).stop(review_id)
-    app.emit({"stopping": stopped}, lambda: f"council {stopped} is stopping; bridgehead council show has its report")
+    app.emit(
+        {"stopping": stopped},
+        lambda: (
+            f"council {stopped} is stopping; bridgehead council show has its report"
+        ),
+    )
 
 
-@council.command(examples=('bridgehead council challenge MMC001 "the id is checked in middleware.py, is it not?"',))
+@council.command(
+    examples=(
+        'bridgehead council challenge MMC001 "the id is checked in middleware.py, is it not?"',
+    )
+)
 @click.argument("finding")
 @click.argument("question")
-@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it comes from; default: the newest.")
+@click.option(
+    "--review",
+    "review_id",
+    metavar="REVIEW_ID",
+    help="The council it comes from; default: the newest.",
+)
 @options.gate_option
 @options.sarif_option
 @options.watch_option
 @click.pass_obj
 def challenge(
-    app: App, finding: str, question: str, review_id: str | None, gate: str | None, sarif: Path | None, watch: bool
+    app: App,
+    finding: str,
+    question: str,
+    review_id: str | None,
+    gate: str | None,
+    sarif: Path | None,
+    watch: bool,
 ) -> int:
     """Ask the seat that reported FINDING, and the others, one more question about it.
 
@@ -190,7 +243,9 @@ def challenge(
 
     wanted = Gate(gate) if gate else None
     with _watching(app, None, watch=watch) as audience:
-        finished = _councils(app).challenge(review_id, finding, question, audience, gate=wanted)
+        finished = _councils(app).challenge(
+            review_id, finding, question, audience, gate=wanted
+        )
     return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch, about=finding)
 
 
@@ -204,7 +259,9 @@ def _councils(app: App) -> Councils:
 
 
 @contextmanager
-def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Iterator[Audience]:
+def _watching(
+    app: App, request: CouncilRequest | None, *, watch: bool
+) -> Iterator[Audience]:
     """The observers of a run: NDJSON, a live table on a terminal, or lines that stay."""
     from dataclasses import replace
 
@@ -220,7 +277,10 @@ def _watching(app: App, request: CouncilRequest | None, *, watch: bool) -> Itera
         from bridgehead.assembly.council.views import council_now
 
         verb = request.verb if request is not None else "resumed:"
-        with LiveDisplay(verb, lambda review_id: council_now(app.assembly(warns=False), review_id).live) as display:
+        with LiveDisplay(
+            verb,
+            lambda review_id: council_now(app.assembly(warns=False), review_id).live,
+        ) as display:
             ask = ask_beside(display, audience.ask_user) if audience.ask_user else None
             yield replace(audience, ask_user=ask, watchers=(display,))
 
@@ -240,7 +300,15 @@ def _audience(app: App, request: CouncilRequest | None) -> Audience:
 # -- how it ended
 
 
-def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch: bool, about: str = "") -> int:
+def _ended(
+    app: App,
+    finished: Finished,
+    *,
+    gate: Any,
+    sarif: Path | None,
+    watch: bool,
+    about: str = "",
+) -> int:
     """Print and judge it; after a challenge what was answered `about` that finding, because the rest is as it was."""
     from bridgehead.council.reporting.report import CouncilReport
 
@@ -251,7 +319,9 @@ def _ended(app: App, finished: Finished, *, gate: Any, sarif: Path | None, watch
     if watch:
         from bridgehead.cli.council.display import WatchLines
 
-        WatchLines(app).write({"event": "report", "schema_version": SCHEMA_VERSION, **document})
+        WatchLines(app).write(
+            {"event": "report", "schema_version": SCHEMA_VERSION, **document}
+        )
     else:
         app.emit(document, lambda: _text(app, finished, about))
     if finished.pause is not None:

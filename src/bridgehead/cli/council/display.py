@@ -12,10 +12,20 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from bridgehead.assembly.council.live import COUNCIL, LiveCouncil, LiveRound, LiveSeat, picture_after
+from bridgehead.assembly.council.live import (
+    COUNCIL,
+    LiveCouncil,
+    LiveRound,
+    LiveSeat,
+    picture_after,
+)
 from bridgehead.cli.output import App
 from bridgehead.council.interfaces import Observer
-from bridgehead.council.reporting.render.sentences import can_be_tried_again, one_line, reason_in_words
+from bridgehead.council.reporting.render.sentences import (
+    can_be_tried_again,
+    one_line,
+    reason_in_words,
+)
 from bridgehead.council.running.dry_run import DryRun
 from bridgehead.errors import plural
 from bridgehead.host.clock import SystemClock, parse_iso
@@ -44,7 +54,18 @@ _STEPS: Final = {
     STAGE_B: "second look, {heard} of {asked}",
 }
 REFRESHES_PER_SECOND: Final = 4
-TOLD: Final = ("round", "step", "agent", "result", "severity", "title", "outcome", "status", "verdict", "reason")
+TOLD: Final = (
+    "round",
+    "step",
+    "agent",
+    "result",
+    "severity",
+    "title",
+    "outcome",
+    "status",
+    "verdict",
+    "reason",
+)
 
 
 class LiveDisplay(Observer):
@@ -93,7 +114,10 @@ class LiveDisplay(Observer):
         from rich.live import Live
 
         self._live = Live(
-            get_renderable=self._table, console=self._console, refresh_per_second=REFRESHES_PER_SECOND, transient=True
+            get_renderable=self._table,
+            console=self._console,
+            refresh_per_second=REFRESHES_PER_SECOND,
+            transient=True,
         )
         self._live.start()
 
@@ -130,7 +154,9 @@ class WatchLines(Observer):
     def write(self, document: Mapping[str, Any]) -> None:
         """A reader who has gone away misses the rest; the council and its report are worth more than the reader."""
         try:
-            self._app.stdout.write(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._app.stdout.write(
+                json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+            )
             self._app.stdout.flush()
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._app.stdout.fileno())
@@ -148,44 +174,77 @@ class SpokenWarnings(Observer):
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
         if self._app.verbose:
-            told = [str(line["event"]).replace("_", " "), *(str(line[name]) for name in TOLD if line.get(name))]
+            told = [
+                str(line["event"]).replace("_", " "),
+                *(str(line[name]) for name in TOLD if line.get(name)),
+            ]
             self._app.say(one_line(f"{bridge}: {', '.join(told)}"))
         if line["event"] == "bridge_converted":
-            self._app.warn(f"{line.get('bridge')} needs attention ({line.get('halt_reason')}) and was skipped")
+            self._app.warn(
+                f"{line.get('bridge')} needs attention ({line.get('halt_reason')}) and was skipped"
+            )
         kept_back, _, kinds = str(line.get("detail", "")).partition(":")
         if kept_back == "secret_left_out" and kinds not in self._kept_back:
             self._kept_back.add(kinds)
-            self._app.warn(f"removed from the prompts because it looks like a secret: {kinds}")
+            self._app.warn(
+                f"removed from the prompts because it looks like a secret: {kinds}"
+            )
 
 
 def table_title(verb: str, facts: Mapping[str, Any]) -> str:
     """`council k3v9qa  review of src/ (34 files, 4,120 lines)   standard   security, testing`."""
-    size = f" ({plural(facts['files'], 'file')}, {plural(facts.get('loc') or 0, 'line')})"
+    size = (
+        f" ({plural(facts['files'], 'file')}, {plural(facts.get('loc') or 0, 'line')})"
+    )
     about = f"{verb} of {facts.get('scope')}" + (size if facts.get("files") else "")
     domains = ", ".join(facts.get("domains") or ())
     return f"council {facts.get('review_id')}  {about}   {facts.get('intensity')}   {domains}"
 
 
-def table_lines(verb: str, facts: Mapping[str, Any], picture: LiveCouncil, now: dt.datetime, width: int) -> list[str]:
+def table_lines(
+    verb: str,
+    facts: Mapping[str, Any],
+    picture: LiveCouncil,
+    now: dt.datetime,
+    width: int,
+) -> list[str]:
     """The whole table, one line per seat and none wider than the terminal; what matters less is cut off first."""
     review_id = str(facts.get("review_id") or "")
     rows = [_cells(seat.bridge, seat, now, review_id) for seat in picture.seats]
     if picture.second_look is not None:
         rows.append(_cells(TOGETHER, picture.second_look, now, review_id))
     widths = [
-        max([least, *map(display_width, column)]) for least, column in zip(LEAST, zip(*rows, strict=True), strict=True)
+        max([least, *map(display_width, column)])
+        for least, column in zip(LEAST, zip(*rows, strict=True), strict=True)
     ]
     lines = [table_title(verb, facts)]
-    lines += ["  " + GAP.join(pad(cell, columns) for cell, columns in zip(row, widths, strict=True)) for row in rows]
+    lines += [
+        "  "
+        + GAP.join(
+            pad(cell, columns) for cell, columns in zip(row, widths, strict=True)
+        )
+        for row in rows
+    ]
     hint = max(map(display_width, lines)) - len(STOP_HINT)
     lines.append(" " * max(0, min(hint, width - len(STOP_HINT) - 1)) + STOP_HINT)
-    return [truncate(escape_controls(line, keep="").rstrip(), width - 1) for line in lines]
+    return [
+        truncate(escape_controls(line, keep="").rstrip(), width - 1) for line in lines
+    ]
 
 
-def _cells(label: str, seat: LiveSeat, now: dt.datetime, review_id: str) -> tuple[str, ...]:
+def _cells(
+    label: str, seat: LiveSeat, now: dt.datetime, review_id: str
+) -> tuple[str, ...]:
     """Name, dots, what it is doing, how far, since when, and what it spent or how to get it back."""
     doing, detail = _doing(seat)
-    return label, _dots(seat), doing, detail, _elapsed(seat, now), _last_cell(seat, review_id)
+    return (
+        label,
+        _dots(seat),
+        doing,
+        detail,
+        _elapsed(seat, now),
+        _last_cell(seat, review_id),
+    )
 
 
 def _dots(seat: LiveSeat) -> str:
@@ -201,7 +260,9 @@ def _dots(seat: LiveSeat) -> str:
 
 def _doing(seat: LiveSeat) -> tuple[str, str]:
     if seat.state in _LEFT_OUT:
-        return "needs you" if seat.state == "halted" else "skipped", reason_in_words(seat.reason or "")
+        return "needs you" if seat.state == "halted" else "skipped", reason_in_words(
+            seat.reason or ""
+        )
     if seat.state == "done":
         looked_again = seat.round is not None and seat.round.step == STAGE_B
         return "done", "" if looked_again else plural(seat.found, "finding")
@@ -215,8 +276,14 @@ def _doing(seat: LiveSeat) -> tuple[str, str]:
 
 def _step(step: LiveRound, seat: LiveSeat) -> str:
     said = _STEPS.get(step.step, step.step)
-    challenges = plural(sum(one.outcome == "open" for one in seat.challenges), "challenge")
-    return said.format(heard=min(step.heard, len(step.agents)), asked=len(step.agents), challenges=challenges)
+    challenges = plural(
+        sum(one.outcome == "open" for one in seat.challenges), "challenge"
+    )
+    return said.format(
+        heard=min(step.heard, len(step.agents)),
+        asked=len(step.agents),
+        challenges=challenges,
+    )
 
 
 def _elapsed(seat: LiveSeat, now: dt.datetime) -> str:
@@ -229,7 +296,11 @@ def _elapsed(seat: LiveSeat, now: dt.datetime) -> str:
 def _last_cell(seat: LiveSeat, review_id: str) -> str:
     if seat.state in _LEFT_OUT:
         again = can_be_tried_again(seat.reason or "")
-        return f"later: bridgehead council resume {review_id} --retry {seat.bridge}" if again else ""
+        return (
+            f"later: bridgehead council resume {review_id} --retry {seat.bridge}"
+            if again
+            else ""
+        )
     tokens = (seat.tokens_in or 0) + (seat.tokens_out or 0)
     cost = f"  ${seat.cost_usd:.2f}" if seat.cost_usd else ""
     return (f"{tokens / 1000:.1f}k tokens" if tokens else "") + cost
@@ -242,7 +313,10 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
                 "bridge": seat.name,
                 "connection": seat.connection,
                 "models": list(seat.models),
-                "first_calls": [{"key": str(call.key), "characters": len(call.prompt)} for call in seat.first_calls],
+                "first_calls": [
+                    {"key": str(call.key), "characters": len(call.prompt)}
+                    for call in seat.first_calls
+                ],
                 "most_calls": seat.most_calls,
             }
             for seat in planned.seats
@@ -261,24 +335,44 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
 
 
 def calls_text(planned: DryRun) -> str:
-    lines = [f"domain {name}   {one_line(why)}" for name, why in planned.domains.items()]
+    lines = [
+        f"domain {name}   {one_line(why)}" for name, why in planned.domains.items()
+    ]
     lines += [f"note   {one_line(note)}" for note in planned.notes]
     for seat in planned.seats:
         models = ", ".join(model or "default model" for model in seat.models)
-        lines.append(f"{seat.name}   {seat.connection}, {models}   at most {plural(seat.most_calls, 'call')}")
+        lines.append(
+            f"{seat.name}   {seat.connection}, {models}   at most {plural(seat.most_calls, 'call')}"
+        )
         if seat.name in planned.refusals:
-            lines.append(f"  its last call was refused: {one_line(planned.refusals[seat.name])}")
-        lines += [f"  {call.key}   {len(call.prompt):,} characters" for call in seat.first_calls]
+            lines.append(
+                f"  its last call was refused: {one_line(planned.refusals[seat.name])}"
+            )
+        lines += [
+            f"  {call.key}   {len(call.prompt):,} characters"
+            for call in seat.first_calls
+        ]
     if planned.coordinator:
-        lines.append(f"second look   {planned.coordinator}   at most {plural(planned.stage_b_calls, 'call')}")
+        lines.append(
+            f"second look   {planned.coordinator}   at most {plural(planned.stage_b_calls, 'call')}"
+        )
     lines += [
-        f"{bridge}   no model call: {reason_in_words(one_line(reason))}" for bridge, reason in planned.no_calls.items()
+        f"{bridge}   no model call: {reason_in_words(one_line(reason))}"
+        for bridge, reason in planned.no_calls.items()
     ]
-    lines.append(f"at least {plural(planned.first_calls, 'call')}, at most {planned.most_calls}; none was made")
+    lines.append(
+        f"at least {plural(planned.first_calls, 'call')}, at most {planned.most_calls}; none was made"
+    )
     least, most = planned.cost_usd
-    unpriced = [seat.name for seat in planned.seats if seat.name not in planned.call_prices]
+    unpriced = [
+        seat.name for seat in planned.seats if seat.name not in planned.call_prices
+    ]
     if most:
-        lines.append(f"about ${least:.2f} to ${most:.2f} at what calls of earlier councils cost")
+        lines.append(
+            f"about ${least:.2f} to ${most:.2f} at what calls of earlier councils cost"
+        )
     if unpriced:
-        lines.append(f"no price is known yet for {', '.join(unpriced)}; --max-cost sets a limit")
+        lines.append(
+            f"no price is known yet for {', '.join(unpriced)}; --max-cost sets a limit"
+        )
     return "\n".join(lines) + "\n"

@@ -53,7 +53,11 @@ def _typed_unless(cancel: Cancel) -> str | None:
     reader, writer = os.pipe()
     try:
         with cancel.waking(lambda: os.write(writer, b"!")):
-            ready, _, _ = select.select([sys.stdin, reader], [], []) if not cancel.cancelled else ([], [], [])
+            ready, _, _ = (
+                select.select([sys.stdin, reader], [], [])
+                if not cancel.cancelled
+                else ([], [], [])
+            )
     finally:
         os.close(reader)
         os.close(writer)

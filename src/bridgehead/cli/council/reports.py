@@ -33,7 +33,14 @@ WIDTH_WITH_REPORTS = 120
 )
 @click.argument("review_id", required=False)
 @click.argument("finding", required=False)
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
 @click.pass_obj
 def show(app: App, review_id: str | None, finding: str | None, form: str) -> None:
     """Show a report (default: the newest of this project), or one FINDING with its debate."""
@@ -41,19 +48,38 @@ def show(app: App, review_id: str | None, finding: str | None, form: str) -> Non
     if finding is not None:
         from bridgehead.council.reporting.render.text import Screen, render_finding
 
-        entry, screen = stored.finding(finding), Screen(width=min(app.width, 120), colour=app.color)
+        entry, screen = (
+            stored.finding(finding),
+            Screen(width=min(app.width, 120), colour=app.color),
+        )
         app.as_json = app.as_json or form == "json"
-        app.emit({"review_id": stored.review_id, **msgspec.to_builtins(entry)}, lambda: render_finding(entry, screen))
+        app.emit(
+            {"review_id": stored.review_id, **msgspec.to_builtins(entry)},
+            lambda: render_finding(entry, screen),
+        )
         return
     if app.as_json or form == "json":
         app.as_json = True
         app.emit(stored.document(), lambda: "")
         return
-    app.emit({}, lambda: stored.render(form, width=min(app.width, 120), colour=app.color))
+    app.emit(
+        {}, lambda: stored.render(form, width=min(app.width, 120), colour=app.color)
+    )
 
 
-@click.command("list", cls=Command, examples=("bridgehead council list", "bridgehead council list --json --limit 5"))
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=20, show_default=True, help="At most N.")
+@click.command(
+    "list",
+    cls=Command,
+    examples=("bridgehead council list", "bridgehead council list --json --limit 5"),
+)
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    default=20,
+    show_default=True,
+    help="At most N.",
+)
 @click.option("--everywhere", is_flag=True, help="Include all projects.")
 @click.pass_obj
 def list_(app: App, limit: int, everywhere: bool) -> None:
@@ -62,19 +88,46 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     from bridgehead.host.clock import SystemClock
 
     assembly = app.assembly()
-    found = list_councils(assembly, limit=limit, project=None if everywhere else assembly.project).councils
+    found = list_councils(
+        assembly, limit=limit, project=None if everywhere else assembly.project
+    ).councils
     now = SystemClock().now()
-    app.emit({"councils": [_listed(one) for one in found]}, lambda: _table(found, now, app.width))
+    app.emit(
+        {"councils": [_listed(one) for one in found]},
+        lambda: _table(found, now, app.width),
+    )
 
 
-@click.command(cls=Command, examples=("bridgehead council gate", "bridgehead council gate k3v9qa --level concerns"))
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead council gate",
+        "bridgehead council gate k3v9qa --level concerns",
+    ),
+)
 @click.argument("review_id", required=False)
 @click.option(
-    "--level", type=click.Choice(("fail", "concerns")), default="fail", show_default=True, help="Verdict to refuse."
+    "--level",
+    type=click.Choice(("fail", "concerns")),
+    default="fail",
+    show_default=True,
+    help="Verdict to refuse.",
 )
-@click.option("--commit", metavar="REV", help="The commit to judge; default: the working tree.")
-@click.option("--require-seats", type=click.IntRange(min=0), default=0, help="Completed seats required.")
-@click.option("--require-runtime", multiple=True, metavar="NAME", help="Runtime that must complete; repeatable.")
+@click.option(
+    "--commit", metavar="REV", help="The commit to judge; default: the working tree."
+)
+@click.option(
+    "--require-seats",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Completed seats required.",
+)
+@click.option(
+    "--require-runtime",
+    multiple=True,
+    metavar="NAME",
+    help="Runtime that must complete; repeatable.",
+)
 @click.pass_obj
 def gate(
     app: App,
@@ -95,13 +148,19 @@ def gate(
     reports = _reports(app)
     stored = reports.find(review_id)
     demands = GateDemands(Gate(level), require_seats, require_runtime)
-    refusals = stored.refusals(demands, reports.states(commit, getattr(stored.report, "reviewed", ())))
+    refusals = stored.refusals(
+        demands, reports.states(commit, getattr(stored.report, "reviewed", ()))
+    )
     verdict, found = getattr(stored.report, "gate_verdict", None), stored.review_id
     document = {"review_id": found, "verdict": verdict, "level": level}
     document |= {"passed": not refusals, "refused_because": refusals}
     word = "refused" if refusals else "passed"
-    why = "".join(f"\n  {one}" for one in refusals if not one.startswith("the verdict is"))
-    app.emit(document, lambda: f"{word}   {verdict}   council {found}, gate {level}{why}")
+    why = "".join(
+        f"\n  {one}" for one in refusals if not one.startswith("the verdict is")
+    )
+    app.emit(
+        document, lambda: f"{word}   {verdict}   council {found}, gate {level}{why}"
+    )
     return ExitCode.GATE if refusals else ExitCode.DONE
 
 
@@ -113,11 +172,23 @@ def gate(
     ),
 )
 @click.argument("finding_id")
-@click.option("--reason", required=True, help="Why the finding is accepted; committed with it.")
+@click.option(
+    "--reason", required=True, help="Why the finding is accepted; committed with it."
+)
 @click.option("--until", metavar="DATE", help="Expires after this day (YYYY-MM-DD).")
-@click.option("--paths", multiple=True, metavar="GLOB", help="Paths it applies to; default: the finding's file.")
+@click.option(
+    "--paths",
+    multiple=True,
+    metavar="GLOB",
+    help="Paths it applies to; default: the finding's file.",
+)
 @click.option("--accept-critical", is_flag=True, help="Needed for a CRITICAL finding.")
-@click.option("--review", "review_id", metavar="REVIEW_ID", help="The council it comes from; default: the newest.")
+@click.option(
+    "--review",
+    "review_id",
+    metavar="REVIEW_ID",
+    help="The council it comes from; default: the newest.",
+)
 @click.pass_obj
 def dismiss(
     app: App,
@@ -138,7 +209,9 @@ def dismiss(
     dismissed = _reports(app).dismiss(review_id, request)
     app.emit(
         {"dismissed": dismissed.entry, "file": str(dismissed.path)},
-        lambda: f"dismissed {finding_id}: {one_line(escape_controls(dismissed.entry['title']))}   in {dismissed.path}",
+        lambda: (
+            f"dismissed {finding_id}: {one_line(escape_controls(dismissed.entry['title']))}   in {dismissed.path}"
+        ),
     )
 
 
@@ -153,7 +226,9 @@ def dismiss(
 @click.option("--reason", help="Why they are accepted; default: today's date.")
 @click.option("--accept-critical", is_flag=True, help="Include CRITICAL findings.")
 @click.pass_obj
-def baseline(app: App, review_id: str | None, reason: str | None, accept_critical: bool) -> None:
+def baseline(
+    app: App, review_id: str | None, reason: str | None, accept_critical: bool
+) -> None:
     """Accept the current findings so that only new ones are reported; writes .bridgehead/baseline.toml for you to
     commit.
 
@@ -163,8 +238,15 @@ def baseline(app: App, review_id: str | None, reason: str | None, accept_critica
     done = _reports(app).accept(review_id, reason, accept_critical=accept_critical)
     left = f"; left out, CRITICAL: {', '.join(done.left_out)}" if done.left_out else ""
     app.emit(
-        {"accepted": done.new, "kept": done.kept, "left_out": list(done.left_out), "file": done.path},
-        lambda: f"accepted {plural(done.new, 'finding')}, kept {done.kept}{left}   in {done.path}",
+        {
+            "accepted": done.new,
+            "kept": done.kept,
+            "left_out": list(done.left_out),
+            "file": done.path,
+        },
+        lambda: (
+            f"accepted {plural(done.new, 'finding')}, kept {done.kept}{left}   in {done.path}"
+        ),
     )
 
 
@@ -180,7 +262,9 @@ def _date(text: str | None) -> dt.date | None:
     try:
         return dt.date.fromisoformat(text)
     except ValueError as error:
-        raise UserError(f"--until {text!r} is not a date", hint="write it as 2027-03-01") from error
+        raise UserError(
+            f"--until {text!r} is not a date", hint="write it as 2027-03-01"
+        ) from error
 
 
 def _listed(council: CouncilLine) -> dict[str, Any]:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from bridgehead.flows.journals.base import Run
 
 database_option = click.option(
-    "--database", metavar="URL", help="The fleet's Postgres database; default: store.url, where that is one."
+    "--database",
+    metavar="URL",
+    help="The fleet's Postgres database; default: store.url, where that is one.",
 )
 
 
@@ -38,10 +40,31 @@ database_option = click.option(
 )
 @click.argument("name", type=click.Path(readable=False))
 @database_option
-@click.option("--queue", default="default", show_default=True, help="The queue to put the run into.")
-@click.option("--id", "key", metavar="KEY", help="Submit once under this key; the same key again joins that run.")
-@click.option("--priority", type=click.IntRange(1, 1000), default=100, show_default=True, help="1 is the highest.")
-@click.option("--at", "moment", metavar="TIME", help="Not before this time, in ISO 8601; without an offset, UTC.")
+@click.option(
+    "--queue",
+    default="default",
+    show_default=True,
+    help="The queue to put the run into.",
+)
+@click.option(
+    "--id",
+    "key",
+    metavar="KEY",
+    help="Submit once under this key; the same key again joins that run.",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="1 is the highest.",
+)
+@click.option(
+    "--at",
+    "moment",
+    metavar="TIME",
+    help="Not before this time, in ISO 8601; without an offset, UTC.",
+)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def submit(
@@ -66,14 +89,20 @@ def submit(
     flow, _ = find_flow(name, app.cwd)
     if flow.keeps_state_file or flow.read_words is not None:
         raise UserError(
-            f"flow {flow.name} needs project files and was not submitted", hint=f"bridgehead flow run {name}"
+            f"flow {flow.name} needs project files and was not submitted",
+            hint=f"bridgehead flow run {name}",
         )
     settings = {**defaults_of(flow), **read_options(flow, words)}
     refuse_incomplete(flow, settings)
     at = None if moment is None else _moment(moment)
     with open_fleet(database or app.assembly().record_url) as fleet:
         run = fleet.submit(
-            flow.name, settings, queue=queue, key=key or flow.key_for(settings), priority=priority, at=at
+            flow.name,
+            settings,
+            queue=queue,
+            key=key or flow.key_for(settings),
+            priority=priority,
+            at=at,
         )
     return show(app, run)
 
@@ -87,7 +116,9 @@ def submit(
     ),
 )
 @database_option
-@click.option("--queue", default="default", show_default=True, help="The queue to take runs from.")
+@click.option(
+    "--queue", default="default", show_default=True, help="The queue to take runs from."
+)
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
@@ -96,9 +127,15 @@ def submit(
     help="Concurrent runs per worker; the last worker started sets it for its queue. Waiting runs do not count.",
 )
 @click.option(
-    "--dir", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Where the flows are."
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Where the flows are.",
 )
-@click.option("--handler", help="Who answers requests: cmd:COMMAND, runtime:NAME or rig:ID; default: anyone.")
+@click.option(
+    "--handler",
+    help="Who answers requests: cmd:COMMAND, runtime:NAME or rig:ID; default: anyone.",
+)
 @click.option(
     "--limit",
     "limits",
@@ -106,7 +143,10 @@ def submit(
     metavar="NAME=N[,N/s|m|h]",
     help="Limit concurrent calls and call rate of an agent or handler (runtime:NAME) in the fleet; repeatable.",
 )
-@click.option("--app-version", help="The version of this code; default: a digest of the Python files in the folder.")
+@click.option(
+    "--app-version",
+    help="The version of this code; default: a digest of the Python files in the folder.",
+)
 @click.pass_obj
 def worker(
     app: App,
@@ -152,7 +192,9 @@ def worker(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     here.start()
-    app.say(f"worker {here.id} of version {app_version or version} serves {', '.join(sorted(flows))} on {queue}")
+    app.say(
+        f"worker {here.id} of version {app_version or version} serves {', '.join(sorted(flows))} on {queue}"
+    )
     stopped.wait()
     app.say("stopping: no new runs are started; press Ctrl-C again to end at once")
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -179,7 +221,9 @@ def here(app: App, root: Path | None, database: str | None) -> Iterator[Fleet | 
 
 
 @contextmanager
-def owner_of(app: App, flow_id: str | None, root: Path | None, database: str | None) -> Iterator[Fleet | None]:
+def owner_of(
+    app: App, flow_id: str | None, root: Path | None, database: str | None
+) -> Iterator[Fleet | None]:
     """The fleet, if the run meant is one of its, and none of this directory."""
     if database is None and _is_here(app, flow_id):
         yield None
@@ -199,7 +243,10 @@ def _is_here(app: App, flow_id: str | None) -> bool:
 
 def show(app: App, run: Run) -> int:
     result = {"result": run.result} if run.status.value == "completed" else {}
-    app.emit({**run_document(run), **result}, lambda: f"{run.id}  {run.name}  {run.status.value}\n")
+    app.emit(
+        {**run_document(run), **result},
+        lambda: f"{run.id}  {run.name}  {run.status.value}\n",
+    )
     return ExitCode.DONE
 
 
@@ -207,5 +254,7 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"--at {text}: not a time", hint="write it like 2026-12-01T06:00:00Z") from None
+        raise UserError(
+            f"--at {text}: not a time", hint="write it like 2026-12-01T06:00:00Z"
+        ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

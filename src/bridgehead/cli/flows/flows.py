@@ -31,7 +31,11 @@ from bridgehead.flows.words import RESPONSE_FILE, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
 
 directory_option = click.option(
-    "--dir", "root", type=click.Path(path_type=Path), default=None, help="Flow directory; default: here."
+    "--dir",
+    "root",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Flow directory; default: here.",
 )
 
 roots_option = click.option(
@@ -51,7 +55,9 @@ def flow() -> None:
     """
 
 
-def common_flags(*, leave_out: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def common_flags(
+    *, leave_out: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The flags every flow understands, from the one table that scripts use too."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,13 +101,18 @@ def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
 
 @flow.command(
     context_settings={"ignore_unknown_options": True},
-    examples=("bridgehead flow resume", "bridgehead flow resume --dir ../service --wait 30"),
+    examples=(
+        "bridgehead flow resume",
+        "bridgehead flow resume --dir ../service --wait 30",
+    ),
 )
 @click.argument("flow_id", metavar="[ID]", required=False)
 @common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
-def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any) -> int:
+def resume(
+    app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: Any
+) -> int:
     """Resume the flow paused in this directory."""
     return run_resume.resume(app, flow_id, _line(app, flags, words))
 
@@ -111,13 +122,24 @@ def resume(app: App, /, flow_id: str | None, words: tuple[str, ...], **flags: An
     examples=("bridgehead flow retry 4f2a", "bridgehead flow retry 4f2a --from build"),
 )
 @click.argument("flow_id", metavar="ID")
-@click.option("--from", "from_step", metavar="STEP", help="Repeat this recorded step and everything after it.")
+@click.option(
+    "--from",
+    "from_step",
+    metavar="STEP",
+    help="Repeat this recorded step and everything after it.",
+)
 @fleet.database_option
 @common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
 def retry(
-    app: App, /, flow_id: str, from_step: str | None, database: str | None, words: tuple[str, ...], **flags: Any
+    app: App,
+    /,
+    flow_id: str,
+    from_step: str | None,
+    database: str | None,
+    words: tuple[str, ...],
+    **flags: Any,
 ) -> int:
     """Retry a failed flow. Recorded results are kept; the failed step runs again.
 
@@ -128,16 +150,29 @@ def retry(
     with fleet.owner_of(app, flow_id, flags.get("root"), database) as owner:
         if owner is not None:
             return fleet.show(app, owner.retry(flow_id, from_step))
-    return run_resume.go_on(app, retry_run, flow_id, from_step, _line(app, flags, words))
+    return run_resume.go_on(
+        app, retry_run, flow_id, from_step, _line(app, flags, words)
+    )
 
 
-@flow.command(context_settings={"ignore_unknown_options": True}, examples=("bridgehead flow fork 4f2a --from build",))
+@flow.command(
+    context_settings={"ignore_unknown_options": True},
+    examples=("bridgehead flow fork 4f2a --from build",),
+)
 @click.argument("flow_id", metavar="ID")
-@click.option("--from", "from_step", metavar="STEP", required=True, help="The recorded step to start from.")
+@click.option(
+    "--from",
+    "from_step",
+    metavar="STEP",
+    required=True,
+    help="The recorded step to start from.",
+)
 @common_flags(leave_out=("--resume", "--fresh", "--id"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[FLOW OPTIONS]...")
 @click.pass_obj
-def fork(app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **flags: Any) -> int:
+def fork(
+    app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **flags: Any
+) -> int:
     """Start a second run from STEP of an existing one, with its settings and earlier results."""
     from bridgehead.flows.operations.retry import fork as fork_run
 
@@ -155,16 +190,35 @@ flow.add_command(fleet.submit)
     )
 )
 @directory_option
-@click.option("--request-id", help="The request to answer; default: the one in the request file.")
-@click.option("--status", type=click.Choice([s.value for s in RequestStatus]), default=RequestStatus.SUCCESS.value)
-@click.option("--response-file", "path", help="Read the answer from this file; - is standard input.")
+@click.option(
+    "--request-id", help="The request to answer; default: the one in the request file."
+)
+@click.option(
+    "--status",
+    type=click.Choice([s.value for s in RequestStatus]),
+    default=RequestStatus.SUCCESS.value,
+)
+@click.option(
+    "--response-file",
+    "path",
+    help="Read the answer from this file; - is standard input.",
+)
 @click.option("--response", "text", help="The answer itself.")
-@click.option("--error-type", type=click.Choice([e.value for e in ErrorType]), help="Why it failed.")
+@click.option(
+    "--error-type",
+    type=click.Choice([e.value for e in ErrorType]),
+    help="Why it failed.",
+)
 @click.option("--message", help="Why it failed, in words.")
 @click.option("--model", help="The model that answered.")
 @click.option("--tokens", type=int, help="Tokens it used.")
 @click.option("--confidence", type=click.FloatRange(0, 1), help="Its confidence.")
-@click.option("--duration", "duration_seconds", type=click.FloatRange(0), help="How long it took, in seconds.")
+@click.option(
+    "--duration",
+    "duration_seconds",
+    type=click.FloatRange(0),
+    help="How long it took, in seconds.",
+)
 @click.pass_obj
 def respond(
     app: App,
@@ -181,10 +235,15 @@ def respond(
         answer = _answer_text(app, path, text, inputs.size_limits[RESPONSE_FILE])
         reply = Reply(RequestStatus(status), answer, **details)
         done = respond_to(RespondRequest(root or app.cwd, reply, request_id), inputs)
-    app.emit({"request_id": done.request_id, "response_file": str(done.path)}, lambda: f"{done.path}\n")
+    app.emit(
+        {"request_id": done.request_id, "response_file": str(done.path)},
+        lambda: f"{done.path}\n",
+    )
 
 
-@flow.command(examples=("bridgehead flow status", "bridgehead flow status 4f2a --page 1 --json"))
+@flow.command(
+    examples=("bridgehead flow status", "bridgehead flow status 4f2a --page 1 --json")
+)
 @click.argument("flow_id", metavar="[ID]", required=False)
 @directory_option
 @click.option(
@@ -196,19 +255,28 @@ def respond(
 @fleet.database_option
 @click.pass_obj
 def status(
-    app: App, flow_id: str | None, root: Path | None, page: int | None, everything: bool, database: str | None
+    app: App,
+    flow_id: str | None,
+    root: Path | None,
+    page: int | None,
+    everything: bool,
+    database: str | None,
 ) -> None:
     """Show a flow's state and what it is waiting for; ID defaults to the newest of this directory."""
     with fleet.owner_of(app, flow_id, root, database) as owner:
         found = owner.status(flow_id) if owner else status_of(root or app.cwd, flow_id)
     steps = reports.StepPage.of(found.steps, page, everything=everything)
     app.emit(
-        reports.status_document(found, steps), lambda: reports.status_text(found, steps, SystemClock().now(), app.width)
+        reports.status_document(found, steps),
+        lambda: reports.status_text(found, steps, SystemClock().now(), app.width),
     )
 
 
 @flow.command(
-    examples=("bridgehead flow check release.py", "bridgehead flow check release.py:release --dir ../service")
+    examples=(
+        "bridgehead flow check release.py",
+        "bridgehead flow check release.py:release --dir ../service",
+    )
 )
 @click.argument("name", type=click.Path(readable=False))
 @roots_option
@@ -224,7 +292,10 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
         with app.assembly().store(read_only=True) as store:
             places = tuple({app.cwd: None, **paused_projects(store, meant.name)})
     checked = check_runs(meant, places)
-    document = [{**reports.run_document(one.run), "goes_on": one.goes_on, "detail": one.detail} for one in checked]
+    document = [
+        {**reports.run_document(one.run), "goes_on": one.goes_on, "detail": one.detail}
+        for one in checked
+    ]
     app.emit(
         {"flow": meant.name, "version": meant.version, "runs": document},
         lambda: reports.check_text(meant.name, checked),
@@ -232,16 +303,34 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
     return ExitCode.DONE if all(one.goes_on for one in checked) else ExitCode.USER
 
 
-@flow.command(examples=("bridgehead flow prune --days 30", "bridgehead flow prune --days 90 --failed --dry-run"))
+@flow.command(
+    examples=(
+        "bridgehead flow prune --days 30",
+        "bridgehead flow prune --days 90 --failed --dry-run",
+    )
+)
 @directory_option
 @click.option(
-    "--days", type=float, help="Delete runs that ended more than this many days ago; default: flows.keep_days."
+    "--days",
+    type=float,
+    help="Delete runs that ended more than this many days ago; default: flows.keep_days.",
 )
-@click.option("--failed", is_flag=True, help="Delete failed runs too; they can no longer be retried.")
+@click.option(
+    "--failed",
+    is_flag=True,
+    help="Delete failed runs too; they can no longer be retried.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be deleted.")
 @fleet.database_option
 @click.pass_obj
-def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run: bool, database: str | None) -> None:
+def prune(
+    app: App,
+    root: Path | None,
+    days: float | None,
+    failed: bool,
+    dry_run: bool,
+    database: str | None,
+) -> None:
     """Delete old completed and cancelled runs of this directory, and of the fleet where there is one.
 
     Paused runs are never deleted. A deleted run's --id is free again: using it starts a new run.
@@ -250,19 +339,36 @@ def prune(app: App, root: Path | None, days: float | None, failed: bool, dry_run
 
     days = keep_days(app.assembly().settings) or None if days is None else days
     if days is None:
-        raise UserError("prune needs --days", hint="bridgehead flow prune --days 30, or set flows.keep_days")
+        raise UserError(
+            "prune needs --days",
+            hint="bridgehead flow prune --days 30, or set flows.keep_days",
+        )
     gone = prune_runs(root or app.cwd, days, failed=failed, dry_run=dry_run)
     with fleet.here(app, root, database) as known:
-        gone = (*gone, *known.prune(days, failed=failed, dry_run=dry_run)) if known is not None else gone
+        gone = (
+            (*gone, *known.prune(days, failed=failed, dry_run=dry_run))
+            if known is not None
+            else gone
+        )
     document = {"forgotten": [run.id for run in gone], "dry_run": dry_run}
     word = "would be deleted" if dry_run else "deleted"
     text = "".join(f"{run.id}  {run.name}  {run.status}\n" for run in gone)
     app.emit(document, lambda: f"{text}{len(gone)} {word}\n")
 
 
-@flow.command("list", examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"))
+@flow.command(
+    "list",
+    examples=("bridgehead flow list", "bridgehead flow list --dir ../service --json"),
+)
 @directory_option
-@click.option("--limit", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most N.")
+@click.option(
+    "--limit",
+    "-n",
+    type=click.IntRange(1, 10_000),
+    default=50,
+    show_default=True,
+    help="At most N.",
+)
 @fleet.database_option
 @click.pass_obj
 def list_(app: App, root: Path | None, limit: int, database: str | None) -> None:
@@ -271,13 +377,26 @@ def list_(app: App, root: Path | None, limit: int, database: str | None) -> None
     with fleet.here(app, root, database) as known:
         if known is not None:
             theirs = known.list(limit)
-            runs = sorted([*listed.runs, *theirs.runs], key=lambda run: run.created, reverse=True)
-            listed = listed._replace(runs=tuple(runs[:limit]), waits_for=theirs.waits_for)
-    document = {"flows": [reports.listed_run(run, listed.unfinished) for run in listed.runs]}
-    app.emit(document, lambda: reports.list_text(listed, SystemClock().now(), app.width))
+            runs = sorted(
+                [*listed.runs, *theirs.runs], key=lambda run: run.created, reverse=True
+            )
+            listed = listed._replace(
+                runs=tuple(runs[:limit]), waits_for=theirs.waits_for
+            )
+    document = {
+        "flows": [reports.listed_run(run, listed.unfinished) for run in listed.runs]
+    }
+    app.emit(
+        document, lambda: reports.list_text(listed, SystemClock().now(), app.width)
+    )
 
 
-@flow.command(examples=("bridgehead flow cancel flow-20251118-103000-4f2a", "bridgehead flow cancel 4f2a"))
+@flow.command(
+    examples=(
+        "bridgehead flow cancel flow-20251118-103000-4f2a",
+        "bridgehead flow cancel 4f2a",
+    )
+)
 @click.argument("flow_id", metavar="ID")
 @directory_option
 @fleet.database_option
@@ -290,8 +409,15 @@ def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> N
             return
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         done = cancel_run(root or app.cwd, flow_id, inputs)
-    document = {"flow_id": done.run.id, "status": "cancelled", "post_mortem": str(done.post_mortem)}
-    app.emit(document, lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n")
+    document = {
+        "flow_id": done.run.id,
+        "status": "cancelled",
+        "post_mortem": str(done.post_mortem),
+    }
+    app.emit(
+        document,
+        lambda: f"{done.run.id} cancelled; its files are in {done.post_mortem}\n",
+    )
 
 
 @flow.command(
@@ -302,8 +428,16 @@ def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> N
     ),
 )
 @directory_option
-@click.option("--handler", help="Who answers: cmd:COMMAND, pending, runtime:NAME or rig:ID.")
-@click.option("--max-iterations", type=click.IntRange(1), default=50, show_default=True, help="Maximum runs of CMD.")
+@click.option(
+    "--handler", help="Who answers: cmd:COMMAND, pending, runtime:NAME or rig:ID."
+)
+@click.option(
+    "--max-iterations",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Maximum runs of CMD.",
+)
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 64),
@@ -311,10 +445,17 @@ def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> N
     show_default=True,
     help="Concurrent requests of one run (`gather`, `map`).",
 )
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
+@click.argument(
+    "command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD..."
+)
 @click.pass_obj
 def drive(
-    app: App, root: Path | None, handler: str | None, max_iterations: int, concurrency: int, command: tuple[str, ...]
+    app: App,
+    root: Path | None,
+    handler: str | None,
+    max_iterations: int,
+    concurrency: int,
+    command: tuple[str, ...],
 ) -> int:
     """Run CMD; each time it exits 42, get its request answered and run it again with --resume.
 
@@ -339,10 +480,20 @@ def drive(
     return done.exit_code
 
 
-@flow.command(examples=("bridgehead flow watch", "bridgehead flow watch --dir ../service --once"))
+@flow.command(
+    examples=("bridgehead flow watch", "bridgehead flow watch --dir ../service --once")
+)
 @roots_option
-@click.option("--once", is_flag=True, help="Check once, wait for resumed flows, then exit.")
-@click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Concurrent resumes.")
+@click.option(
+    "--once", is_flag=True, help="Check once, wait for resumed flows, then exit."
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    help="Concurrent resumes.",
+)
 @click.pass_obj
 def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> None:
     """Resume paused flows as their answers arrive, each in its own process, until Ctrl-C.
@@ -354,7 +505,9 @@ def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> No
 
     assembly = app.assembly()
     given = tuple(app.cwd / root for root in roots)
-    with watching(assembly, app.say, _show_bytes, roots=given, concurrency=concurrency) as watched:
+    with watching(
+        assembly, app.say, _show_bytes, roots=given, concurrency=concurrency
+    ) as watched:
         if once:
             while watched.look():
                 watched.wait()
@@ -375,12 +528,16 @@ def _line(app: App, flags: dict[str, Any], words: tuple[str, ...]) -> CommandLin
     return CommandLine({"here": app.cwd, **given}, words)
 
 
-def _answer_text(app: App, path: str | None, text: str | None, limit: int) -> str | None:
+def _answer_text(
+    app: App, path: str | None, text: str | None, limit: int
+) -> str | None:
     if path is not None and text is not None:
         raise UserError("--response-file and --response cannot be combined")
     if path is None:
         return text
-    return read_text(path if path == "-" else app.cwd / path, limit, hint="raise flows.response_mib")
+    return read_text(
+        path if path == "-" else app.cwd / path, limit, hint="raise flows.response_mib"
+    )
 
 
 def _pass_on(chunk: bytes) -> None:

@@ -10,7 +10,13 @@ from bridgehead.cli.output import ago, columns
 from bridgehead.errors import UserError, plural
 from bridgehead.flows.calls import Call
 from bridgehead.flows.journals.base import Run
-from bridgehead.flows.operations.inspect import PART, CheckedRun, ListResult, StatusResult, Step
+from bridgehead.flows.operations.inspect import (
+    PART,
+    CheckedRun,
+    ListResult,
+    StatusResult,
+    Step,
+)
 from bridgehead.flows.values.times import parse_time, utc_text
 from bridgehead.flows.words import AttemptStatus
 from bridgehead.host.terminal import escape_controls
@@ -26,13 +32,17 @@ class StepPage(NamedTuple):
     first: int = 1
 
     @classmethod
-    def of(cls, steps: Sequence[Step], page: int | None = None, *, everything: bool = False) -> StepPage:
+    def of(
+        cls, steps: Sequence[Step], page: int | None = None, *, everything: bool = False
+    ) -> StepPage:
         """A page by its number; the last one, where the run stands, without."""
         total, pages = len(steps), max(1, -(-len(steps) // STEPS_PER_PAGE))
         if everything:
             return cls(tuple(steps), total)
         if page is not None and page > pages:
-            raise UserError(f"there is no page {page}: the steps of this flow take {plural(pages, 'page')}")
+            raise UserError(
+                f"there is no page {page}: the steps of this flow take {plural(pages, 'page')}"
+            )
         start = ((page or pages) - 1) * STEPS_PER_PAGE
         return cls(tuple(steps[start : start + STEPS_PER_PAGE]), total, start + 1)
 
@@ -49,7 +59,14 @@ def list_text(listed: ListResult, now: datetime, width: int) -> str:
         return "no flow has run here\n"
     head = ("id", "flow", "version", "status", "last", "waits for")
     rows = [
-        (run.id, run.name, run.version, run.status.value, _age(run.updated, now), _agents(run, listed))
+        (
+            run.id,
+            run.name,
+            run.version,
+            run.status.value,
+            _age(run.updated, now),
+            _agents(run, listed),
+        )
         for run in listed.runs
     ]
     return columns([head, *rows], width=width, flexible=1)
@@ -64,13 +81,25 @@ def check_text(name: str, checked: Sequence[CheckedRun]) -> str:
         for one in checked
     ]
     refused = sum(not one.goes_on for one in checked)
-    return "\n".join([*lines, f"{len(checked) - refused} of {len(checked)} paused runs can be resumed"]) + "\n"
+    return (
+        "\n".join(
+            [
+                *lines,
+                f"{len(checked) - refused} of {len(checked)} paused runs can be resumed",
+            ]
+        )
+        + "\n"
+    )
 
 
 def status_document(found: StatusResult, shown: StepPage) -> dict[str, Any]:
     return {
         **run_document(found.run),
-        "input": {key: value for key, value in found.run.input.items() if not key.startswith("_")},
+        "input": {
+            key: value
+            for key, value in found.run.input.items()
+            if not key.startswith("_")
+        },
         "steps": [step._asdict() for step in shown.steps],
         "steps_total": shown.total,
         "first_step": shown.first,
@@ -80,12 +109,19 @@ def status_document(found: StatusResult, shown: StepPage) -> dict[str, Any]:
 
 def status_text(found: StatusResult, shown: StepPage, now: datetime, width: int) -> str:
     run = found.run
-    lines = [f"{run.id}  {run.name} {run.version}  {run.status}, {_age(run.updated, now)}"]
+    lines = [
+        f"{run.id}  {run.name} {run.version}  {run.status}, {_age(run.updated, now)}"
+    ]
     if run.error:
         lines.append(f"  {escape_controls(run.error)}")
     waiting = {call.path: _waiting(call) for call in found.outstanding}
     rows = [
-        (f"  {step.path}", step.kind, waiting.get(step.path) or step.status, _took(step))
+        (
+            f"  {step.path}",
+            step.kind,
+            waiting.get(step.path) or step.status,
+            _took(step),
+        )
         for step in shown.steps
         if step.kind != PART
     ]
@@ -112,17 +148,29 @@ def listed_run(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
     shown = StepPage.of(unfinished.steps)
     steps = [step._asdict() for step in shown.steps]
     outstanding = _outstanding(unfinished)
-    return {**run_document(run), "steps": steps, "steps_total": shown.total, "outstanding": outstanding}
+    return {
+        **run_document(run),
+        "steps": steps,
+        "steps_total": shown.total,
+        "outstanding": outstanding,
+    }
 
 
 def _outstanding(found: StatusResult) -> list[dict[str, Any]]:
     """The open requests as they stand in the request file, prompt and answer schema included."""
-    return [{**call.current.document, "path": call.path, "deadline": _deadline(call)} for call in found.outstanding]
+    return [
+        {**call.current.document, "path": call.path, "deadline": _deadline(call)}
+        for call in found.outstanding
+    ]
 
 
 def _deadline(call: Call) -> str | None:
     """Queued requests have none: their time starts when they are handed out."""
-    return utc_text(call.current.deadline) if call.current.status is AttemptStatus.PENDING else None
+    return (
+        utc_text(call.current.deadline)
+        if call.current.status is AttemptStatus.PENDING
+        else None
+    )
 
 
 def _waiting(call: Call) -> str:
@@ -145,7 +193,13 @@ def _took(step: Step) -> str:
     if started is None or ended is None:
         return ""
     seconds = (ended - started).total_seconds()
-    return ago(started, ended) if seconds >= 10 else f"{seconds:.1f} s" if seconds >= 0.1 else ""
+    return (
+        ago(started, ended)
+        if seconds >= 10
+        else f"{seconds:.1f} s"
+        if seconds >= 0.1
+        else ""
+    )
 
 
 def _age(stamp: str, now: datetime) -> str:

@@ -14,7 +14,12 @@ from bridgehead.cli.output import PROGRAM, App
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.engine.run_request import RunInputs
-from bridgehead.flows.operations.run import CommandLine, resume_paused, run_with_options, split_words
+from bridgehead.flows.operations.run import (
+    CommandLine,
+    resume_paused,
+    run_with_options,
+    split_words,
+)
 from bridgehead.flows.script import notices_of, output_of, waiting_for
 
 if TYPE_CHECKING:
@@ -29,15 +34,23 @@ def run_quickly(verb: str, words: Sequence[str]) -> int:
     # What stands before `--`, that itself, and what stands after it and is none of our business.
     typed = list(words)
     place = typed.index("--") if "--" in typed else len(typed)
-    ours, separator, theirs = typed[:place], typed[place : place + 1], typed[place + 1 :]
+    ours, separator, theirs = (
+        typed[:place],
+        typed[place : place + 1],
+        typed[place + 1 :],
+    )
     app = App(as_json="--json" in ours)
-    line = split_words([*(word for word in ours if word not in SHARED_FLAGS), *separator, *theirs])
+    line = split_words(
+        [*(word for word in ours if word not in SHARED_FLAGS), *separator, *theirs]
+    )
     line = line._replace(flags={"here": app.cwd, **line.flags})
     name, rest = _named(line.words)
     if verb == "resume":
         return resume(app, name, line._replace(words=rest))
     if name is None:
-        raise UserError("flow run needs the NAME of a flow", hint="bridgehead flow run --help")
+        raise UserError(
+            "flow run needs the NAME of a flow", hint="bridgehead flow run --help"
+        )
     if "--help" in ours or "-h" in ours:
         return explain(app, name)
     return run(app, name, line._replace(words=rest))
@@ -80,17 +93,26 @@ def go_on(
     from bridgehead.flows.operations.retry import RetryRequest
 
     with run_inputs(app, line.root) as inputs, _flow_codes():
-        return _show_result(app, way(RetryRequest(line, app.cwd, flow_id, from_step), inputs))
+        return _show_result(
+            app, way(RetryRequest(line, app.cwd, flow_id, from_step), inputs)
+        )
 
 
 @contextmanager
 def run_inputs(app: App, root: Path) -> Iterator[RunInputs]:
     """What flows are given by this surface; the record is told what happens in `root`."""
     from bridgehead.assembly.application import Assembly
-    from bridgehead.assembly.flows.recording import RecordingAnnouncer, keep_days, size_limits, template_directories
+    from bridgehead.assembly.flows.recording import (
+        RecordingAnnouncer,
+        keep_days,
+        size_limits,
+        template_directories,
+    )
 
     here = Assembly(app.cwd)
-    with RecordingAnnouncer(root, app.warn, here if root == app.cwd else None) as announcer:
+    with RecordingAnnouncer(
+        root, app.warn, here if root == app.cwd else None
+    ) as announcer:
         yield RunInputs(
             announcer=announcer,
             on_wait=lambda pause: app.say(f"{PROGRAM}: {waiting_for(pause)}"),

@@ -32,29 +32,59 @@ def template() -> None:
 @package_argument
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--name", required=True, help='Name of the project, such as "Acme Shop".')
-@click.option("--entity", default="", help='Main entity in the singular, such as Order or "Order Line".')
+@click.option(
+    "--entity",
+    default="",
+    help='Main entity in the singular, such as Order or "Order Line".',
+)
 @click.option("--author", default="", help="Author; default: as in the package.")
-@click.option("--feature", is_flag=True, help="Add only the entity's files to an existing project.")
+@click.option(
+    "--feature",
+    is_flag=True,
+    help="Add only the entity's files to an existing project.",
+)
 @click.pass_obj
 def new(app: App, /, package: Path, directory: Path, **names: Any) -> int:
     """Create a project, or one feature of it, from PACKAGE in DIRECTORY. Existing files are never overwritten."""
     made = packages.make(packages.open_package(package), directory, **names)
     for path in made.missing:
         app.warn(f"the new files refer to {path}, which the package does not contain")
-    document = {"path": str(made.path), "files": list(made.files), "missing": list(made.missing)}
+    document = {
+        "path": str(made.path),
+        "files": list(made.files),
+        "missing": list(made.missing),
+    }
     app.emit(document, lambda: f"{made.path}: {plural(len(made.files), 'file')}")
     return 0
 
 
-@template.command("list", examples=("bridgehead template list", "bridgehead template list ~/templates --json"))
-@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False), default=".")
+@template.command(
+    "list",
+    examples=(
+        "bridgehead template list",
+        "bridgehead template list ~/templates --json",
+    ),
+)
+@click.argument(
+    "directory",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=".",
+)
 @click.pass_obj
 def list_(app: App, /, directory: Path) -> int:
     """List the packages in DIRECTORY and one level below it."""
     found = [_summary(package) for package in packages.packages_below(directory)]
-    rows = [(f["name"], f["language"], str(len(f["files"])), f["about"] or "-", f["path"]) for f in found]
+    rows = [
+        (f["name"], f["language"], str(len(f["files"])), f["about"] or "-", f["path"])
+        for f in found
+    ]
     app.emit(
-        {"packages": found}, lambda: columns([HEAD, *rows], width=app.width, flexible=4) if rows else "no packages"
+        {"packages": found},
+        lambda: (
+            columns([HEAD, *rows], width=app.width, flexible=4)
+            if rows
+            else "no packages"
+        ),
     )
     return 0
 
@@ -70,17 +100,27 @@ def show(app: App, /, package: Path) -> int:
     def text() -> str:
         about = f", about {opened.origin.entity}" if opened.origin.entity else ""
         lines = [f"{opened.manifest.name}: {opened.manifest.description}{about}", ""]
-        return "\n".join([*lines, *(f"  {template.path}" for template in opened.templates)])
+        return "\n".join(
+            [*lines, *(f"  {template.path}" for template in opened.templates)]
+        )
 
     app.emit(summary, text)
     return 0
 
 
 @template.command(
-    "check", examples=("bridgehead template check ./shop-template", "bridgehead template check ./shop-template --build")
+    "check",
+    examples=(
+        "bridgehead template check ./shop-template",
+        "bridgehead template check ./shop-template --build",
+    ),
 )
 @package_argument
-@click.option("--build", is_flag=True, help="Also build and test it in a scratch directory; this runs its code.")
+@click.option(
+    "--build",
+    is_flag=True,
+    help="Also build and test it in a scratch directory; this runs its code.",
+)
 @click.pass_obj
 def check(app: App, /, package: Path, build: bool) -> int:
     """Fill in PACKAGE under two different names and check that every file parses and every reference resolves."""
@@ -88,17 +128,36 @@ def check(app: App, /, package: Path, build: bool) -> int:
     proof = packages.check(opened)
     built = packages.build(opened) if build else []
     failed = [result for result in built if result.problem]
-    document = {**asdict(proof), "score": proof.score, "grade": proof.grade, "build": [asdict(r) for r in built]}
+    document = {
+        **asdict(proof),
+        "score": proof.score,
+        "grade": proof.grade,
+        "build": [asdict(r) for r in built],
+    }
 
     def text() -> str:
-        scored = "no score: nothing to prove" if proof.score is None else f"score {proof.score:g} ({proof.grade})"
+        scored = (
+            "no score: nothing to prove"
+            if proof.score is None
+            else f"score {proof.score:g} ({proof.grade})"
+        )
         lines = [f"{proof.proven} of {plural(proof.files, 'file')} proven, {scored}"]
         lines += [f"wrong: {line}" for line in proof.problems]
         lines += [f"not proven: {line}" for line in proof.unproven]
-        lines += [f"ran {result.command}: {result.problem or 'it succeeded'}" for result in built if not result.skipped]
-        lines += [f"not run: {result.command}: {result.skipped}" for result in built if result.skipped]
+        lines += [
+            f"ran {result.command}: {result.problem or 'it succeeded'}"
+            for result in built
+            if not result.skipped
+        ]
+        lines += [
+            f"not run: {result.command}: {result.skipped}"
+            for result in built
+            if result.skipped
+        ]
         if not build:
-            lines.append("not run: its build and tests (--build runs them, and with them the package's code)")
+            lines.append(
+                "not run: its build and tests (--build runs them, and with them the package's code)"
+            )
         return "\n".join(lines)
 
     app.emit(document, text)

@@ -65,11 +65,15 @@ def parse_arguments(tokens: Sequence[str], known: Flags) -> Arguments:
                     raise ArgumentRefused(f"flag {flag} takes no value")
                 booleans.add(flag)
             elif flag in known.repeatable:
-                lists.setdefault(flag, []).append(inline if given else _next_value(flag, rest))
+                lists.setdefault(flag, []).append(
+                    inline if given else _next_value(flag, rest)
+                )
             elif flag in known.values:
                 values[flag] = inline if given else _next_value(flag, rest)
             else:
-                raise ArgumentRefused(f"unknown flag {flag}", hint=_nearest(flag, known))
+                raise ArgumentRefused(
+                    f"unknown flag {flag}", hint=_nearest(flag, known)
+                )
     if len(positionals) > known.positionals and "--help" not in booleans:
         raise ArgumentRefused(f'unexpected argument "{positionals[known.positionals]}"')
     joined = {flag: tuple(found) for flag, found in lists.items()}
@@ -80,7 +84,9 @@ def _nearest(flag: str, known: Flags) -> str | None:
     from difflib import get_close_matches
 
     flags = sorted({*known.booleans, *known.values, *known.repeatable, *SHARED_FLAGS})
-    near = [one for one in flags if one.startswith(flag)] or get_close_matches(flag, flags, 1, 0.8)
+    near = [one for one in flags if one.startswith(flag)] or get_close_matches(
+        flag, flags, 1, 0.8
+    )
     return f"did you mean {near[0]}?" if near else None
 
 
@@ -98,9 +104,13 @@ def body_reader(typed: str | None) -> Callable[[], str] | None:
 
 
 def _read_body(typed: str) -> str:
-    raw = sys.stdin.buffer.read(MAX_BODY_BYTES + 1) if typed == "-" else _read_file(typed)
+    raw = (
+        sys.stdin.buffer.read(MAX_BODY_BYTES + 1) if typed == "-" else _read_file(typed)
+    )
     if len(raw) > MAX_BODY_BYTES:
-        raise UserError(f"--body-file {typed} is larger than 50 MiB, the limit for an envelope")
+        raise UserError(
+            f"--body-file {typed} is larger than 50 MiB, the limit for an envelope"
+        )
     return raw.decode("utf-8", "replace")
 
 

@@ -24,9 +24,15 @@ COMMANDS: dict[str, RigCommand] = {
         "--rig-id <id> [--display-name <name>] [--sign | --signing-key <file>] [--force]",
         "Set this clone's identity.",
         (
-            ("--rig-id <id>", "lowercase letters, digits, hyphens; names ending in -relay speak for a human"),
+            (
+                "--rig-id <id>",
+                "lowercase letters, digits, hyphens; names ending in -relay speak for a human",
+            ),
             ("--display-name <name>", "shown next to the id, at most 80 characters"),
-            ("--sign", "create a signing key (or use the person's, for a relay rig) and sign"),
+            (
+                "--sign",
+                "create a signing key (or use the person's, for a relay rig) and sign",
+            ),
             ("--signing-key <file>", "sign with this SSH key"),
             ("--force", "overwrite the identity and the commit-msg hook"),
         ),
@@ -49,19 +55,34 @@ COMMANDS: dict[str, RigCommand] = {
         "<TYPE> --thread <id> --to <rig>[,<rig>…] [options]",
         "Write, commit and push one envelope.",
         (
-            ("<TYPE>", "REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS"),
+            (
+                "<TYPE>",
+                "REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS",
+            ),
             ("--thread <id>", "the thread to post in"),
             ("--to <rig>", "a recipient; repeatable"),
             ("--status <text>", "begins with ▶ ⏸ 🎯 ✅ or ❌; default: ▶ <TYPE> sent"),
             ("--tldr <text>", "one-line summary, at most 280 characters"),
             ("--body-file <path>", "the body; - reads standard input"),
-            ("--by <time>", "deadline (for an ACK: promised by): a time, or 30m, 2h, 3d"),
-            ("--ref <sha|auto>", "a commit this answers, or auto for the thread's heads; repeatable"),
-            ("--council <id>", "with RESULT: attach this council's verdict and report hash"),
+            (
+                "--by <time>",
+                "deadline (for an ACK: promised by): a time, or 30m, 2h, 3d",
+            ),
+            (
+                "--ref <sha|auto>",
+                "a commit this answers, or auto for the thread's heads; repeatable",
+            ),
+            (
+                "--council <id>",
+                "with RESULT: attach this council's verdict and report hash",
+            ),
             ("--no-push", "commit only"),
             ("--no-retry", "fail if another rig pushed first"),
             ("--despite-freeze", "post even though the thread waits for a human"),
-            ("--unattested", "let a relay rig send unsigned; other rigs will quarantine it"),
+            (
+                "--unattested",
+                "let a relay rig send unsigned; other rigs will quarantine it",
+            ),
             ("--allow-secret", "send even if the text looks like it contains a secret"),
         ),
         (
@@ -86,7 +107,10 @@ COMMANDS: dict[str, RigCommand] = {
         "[--wide] [--watch [--interval <s>] [--no-heartbeat]]",
         "List the threads, newest first.",
         (
-            ("--wide", "also show sender, recipients, count, hash and heads; obligations go to stderr"),
+            (
+                "--wide",
+                "also show sender, recipients, count, hash and heads; obligations go to stderr",
+            ),
             ("--watch", "keep running; print one JSON object per event"),
             ("--interval <s>", "seconds between checks; default: 2"),
             ("--no-heartbeat", "no heartbeat line every 30 s"),
@@ -101,14 +125,27 @@ COMMANDS: dict[str, RigCommand] = {
         ("rig-bridge thread cuda-build-03",),
     ),
     "sync": RigCommand(
-        Flags(_WATCHING | {"--auto", "--check", "--accept-unverified", "--accept-non-envelope"}, {"--interval"}),
+        Flags(
+            _WATCHING
+            | {"--auto", "--check", "--accept-unverified", "--accept-non-envelope"},
+            {"--interval"},
+        ),
         "[--auto | --check] [--accept-unverified] [--accept-non-envelope] [--watch …]",
         "Show what the remote has; --auto pulls it.",
         (
-            ("--auto", "pull if the remote only added envelopes; invalid ones are quarantined"),
+            (
+                "--auto",
+                "pull if the remote only added envelopes; invalid ones are quarantined",
+            ),
             ("--check", "change nothing; exit 1 unless clean and up to date"),
-            ("--accept-unverified", "do not quarantine envelopes that fail verification"),
-            ("--accept-non-envelope", "also pull files that are not envelopes, even with unpushed commits"),
+            (
+                "--accept-unverified",
+                "do not quarantine envelopes that fail verification",
+            ),
+            (
+                "--accept-non-envelope",
+                "also pull files that are not envelopes, even with unpushed commits",
+            ),
             ("--watch", "keep fetching every --interval seconds (at least 5)"),
         ),
         ("rig-bridge sync", "rig-bridge sync --auto --json"),
@@ -124,9 +161,15 @@ COMMANDS: dict[str, RigCommand] = {
         "Post a signed turn for a human operator.",
         (
             ("--in-reply-to <hash>", "body_hash of the turn being answered"),
-            ("--begin, --abort", "freeze the thread while the human answers; unfreeze it"),
+            (
+                "--begin, --abort",
+                "freeze the thread while the human answers; unfreeze it",
+            ),
             ("--allow-unknown-parent", "answer a turn that is not in this clone"),
-            ("--to --status --tldr --body-file --ref --no-push --no-retry --allow-secret", "as for send"),
+            (
+                "--to --status --tldr --body-file --ref --no-push --no-retry --allow-secret",
+                "as for send",
+            ),
         ),
         ("rig-bridge relay DECISIONS --thread cuda-build-03 --in-reply-to 01ba4719…",),
     ),
@@ -134,7 +177,12 @@ COMMANDS: dict[str, RigCommand] = {
         Flags({"--require-council"}, positionals=1),
         "[<thread-id>] [--require-council]",
         "Check every committed envelope: hash, place, history, signature, attestation.",
-        (("--require-council", "fail unless every RESULT names the council that reviewed it"),),
+        (
+            (
+                "--require-council",
+                "fail unless every RESULT names the council that reviewed it",
+            ),
+        ),
         ("rig-bridge verify", "rig-bridge verify cuda-build-03 --json"),
     ),
     "inbox": RigCommand(
@@ -143,7 +191,10 @@ COMMANDS: dict[str, RigCommand] = {
         "List the obligations of this rig and its unread answers.",
         (
             ("--owed", "also list what others owe this rig"),
-            ("--prompt", "print the envelopes, fenced as untrusted text, for use in a prompt"),
+            (
+                "--prompt",
+                "print the envelopes, fenced as untrusted text, for use in a prompt",
+            ),
         ),
         ("rig-bridge inbox", "rig-bridge inbox --prompt | claude -p"),
     ),
@@ -155,13 +206,21 @@ COMMANDS: dict[str, RigCommand] = {
             ("list", "list quarantined envelopes with the reasons"),
             ("show <path>", "show one, and how a trusted human can release it"),
         ),
-        ("rig-bridge quarantine list", "rig-bridge quarantine show cuda-build-03/STATE.md --json"),
+        (
+            "rig-bridge quarantine list",
+            "rig-bridge quarantine show cuda-build-03/STATE.md --json",
+        ),
     ),
     "trust": RigCommand(
         Flags(positionals=3),
         "list | add <principal> <key or .pub file> | remove <principal>",
         "Manage the signing keys trusted in this clone.",
-        (("<principal>", "a person's e-mail address (mike@… speaks as mike and mike-relay), or a rig id"),),
+        (
+            (
+                "<principal>",
+                "a person's e-mail address (mike@… speaks as mike and mike-relay), or a rig id",
+            ),
+        ),
         (
             "rig-bridge trust add mike@example.com ~/keys/mike.pub",
             "rig-bridge trust add windows-5080 ~/keys/windows.pub",
@@ -169,18 +228,34 @@ COMMANDS: dict[str, RigCommand] = {
         ),
     ),
     "member": RigCommand(
-        Flags({"--no-push", "--no-retry"}, {"--role", "--human", "--freeze-minutes", "--since"}, positionals=3),
+        Flags(
+            {"--no-push", "--no-retry"},
+            {"--role", "--human", "--freeze-minutes", "--since"},
+            positionals=3,
+        ),
         "list | add [<rig> [<key>]] | rotate [<rig>] [<key>] | remove <rig> | leave",
         "Manage the bridge's signed, shared list of members and keys.",
         (
             ("list", "list members, their keys and open requests to join"),
-            ("add", "join with this rig's key; add <rig> admits a request, add <rig> <key> adds a known key"),
-            ("rotate", "switch to another key (new, or the given file) and retire the old one"),
+            (
+                "add",
+                "join with this rig's key; add <rig> admits a request, add <rig> <key> adds a known key",
+            ),
+            (
+                "rotate",
+                "switch to another key (new, or the given file) and retire the old one",
+            ),
             ("remove <rig>, leave", "end a membership; earlier signatures stay valid"),
             ("--role <role>", "human, rig or observer; a human's rig ends in -relay"),
             ("--human <rig>", "who is notified when this rig is overdue"),
-            ("--freeze-minutes <n>", "the longest freeze this member may request; 0 for none"),
-            ("--since <time>", "with rotate and remove: distrust the old key's signatures from this time on"),
+            (
+                "--freeze-minutes <n>",
+                "the longest freeze this member may request; 0 for none",
+            ),
+            (
+                "--since <time>",
+                "with rotate and remove: distrust the old key's signatures from this time on",
+            ),
         ),
         (
             "rig-bridge member add",
@@ -189,12 +264,19 @@ COMMANDS: dict[str, RigCommand] = {
         ),
     ),
     "watch": RigCommand(
-        Flags({"--auto", "--no-heartbeat"}, {"--interval", "--exec", "--timeout"}, positionals=1),
+        Flags(
+            {"--auto", "--no-heartbeat"},
+            {"--interval", "--exec", "--timeout"},
+            positionals=1,
+        ),
         "[<thread-id>] [--auto] [--exec <command> [--timeout <time>]] [--interval <s>] [--no-heartbeat]",
         "Keep fetching; print one JSON object per event.",
         (
             ("--auto", "also pull, if that is safe"),
-            ("--exec <command>", "pull, and run this program (no shell) for each envelope for this rig, one at a time"),
+            (
+                "--exec <command>",
+                "pull, and run this program (no shell) for each envelope for this rig, one at a time",
+            ),
             ("--timeout <time>", "time limit for one run; default: 10m"),
         ),
         ("rig-bridge watch --auto | jq .event", "rig-bridge watch --exec 'claude -p'"),
@@ -205,11 +287,20 @@ COMMANDS: dict[str, RigCommand] = {
         "Wait until a question or an unread answer for this rig arrives.",
         (
             ("--for <TYPE>", "wait only for these envelope types"),
-            ("--timeout <time>", "how long to wait; default: 10m, 0 checks once. Exits 1 on timeout"),
+            (
+                "--timeout <time>",
+                "how long to wait; default: 10m, 0 checks once. Exits 1 on timeout",
+            ),
         ),
         ("rig-bridge wait --thread cuda-build-03 --for RESULT --timeout 30m",),
     ),
-    "push": RigCommand(Flags(), "", "Push local commits on top of what others have pushed.", (), ("rig-bridge push",)),
+    "push": RigCommand(
+        Flags(),
+        "",
+        "Push local commits on top of what others have pushed.",
+        (),
+        ("rig-bridge push",),
+    ),
     "reconcile": RigCommand(
         Flags(values={"--thread"}),
         "[--thread <id>]",
@@ -255,12 +346,18 @@ def overview(program: str) -> str:
 def explain(program: str, name: str) -> str:
     """The help of one command."""
     command = COMMANDS[name]
-    width = max((len(flag) for flag, _ in command.notes if len(flag) <= 26), default=0) + 2
+    width = (
+        max((len(flag) for flag, _ in command.notes if len(flag) <= 26), default=0) + 2
+    )
     options = [
-        f"  {flag:<{width}}{text}" if len(flag) <= 26 else f"  {flag}\n  {'':<{width}}{text}"
+        f"  {flag:<{width}}{text}"
+        if len(flag) <= 26
+        else f"  {flag}\n  {'':<{width}}{text}"
         for flag, text in command.notes
     ]
-    shown = [f"  {example.replace('rig-bridge', program)}" for example in command.examples]
+    shown = [
+        f"  {example.replace('rig-bridge', program)}" for example in command.examples
+    ]
     return "\n".join(
         [
             f"Usage: {program} {name} {command.usage}".rstrip(),

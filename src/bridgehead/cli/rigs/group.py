@@ -18,10 +18,21 @@ class _Described(click.Command):
 
     def __init__(self, name: str) -> None:
         flags = COMMANDS[name].flags
-        switches = [click.Option([flag], is_flag=True) for flag in sorted({*flags.booleans, *SHARED, "--json"})]
-        values = [click.Option([flag]) for flag in sorted(flags.values | flags.repeatable)]
-        threads = [click.Argument(["thread"], required=False)] if "<thread-id>" in COMMANDS[name].usage else []
-        super().__init__(name, params=[*threads, *values, *switches], help=COMMANDS[name].summary)
+        switches = [
+            click.Option([flag], is_flag=True)
+            for flag in sorted({*flags.booleans, *SHARED, "--json"})
+        ]
+        values = [
+            click.Option([flag]) for flag in sorted(flags.values | flags.repeatable)
+        ]
+        threads = (
+            [click.Argument(["thread"], required=False)]
+            if "<thread-id>" in COMMANDS[name].usage
+            else []
+        )
+        super().__init__(
+            name, params=[*threads, *values, *switches], help=COMMANDS[name].summary
+        )
         offer_values(one for one in self.params if one.name == "thread")
 
     def get_help(self, ctx: click.Context) -> str:

@@ -74,14 +74,20 @@ class RigConsole(NamedTuple):
     def style(self) -> Style:
         terminal = sys.stdout.isatty()
         colour = uses_colour(
-            self.environ, is_terminal=terminal, no_color=self.arguments.has("--no-color"), json=self.as_json
+            self.environ,
+            is_terminal=terminal,
+            no_color=self.arguments.has("--no-color"),
+            json=self.as_json,
         )
         return Style(colour=colour, escape_controls=terminal)
 
     def page(self, text: Iterable[str]) -> None:
         """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
         if not sys.stdout.isatty():
-            if isinstance(text, EncodedText) and (sys.stdout.encoding or "").lower() == "utf-8":
+            if (
+                isinstance(text, EncodedText)
+                and (sys.stdout.encoding or "").lower() == "utf-8"
+            ):
                 sys.stdout.flush()
                 sys.stdout.buffer.write(text.encoded)
             else:
@@ -90,7 +96,12 @@ class RigConsole(NamedTuple):
             return
         from bridgehead.host.terminal import page as show
 
-        show("".join(text), stream=sys.stdout, environ=self.environ, no_pager_variable="RIG_BRIDGE_NO_PAGER")
+        show(
+            "".join(text),
+            stream=sys.stdout,
+            environ=self.environ,
+            no_pager_variable="RIG_BRIDGE_NO_PAGER",
+        )
 
 
 def init(console: RigConsole) -> None:
@@ -112,13 +123,17 @@ def init(console: RigConsole) -> None:
     console.say("config .bridge/config.yaml, kept out of commits by .git/info/exclude")
     console.say(f"hook {hook_path}")
     if result.signing_key:
-        console.say("git now signs in this clone; `member add` publishes the key to the other rigs")
+        console.say(
+            "git now signs in this clone; `member add` publishes the key to the other rigs"
+        )
 
 
 def new(console: RigConsole) -> None:
     from bridgehead.rigs.operations import init as opening
 
-    request = opening.NewRequest(console.arguments.positional(0), console.arguments.has("--force"))
+    request = opening.NewRequest(
+        console.arguments.positional(0), console.arguments.has("--force")
+    )
     result = opening.new(console.make_rig(), request)
     console.emit(result)
     console.say(f"fill in {result.file_path}, then send it")
@@ -145,7 +160,13 @@ def send(console: RigConsole) -> None:
         ),
     )
     console.emit(result)
-    _say_posted(console, f"sent {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
+    _say_posted(
+        console,
+        f"sent {result.type}",
+        result.file_path,
+        result.commit_sha,
+        pushed=result.pushed,
+    )
 
 
 def close(console: RigConsole) -> None:
@@ -164,7 +185,13 @@ def close(console: RigConsole) -> None:
         ),
     )
     console.emit(result)
-    _say_posted(console, f"closed {result.thread_id}", result.file_path, result.commit_sha, pushed=result.pushed)
+    _say_posted(
+        console,
+        f"closed {result.thread_id}",
+        result.file_path,
+        result.commit_sha,
+        pushed=result.pushed,
+    )
 
 
 def status(console: RigConsole) -> int:
@@ -177,11 +204,16 @@ def status(console: RigConsole) -> int:
     if console.as_json:
         console.put_object(found.json_object())
     else:
-        console.page(f"{line}\n" for line in found.lines(wide=wide, style=console.style()))
+        console.page(
+            f"{line}\n" for line in found.lines(wide=wide, style=console.style())
+        )
     if not found.threads:
         console.say("no threads yet; rig-bridge new <thread-id> opens one")
     else:
-        console.say(f"{found.open} open, {found.closed} closed" + ("" if wide else "; --wide shows more columns"))
+        console.say(
+            f"{found.open} open, {found.closed} closed"
+            + ("" if wide else "; --wide shows more columns")
+        )
     if remark := found.debts():
         console.say(remark)
     return ExitCode.DONE
@@ -193,7 +225,12 @@ def thread(console: RigConsole) -> int:
     from bridgehead.rigs.operations.thread import thread_text
 
     console.page(
-        thread_text(console.make_rig(), console.arguments.positional(0), as_json=console.as_json, style=console.style())
+        thread_text(
+            console.make_rig(),
+            console.arguments.positional(0),
+            as_json=console.as_json,
+            style=console.style(),
+        )
     )
     return ExitCode.DONE
 
@@ -223,7 +260,9 @@ def relay(console: RigConsole) -> None:
             raise ArgumentRefused(f'unexpected argument "{message_type}"')
         rig, thread_id = console.make_rig(), arguments.value("--thread")
         if begin:
-            console.emit(relaying.freeze(rig, thread_id, arguments.value("--in-reply-to")))
+            console.emit(
+                relaying.freeze(rig, thread_id, arguments.value("--in-reply-to"))
+            )
         else:
             console.emit(relaying.thaw(rig, thread_id))
         return
@@ -241,14 +280,22 @@ def relay(console: RigConsole) -> None:
         ),
     )
     console.emit(result)
-    _say_posted(console, f"relayed {result.type}", result.file_path, result.commit_sha, pushed=result.pushed)
+    _say_posted(
+        console,
+        f"relayed {result.type}",
+        result.file_path,
+        result.commit_sha,
+        pushed=result.pushed,
+    )
 
 
 def verify(console: RigConsole) -> int:
     from bridgehead.rigs.operations import verification
 
     required = console.arguments.has("--require-council")
-    found = verification.verify(console.make_rig(), console.arguments.positional(0), require_council=required)
+    found = verification.verify(
+        console.make_rig(), console.arguments.positional(0), require_council=required
+    )
     console.emit(found)
     return ExitCode.USER if found.verification.failed else ExitCode.DONE
 
@@ -269,7 +316,10 @@ def inbox(console: RigConsole) -> int:
     if console.as_json:
         console.put_object(found.json_object())
     else:
-        console.page(f"{line}\n" for line in found.lines(style=console.style(), with_owed=with_owed))
+        console.page(
+            f"{line}\n"
+            for line in found.lines(style=console.style(), with_owed=with_owed)
+        )
     for remark in found.remarks(with_owed=with_owed):
         console.say(remark)
     return ExitCode.DONE
@@ -277,14 +327,20 @@ def inbox(console: RigConsole) -> int:
 
 def wait(console: RigConsole) -> int:
     from bridgehead.rigs.envelope.fields import parse_message_type, parse_thread_id
-    from bridgehead.rigs.operations.watch import WaitRequest, parse_interval, parse_timeout
+    from bridgehead.rigs.operations.watch import (
+        WaitRequest,
+        parse_interval,
+        parse_timeout,
+    )
     from bridgehead.rigs.operations.watch import wait as wait_for_envelope
 
     arguments = console.arguments
     thread_id, types = arguments.value("--thread"), arguments.value("--for")
     request = WaitRequest(
         parse_thread_id(thread_id) if thread_id is not None else None,
-        frozenset(map(parse_message_type, types.split(",")) if types is not None else ()),
+        frozenset(
+            map(parse_message_type, types.split(",")) if types is not None else ()
+        ),
         parse_timeout(arguments.value("--timeout")),
         parse_interval(arguments.value("--interval"), fetching=True),
     )
@@ -330,7 +386,9 @@ def trust(console: RigConsole) -> None:
     elif verb == "remove" and second is None:
         found = trusting.remove_signer(rig, first)
     else:
-        raise ArgumentRefused("trust: list, add <principal> <key or .pub file>, or remove <principal>")
+        raise ArgumentRefused(
+            "trust: list, add <principal> <key or .pub file>, or remove <principal>"
+        )
     console.emit_lines(found)
     if found.file:
         console.say(f"file {found.file}")
@@ -343,7 +401,9 @@ def member(console: RigConsole) -> None:
     verb, first, second = (arguments.positional(number) for number in range(3))
     most = {"list": 0, "leave": 0, "remove": 1, "add": 2, "rotate": 2}.get(verb or "")
     if most is None or len(arguments.positionals) - 1 > most:
-        raise ArgumentRefused("member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave")
+        raise ArgumentRefused(
+            "member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave"
+        )
     if verb == "rotate" and second is None:
         first, second = None, first
     request = trusting.MemberRequest(
@@ -359,20 +419,33 @@ def member(console: RigConsole) -> None:
     found = trusting.member(console.make_rig(), request)
     console.emit_lines(found)
     if found.landed:
-        _say_posted(console, "put on record", found.landed.path, found.landed.commit, pushed=found.landed.pushed)
+        _say_posted(
+            console,
+            "put on record",
+            found.landed.path,
+            found.landed.commit,
+            pushed=found.landed.pushed,
+        )
 
 
 def reconcile(console: RigConsole) -> None:
     from bridgehead.rigs.operations import reconcile as reconciling
 
-    console.emit(reconciling.reconcile(console.make_rig(), console.arguments.value("--thread")))
+    console.emit(
+        reconciling.reconcile(console.make_rig(), console.arguments.value("--thread"))
+    )
 
 
 def replay(console: RigConsole) -> None:
     from bridgehead.rigs.operations import reconcile as reconciling
 
-    thread_id, everything = console.arguments.value("--thread"), console.arguments.has("--all")
-    console.emit(reconciling.replay(console.make_rig(), thread_id, everything=everything))
+    thread_id, everything = (
+        console.arguments.value("--thread"),
+        console.arguments.has("--all"),
+    )
+    console.emit(
+        reconciling.replay(console.make_rig(), thread_id, everything=everything)
+    )
 
 
 def watch(console: RigConsole) -> int:
@@ -417,7 +490,9 @@ def _give_memory_back() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _arrival_runner(console: RigConsole, rig: Rig, thread_id: str | None) -> "ArrivalRunner | None":
+def _arrival_runner(
+    console: RigConsole, rig: Rig, thread_id: str | None
+) -> "ArrivalRunner | None":
     """What runs the command of --exec for what waits for this rig, each envelope once."""
     typed = console.arguments.value("--exec")
     if typed is None:
@@ -435,7 +510,10 @@ def _sleep_while_read(seconds: float) -> None:
 
     closed = select.poll()
     closed.register(sys.stdout.fileno(), select.POLLERR | select.POLLHUP)
-    if any(happened & (select.POLLERR | select.POLLHUP) for _, happened in closed.poll(seconds * 1000)):
+    if any(
+        happened & (select.POLLERR | select.POLLHUP)
+        for _, happened in closed.poll(seconds * 1000)
+    ):
         raise BrokenPipeError
 
 
@@ -451,17 +529,24 @@ def _written(arguments: Arguments) -> dict[str, Any]:
 
 def _landing(arguments: Arguments) -> dict[str, Any]:
     """How far it is taken."""
-    return {"push": not arguments.has("--no-push"), "retry": not arguments.has("--no-retry")}
+    return {
+        "push": not arguments.has("--no-push"),
+        "retry": not arguments.has("--no-retry"),
+    }
 
 
 def _sync_request(console: RigConsole) -> "SyncRequest":
     from bridgehead.rigs.operations.sync import SyncRequest
 
     has = console.arguments.has
-    return SyncRequest(has("--auto"), has("--accept-unverified"), has("--accept-non-envelope"))
+    return SyncRequest(
+        has("--auto"), has("--accept-unverified"), has("--accept-non-envelope")
+    )
 
 
-def _council_finder(rig: Rig, reference: str | None) -> "Callable[[], CouncilMark] | None":
+def _council_finder(
+    rig: Rig, reference: str | None
+) -> "Callable[[], CouncilMark] | None":
     """Looks the council up when its turn in the checks has come."""
     if reference is None:
         return None
@@ -470,6 +555,8 @@ def _council_finder(rig: Rig, reference: str | None) -> "Callable[[], CouncilMar
     return lambda: CouncilReviews(rig.repository.root).mark(reference)
 
 
-def _say_posted(console: RigConsole, what: str, path: str, commit: str, *, pushed: bool) -> None:
+def _say_posted(
+    console: RigConsole, what: str, path: str, commit: str, *, pushed: bool
+) -> None:
     where = "pushed" if pushed else "not pushed yet: rig-bridge push"
     console.say(f"{what} as {path}, commit {commit[:7]}, {where}")

@@ -32,7 +32,9 @@ def run_rig(arguments: Sequence[str], *, program: str, quiet: bool = False) -> i
     if os.environ.get("DEBUG_RIG_BRIDGE", "").strip().lower() not in _FALSY:
         runtime = ".".join(map(str, sys.version_info[:3]))
         command = name if arguments else "(no command)"
-        sys.stderr.write(f"{program}: v{__version__} {command} (Python {runtime}, platform {sys.platform})\n")
+        sys.stderr.write(
+            f"{program}: v{__version__} {command} (Python {runtime}, platform {sys.platform})\n"
+        )
     if name in ("--version", "-v"):
         sys.stdout.write(f"{__version__}\n")
         return ExitCode.DONE
@@ -44,7 +46,9 @@ def run_rig(arguments: Sequence[str], *, program: str, quiet: bool = False) -> i
     return _run_command(name, rest, program, shown_as, quiet)
 
 
-def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str, quiet: bool) -> int:
+def _run_command(
+    name: str, tokens: Sequence[str], program: str, shown_as: str, quiet: bool
+) -> int:
     parsed = parse_arguments(tokens, COMMANDS[name].flags)
     if parsed.has("--help"):
         sys.stdout.write(explain(shown_as, name))
@@ -67,12 +71,16 @@ def _run_command(name: str, tokens: Sequence[str], program: str, shown_as: str, 
         return rig
 
     try:
-        console = RigConsole(parsed, make_rig, (lambda _note: None) if quiet else say, os.environ)
+        console = RigConsole(
+            parsed, make_rig, (lambda _note: None) if quiet else say, os.environ
+        )
         code = int(getattr(handlers, name)(console) or ExitCode.DONE)
         for done in unanswered:  # all was written out by now
             done()
         if unanswered:
-            os._exit(code)  # who reads only how we ended must not see a kill that came while Python was ending
+            os._exit(
+                code
+            )  # who reads only how we ended must not see a kill that came while Python was ending
         return code
     except SYSTEM_REFUSALS:  # rigs §13: they end with 2
         raise
@@ -88,7 +96,10 @@ def _interrupted(program: str, *, by_terminal: bool) -> int:
         signal.signal(name, signal.SIG_DFL)
     word = "SIGINT" if by_terminal else "SIGTERM"
     root = _root() or "<the bridge repository>"
-    complain(program, f"interrupted ({word}). To check for orphaned envelopes: cd {root}; git status")
+    complain(
+        program,
+        f"interrupted ({word}). To check for orphaned envelopes: cd {root}; git status",
+    )
     return ExitCode.INTERRUPTED if by_terminal else ExitCode.TERMINATED
 
 

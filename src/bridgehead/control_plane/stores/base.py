@@ -19,7 +19,14 @@ from bridgehead.contract.record_words import Part
 from bridgehead.control_plane import questions, records
 from bridgehead.control_plane.stores import retention, rows
 from bridgehead.control_plane.stores.failures import RecordDamaged, RecordTooNew
-from bridgehead.control_plane.stores.migrations import LATEST, SUMMED, Dialect, Row, Transaction, migrate
+from bridgehead.control_plane.stores.migrations import (
+    LATEST,
+    SUMMED,
+    Dialect,
+    Row,
+    Transaction,
+    migrate,
+)
 from bridgehead.errors import NotFound, StoreError, UserError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
@@ -29,9 +36,13 @@ if TYPE_CHECKING:
 MAX_PAGE: Final = 10_000
 FOLLOW_PAGE: Final = 500
 EVENT_COLUMNS: Final = "seq, id, kind, part, at, project, run_id, data"
-RUN_COLUMNS: Final = "id, part, kind, title, state, started_at, updated_at, project, ended_at, data"
+RUN_COLUMNS: Final = (
+    "id, part, kind, title, state, started_at, updated_at, project, ended_at, data"
+)
 ITEM_COLUMNS: Final = "number, state, question, opened_at, answer"
-ITEM_VALUES: Final = "part, project, key, kind, state, run_id, question, opened_at, answer"
+ITEM_VALUES: Final = (
+    "part, project, key, kind, state, run_id, question, opened_at, answer"
+)
 EVENT_BY_ID: Final = f"SELECT {EVENT_COLUMNS} FROM events WHERE id = ?"
 LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM events"
 RUN_BY_ID: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
@@ -39,10 +50,16 @@ RUNS_LIKE: Final = (
     "SELECT id FROM runs WHERE length(id) >= ? AND (substr(id, 1, ?) = ? OR substr(id, length(id) - ? + 1) = ?)"
     " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
-STARTED_BEFORE: Final = "(started_at, id) < (SELECT started_at, id FROM runs WHERE id = ?)"
+STARTED_BEFORE: Final = (
+    "(started_at, id) < (SELECT started_at, id FROM runs WHERE id = ?)"
+)
 ITEM_BY_NUMBER: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE number = ?"
-ITEM_BY_KEY: Final = f"SELECT {ITEM_COLUMNS} FROM pending WHERE part = ? AND project = ? AND key = ?"
-NUMBERS_ENDING: Final = "SELECT number FROM pending WHERE number % ? = ? ORDER BY number DESC LIMIT ?"
+ITEM_BY_KEY: Final = (
+    f"SELECT {ITEM_COLUMNS} FROM pending WHERE part = ? AND project = ? AND key = ?"
+)
+NUMBERS_ENDING: Final = (
+    "SELECT number FROM pending WHERE number % ? = ? ORDER BY number DESC LIMIT ?"
+)
 Page = tuple[str, list[Any]]
 SHOWN_MATCHES = 10
 _LARGEST = 2**63 - 1
@@ -70,7 +87,9 @@ class Writing:
     def __init__(self, version: int) -> None:
         self.summed = version >= SUMMED
         run_columns = self._columns(RUN_COLUMNS)
-        replaced = ", ".join(f"{name} = excluded.{name}" for name in run_columns.split(", ")[1:])
+        replaced = ", ".join(
+            f"{name} = excluded.{name}" for name in run_columns.split(", ")[1:]
+        )
         event = self._insert("events", EVENT_COLUMNS.removeprefix("seq, "))
         self.insert_event = f"{event} ON CONFLICT (id) DO NOTHING RETURNING seq"
         self.save_run = f"{self._insert('runs', RUN_COLUMNS)} ON CONFLICT (id) DO UPDATE SET {replaced}"
@@ -88,11 +107,19 @@ class Writing:
     def values(self, row: Row) -> Row:
         return (*row, rows.row_sum(row)) if self.summed else row
 
-    def append(self, transaction: Transaction, encoded: Sequence[Row]) -> list[RecordedEvent]:
+    def append(
+        self, transaction: Transaction, encoded: Sequence[Row]
+    ) -> list[RecordedEvent]:
         recorded = []
-        written = transaction.each(self.insert_event, [self.values(row) for row in encoded])
+        written = transaction.each(
+            self.insert_event, [self.values(row) for row in encoded]
+        )
         for row, inserted in zip(encoded, written, strict=True):
-            found = (inserted[0][0], *row) if inserted else transaction.rows(EVENT_BY_ID, [row[0]])[0]
+            found = (
+                (inserted[0][0], *row)
+                if inserted
+                else transaction.rows(EVENT_BY_ID, [row[0]])[0]
+            )
             recorded.append(rows.recorded_event(found))
         return recorded
 
@@ -186,7 +213,11 @@ class Store(ABC):
     def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
         """Record all of `events` or none; one whose id is known already is returned as it was first recorded."""
         encoded = [rows.event_row(event) for event in events]
-        return self._write(lambda transaction: self._writing.append(transaction, encoded)) if encoded else []
+        return (
+            self._write(lambda transaction: self._writing.append(transaction, encoded))
+            if encoded
+            else []
+        )
 
     def events(
         self,
@@ -198,11 +229,17 @@ class Store(ABC):
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
         """The events with `after < seq < before`, at most `limit`."""
-        bounds: list[tuple[str, Any]] = [("seq > ?", min(max(after, 0), _LARGEST)), *where.bounds()]
+        bounds: list[tuple[str, Any]] = [
+            ("seq > ?", min(max(after, 0), _LARGEST)),
+            *where.bounds(),
+        ]
         if before is not None:
             bounds.append(("seq < ?", min(max(before, 0), _LARGEST)))
         order = "seq DESC" if newest_first else "seq"
-        return self._page(listing(EVENT_COLUMNS, "events", where.allowed(), bounds, order, limit), rows.recorded_event)
+        return self._page(
+            listing(EVENT_COLUMNS, "events", where.allowed(), bounds, order, limit),
+            rows.recorded_event,
+        )
 
     def last_seq(self) -> int:
         """The seq of the newest event, 0 when there is none."""
@@ -223,7 +260,9 @@ class Store(ABC):
                 # Seq order is commit order, so nothing can still appear at or below the newest one seen.
                 newest = self.last_seq()
                 while after < newest and not stop.is_set():
-                    page = self.events(where, after=after, before=newest + 1, limit=FOLLOW_PAGE)
+                    page = self.events(
+                        where, after=after, before=newest + 1, limit=FOLLOW_PAGE
+                    )
                     for recorded in page:
                         if stop.is_set():
                             return
@@ -233,12 +272,17 @@ class Store(ABC):
 
     # Runs
 
-    def save_run(self, run: records.Run, *, events: Sequence[Event] = ()) -> records.Run:
+    def save_run(
+        self, run: records.Run, *, events: Sequence[Event] = ()
+    ) -> records.Run:
         """Keep `run` unless the record knows a later state of it; `events` are appended in the same transaction.
 
         Returns the run as it is kept (see `records.supersedes`).
         """
-        encoded, encoded_events = rows.run_row(run), [rows.event_row(event) for event in events]
+        encoded, encoded_events = (
+            rows.run_row(run),
+            [rows.event_row(event) for event in events],
+        )
 
         def save(transaction: Transaction) -> records.Run:
             self._writing.append(transaction, encoded_events)
@@ -256,14 +300,21 @@ class Store(ABC):
         return self._read(lambda transaction: _run(transaction, run_id))
 
     def runs(
-        self, where: records.RunFilter = records.ANY_RUN, *, limit: int = 100, before: str | None = None
+        self,
+        where: records.RunFilter = records.ANY_RUN,
+        *,
+        limit: int = 100,
+        before: str | None = None,
     ) -> list[records.Run]:
         """The latest started first; `before` is the id of the last run of the page before."""
         if before is not None and self.run(before) is None:
             raise NotFound(f"no run {before!r} in the record {self.where}")
         bounds = [] if before is None else [(STARTED_BEFORE, before)]
         order = "started_at DESC, id DESC"
-        return self._page(listing(RUN_COLUMNS, "runs", where.allowed(), bounds, order, limit), rows.run_of)
+        return self._page(
+            listing(RUN_COLUMNS, "runs", where.allowed(), bounds, order, limit),
+            rows.run_of,
+        )
 
     def find_run(self, reference: str) -> records.Run:
         """The run with this id, or the only one whose id begins or ends with it."""
@@ -279,15 +330,29 @@ class Store(ABC):
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
         """Ask; `at` is now unless given. A known key is the same question again (see `questions.ask_again`)."""
-        asked, asked_at = rows.checked_question(question), at or iso_ms(self._clock.now())
+        asked, asked_at = (
+            rows.checked_question(question),
+            at or iso_ms(self._clock.now()),
+        )
         return self._write(lambda transaction: self._open(transaction, asked, asked_at))
 
     def pending(
-        self, where: records.PendingFilter = records.OPEN_ITEMS, *, limit: int = 100, before: str | None = None
+        self,
+        where: records.PendingFilter = records.OPEN_ITEMS,
+        *,
+        limit: int = 100,
+        before: str | None = None,
     ) -> list[PendingItem]:
         """The latest asked first; `before` is the id of the last item of the page before."""
-        bounds = [] if before is None else [("number < ?", questions.item_number(before))]
-        return self._page(listing(ITEM_COLUMNS, "pending", where.allowed(), bounds, "number DESC", limit), rows.item_of)
+        bounds = (
+            [] if before is None else [("number < ?", questions.item_number(before))]
+        )
+        return self._page(
+            listing(
+                ITEM_COLUMNS, "pending", where.allowed(), bounds, "number DESC", limit
+            ),
+            rows.item_of,
+        )
 
     def pending_item(self, which: str | records.QuestionKey) -> PendingItem:
         """The item with this full id, or with this key."""
@@ -298,7 +363,9 @@ class Store(ABC):
         given = rows.checked_answer(answer, full_id)
         return self._change(full_id, lambda item, at: questions.answer(item, given, at))
 
-    def withdraw_pending(self, which: str | records.QuestionKey, *, reason: str) -> PendingItem:
+    def withdraw_pending(
+        self, which: str | records.QuestionKey, *, reason: str
+    ) -> PendingItem:
         """Close a question unanswered. What is closed already is returned as it is: look at its state."""
         return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
@@ -309,7 +376,9 @@ class Store(ABC):
         if not numbers:
             raise questions.UnknownItem(reference)
         if len(numbers) > 1:
-            raise questions.AmbiguousReference(reference, [questions.item_id(number) for number in numbers])
+            raise questions.AmbiguousReference(
+                reference, [questions.item_id(number) for number in numbers]
+            )
         return self.pending_item(questions.item_id(numbers[0]))
 
     # Retention
@@ -323,7 +392,10 @@ class Store(ABC):
         """
         now = iso_ms(self._clock.now())
         before = min(records.moment_text(before, "the moment to prune before"), now)
-        counted = {table: self._prune(table, before, count_only=True) for table in retention.PRUNED}
+        counted = {
+            table: self._prune(table, before, count_only=True)
+            for table in retention.PRUNED
+        }
         if dry_run or not any(counted.values()):
             return counted
         self._say_pruned({"before": before, **counted}, now)
@@ -333,8 +405,15 @@ class Store(ABC):
         count, delete, asked = retention.statements(table, self.dialect)
         values, deleted = [before] * asked, 0
         if count_only:
-            return sum(found for (found,) in self._read(lambda transaction: transaction.rows(count, values)))
-        while count_now := len(self._write(lambda transaction: transaction.rows(delete, values))):
+            return sum(
+                found
+                for (found,) in self._read(
+                    lambda transaction: transaction.rows(count, values)
+                )
+            )
+        while count_now := len(
+            self._write(lambda transaction: transaction.rows(delete, values))
+        ):
             deleted += count_now
         return deleted
 
@@ -342,12 +421,30 @@ class Store(ABC):
         """Delete runs that their part has deleted, of whatever age, with their events and what was asked in them."""
         self._say_pruned({"runs": len(run_ids)}, iso_ms(self._clock.now()))
         which = f"IN ({', '.join('?' * len(run_ids))})"
-        rows_of = (f"events WHERE run_id {which}", f"pending WHERE run_id {which}", f"runs WHERE id {which}")
-        self._write(lambda transaction: [transaction.rows(f"DELETE FROM {them}", run_ids) for them in rows_of])
+        rows_of = (
+            f"events WHERE run_id {which}",
+            f"pending WHERE run_id {which}",
+            f"runs WHERE id {which}",
+        )
+        self._write(
+            lambda transaction: [
+                transaction.rows(f"DELETE FROM {them}", run_ids) for them in rows_of
+            ]
+        )
 
     def _say_pruned(self, facts: dict[str, Any], now: str) -> None:
         """Before anything is deleted, so that a record that was pruned always says so."""
-        self.append([Event(id=self._new_id(), kind="record.pruned", part=Part.RECORD, at=now, data=facts)])
+        self.append(
+            [
+                Event(
+                    id=self._new_id(),
+                    kind="record.pruned",
+                    part=Part.RECORD,
+                    at=now,
+                    data=facts,
+                )
+            ]
+        )
 
     def compact(self) -> None:  # noqa: B027  most stores have nothing to do
         """Give back the space of what was deleted, where the database does not do so by itself."""
@@ -363,7 +460,9 @@ class Store(ABC):
 
     def _numbers_ending(self, reference: questions.ItemReference) -> list[int]:
         """Numbers of items that end in these digits, the latest first, enough of them to show."""
-        if self._read(lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number])):
+        if self._read(
+            lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number])
+        ):
             return [reference.number]
         values = [10**reference.digits, reference.number, SHOWN_MATCHES]
         found = self._read(lambda transaction: transaction.rows(NUMBERS_ENDING, values))
@@ -371,33 +470,53 @@ class Store(ABC):
 
     def _page(self, page: Page, decode: Callable[[Row], T]) -> list[T]:
         statement, values = page
-        return self._read(lambda transaction: [decode(row) for row in transaction.rows(statement, values)])
+        return self._read(
+            lambda transaction: [
+                decode(row) for row in transaction.rows(statement, values)
+            ]
+        )
 
-    def _open(self, transaction: Transaction, question: Question, at: str) -> PendingItem:
+    def _open(
+        self, transaction: Transaction, question: Question, at: str
+    ) -> PendingItem:
         known = _find_key(transaction, records.QuestionKey.of(question))
         if known is not None:
-            return self._carry_out(transaction, questions.ask_again(known, question, at), at)
+            return self._carry_out(
+                transaction, questions.ask_again(known, question, at), at
+            )
         unnumbered = questions.ask(questions.item_id(0), question, at).item
-        ((number,),) = transaction.rows(self._writing.insert_item, self._writing.values(rows.item_row(unnumbered)))
-        return self._note(transaction, questions.ask(questions.item_id(number), question, at), at)
+        ((number,),) = transaction.rows(
+            self._writing.insert_item, self._writing.values(rows.item_row(unnumbered))
+        )
+        return self._note(
+            transaction, questions.ask(questions.item_id(number), question, at), at
+        )
 
     def _change(
-        self, which: str | records.QuestionKey, decide: Callable[[PendingItem, str], questions.Change]
+        self,
+        which: str | records.QuestionKey,
+        decide: Callable[[PendingItem, str], questions.Change],
     ) -> PendingItem:
         def change(transaction: Transaction) -> PendingItem:
             at = iso_ms(self._clock.now())
-            return self._carry_out(transaction, decide(_item(transaction, which), at), at)
+            return self._carry_out(
+                transaction, decide(_item(transaction, which), at), at
+            )
 
         return self._write(change)
 
-    def _carry_out(self, transaction: Transaction, change: questions.Change, at: str) -> PendingItem:
+    def _carry_out(
+        self, transaction: Transaction, change: questions.Change, at: str
+    ) -> PendingItem:
         if change.event_kind is not None:
             number = questions.item_number(change.item.id)
             values = self._writing.values(rows.item_row(change.item))
             transaction.rows(self._writing.update_item, [*values, number])
         return self._note(transaction, change, at)
 
-    def _note(self, transaction: Transaction, change: questions.Change, at: str) -> PendingItem:
+    def _note(
+        self, transaction: Transaction, change: questions.Change, at: str
+    ) -> PendingItem:
         event = change.event(self._new_id(), at)
         if event is not None:
             self._writing.append(transaction, [rows.event_row(event)])
@@ -437,11 +556,19 @@ def listing(
     """
     if not 1 <= limit <= MAX_PAGE:
         raise UserError(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
-    conditions = [f"{column} IN ({', '.join('?' * len(values))})" for column, values in allowed.items()]
+    conditions = [
+        f"{column} IN ({', '.join('?' * len(values))})"
+        for column, values in allowed.items()
+    ]
     conditions += [condition for condition, _ in bounds]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    given = [value for values in allowed.values() for value in values] + [value for _, value in bounds]
-    return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [*given, limit]
+    given = [value for values in allowed.values() for value in values] + [
+        value for _, value in bounds
+    ]
+    return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [
+        *given,
+        limit,
+    ]
 
 
 def _run(transaction: Transaction, run_id: str) -> records.Run | None:
@@ -495,4 +622,6 @@ def _abandon_all() -> None:
         slot.lock = RLock()
 
 
-os.register_at_fork(before=_hold_all, after_in_parent=_release_all, after_in_child=_abandon_all)
+os.register_at_fork(
+    before=_hold_all, after_in_parent=_release_all, after_in_child=_abandon_all
+)

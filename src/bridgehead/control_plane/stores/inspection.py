@@ -33,7 +33,11 @@ LEAF: Final = b"\x0d"
 TABLES: Final[Mapping[str, tuple[str, slice, Callable[[Sequence[Any]], Any]]]] = {
     "events": ("event", slice(1, 8), rows.recorded_event),
     "runs": ("run", slice(0, 10), rows.run_of),
-    "pending": ("pending", slice(1, 10), lambda row: rows.item_of((row[0], row[5], *row[7:]))),
+    "pending": (
+        "pending",
+        slice(1, 10),
+        lambda row: rows.item_of((row[0], row[5], *row[7:])),
+    ),
 }
 
 
@@ -68,16 +72,29 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
     try:
         with _connected(path) as connection:
             pragma = f"PRAGMA {'quick_check' if part else 'integrity_check'}({MOST_COMPLAINTS})"
-            complaints = [text for (text,) in connection.execute(pragma) if text != "ok"]
+            complaints = [
+                text for (text,) in connection.execute(pragma) if text != "ok"
+            ]
             complaints += _missing_rows(connection)
-            found = _counted(str(path), _all_rows(connection, NEWEST_ROWS if part else None))
+            found = _counted(
+                str(path), _all_rows(connection, NEWEST_ROWS if part else None)
+            )
     except sqlite3.Error as error:
         # A lock or a disk that fails says nothing about the record.
-        if hasattr(error, "sqlite_errorcode") and sqlite.primary_code(error) not in DAMAGED:
-            raise sqlite.failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
+        if (
+            hasattr(error, "sqlite_errorcode")
+            and sqlite.primary_code(error) not in DAMAGED
+        ):
+            raise sqlite.failure(
+                str(path), error, waited_seconds=BUSY_SECONDS
+            ) from error
         return Inspection(str(path), (str(error),))
-    note = f"it is large: only its newest {NEWEST_ROWS} rows were read" if part else None
-    return Inspection(found.where, (*complaints, *found.damage)[:MOST_COMPLAINTS], found.counts, note)
+    note = (
+        f"it is large: only its newest {NEWEST_ROWS} rows were read" if part else None
+    )
+    return Inspection(
+        found.where, (*complaints, *found.damage)[:MOST_COMPLAINTS], found.counts, note
+    )
 
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
@@ -85,10 +102,16 @@ def check(address: str | Path, *, quick: bool = False) -> Inspection:
     found, path = inspect(address, quick=quick), record_file(address)
     if path is not None and found.damage:
         sqlite.note_damage(path, found.damage[0])
-    elif path is not None and not quick and (earlier := sqlite.noted_damage(path)) is not None:
+    elif (
+        path is not None
+        and not quick
+        and (earlier := sqlite.noted_damage(path)) is not None
+    ):
         with translated(sqlite.mark_of(path), "removed"):
             sqlite.mark_of(path).unlink()
-        return msgspec.structs.replace(found, note=f"writing to it is allowed again; it was damaged: {earlier}")
+        return msgspec.structs.replace(
+            found, note=f"writing to it is allowed again; it was damaged: {earlier}"
+        )
     return found
 
 
@@ -106,7 +129,9 @@ def export(address: str | Path) -> Iterator[Exported]:
             with _connected(path) as connection:
                 yield from _all_rows(connection, None)
         except sqlite3.Error as error:
-            raise sqlite.failure(str(path), error, waited_seconds=BUSY_SECONDS) from error
+            raise sqlite.failure(
+                str(path), error, waited_seconds=BUSY_SECONDS
+            ) from error
 
 
 def back_up(address: str | Path, target: Path) -> Inspection:
@@ -115,12 +140,17 @@ def back_up(address: str | Path, target: Path) -> Inspection:
 
     path = record_file(address)
     if path is None:
-        raise UserError("only a record in a file can be copied", hint="use pg_dump for a Postgres database")
+        raise UserError(
+            "only a record in a file can be copied",
+            hint="use pg_dump for a Postgres database",
+        )
     found = inspect(path)
     if found.damage or found.note:
         raise UserError(
             f"the record {path} was not copied: {found.note or 'it is damaged: ' + found.damage[0]}",
-            hint="`bridgehead record export --output FILE` saves what can be read" if found.damage else None,
+            hint="`bridgehead record export --output FILE` saves what can be read"
+            if found.damage
+            else None,
         )
     with translated(target, "written"):
         handle, name = tempfile.mkstemp(".tmp", f".{target.name[:50]}.", target.parent)
@@ -129,15 +159,24 @@ def back_up(address: str | Path, target: Path) -> Inspection:
     try:
         with _connected(path) as source, closing(sqlite3.connect(copy)) as destination:
             source.backup(destination)
-            destination.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+            destination.execute(
+                "PRAGMA journal_mode = DELETE"
+            )  # one file, without a log beside it
         copied = inspect(copy)
         if copied.damage:
-            raise UserError(f"{target} was not written: the copy is damaged ({copied.damage[0]})")
+            raise UserError(
+                f"{target} was not written: the copy is damaged ({copied.damage[0]})"
+            )
         with translated(target, "written"):
             if not put_in_place(copy, target):
-                raise UserError(f"{target} already exists and was not overwritten", hint="choose another file")
+                raise UserError(
+                    f"{target} already exists and was not overwritten",
+                    hint="choose another file",
+                )
     except sqlite3.Error as error:
-        raise sqlite.failure(f"{path} (copied to {target})", error, waited_seconds=BUSY_SECONDS) from error
+        raise sqlite.failure(
+            f"{path} (copied to {target})", error, waited_seconds=BUSY_SECONDS
+        ) from error
     finally:
         with suppress(OSError):
             copy.unlink()
@@ -163,7 +202,9 @@ def _rows_of(store: Store) -> Iterator[Exported]:
     while runs := store.runs(before=run, limit=FOLLOW_PAGE):
         yield from (_exported("runs", one) for one in runs)
         run = runs[-1].id
-    while items := store.pending(PendingFilter(states=()), before=item, limit=FOLLOW_PAGE):
+    while items := store.pending(
+        PendingFilter(states=()), before=item, limit=FOLLOW_PAGE
+    ):
         yield from (_exported("pending", one) for one in items)
         item = items[-1].id
 
@@ -178,19 +219,30 @@ def _exported(table: str, value: Any, damage: str | None = None) -> Exported:
 @contextmanager
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that sees one moment of the record and brings nothing up to date."""
-    name = str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    name = (
+        str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    )
     with closing(
-        sqlite3.connect(f"file:{name}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        sqlite3.connect(
+            f"file:{name}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+        )
     ) as connection:
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("BEGIN")
         ((application_id,),) = connection.execute("PRAGMA application_id")
-        known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        known = {
+            name
+            for (name,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'"
+            )
+        }
         if known and not known & {*TABLES}:
             raise NotARecord(str(path), "it is an SQLite file of another program")
         if application_id != sqlite.APPLICATION_ID or "events" not in known:
-            raise sqlite3.DatabaseError("its first page is damaged" if path.stat().st_size else "it is empty")
+            raise sqlite3.DatabaseError(
+                "its first page is damaged" if path.stat().st_size else "it is empty"
+            )
         yield connection
 
 
@@ -207,13 +259,19 @@ def _missing_rows(connection: sqlite3.Connection) -> list[str]:
 
 def _all_rows(connection: sqlite3.Connection, newest: int | None) -> Iterator[Exported]:
     for table in TABLES:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [table]).fetchone():
+        if not connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = ?", [table]
+        ).fetchone():
             continue  # a record of an earlier version
         after = 0
         if newest is not None:
-            ((after,),) = connection.execute(f"SELECT coalesce(max(rowid), 0) - ? FROM {table}", [newest])
+            ((after,),) = connection.execute(
+                f"SELECT coalesce(max(rowid), 0) - ? FROM {table}", [newest]
+            )
         statement = f"SELECT rowid, * FROM {table} WHERE rowid > ? ORDER BY rowid"
-        yield from (_judged(table, row) for row in connection.execute(statement, [after]))
+        yield from (
+            _judged(table, row) for row in connection.execute(statement, [after])
+        )
 
 
 def _judged(table: str, row: Row) -> Exported:
@@ -225,7 +283,11 @@ def _judged(table: str, row: Row) -> Exported:
         changed = given is not None and given != rows.row_sum(columns[summed])
     except (rows.UnreadableRow, TypeError, ValueError) as error:
         return Exported(table, None, f"{table}: row {number}: {error}")
-    return _exported(table, value, f"{table}: row {number} was changed after it was written" if changed else None)
+    return _exported(
+        table,
+        value,
+        f"{table}: row {number} was changed after it was written" if changed else None,
+    )
 
 
 # What is left of a damaged record: the leaves of its tables, wherever they are in the file
@@ -233,12 +295,19 @@ def _judged(table: str, row: Row) -> Exported:
 
 def _scattered_rows(path: Path) -> Iterator[Exported]:
     with translated(path, "read"), path.open("rb") as file:
-        pages = Pages(file.read(), sqlite.log_of(path).read_bytes() if sqlite.log_of(path).exists() else b"")
+        pages = Pages(
+            file.read(),
+            sqlite.log_of(path).read_bytes() if sqlite.log_of(path).exists() else b"",
+        )
     seen: set[tuple[str, object]] = set()
     for number, columns in pages.rows():
         # A column that is the row's number is empty in the file.
-        table = {8: "events", 9: "events"}.get(len(columns), "pending" if columns[0] is None else "runs")
-        row = _judged(table, (number, *([number, *columns[1:]] if table != "runs" else columns)))
+        table = {8: "events", 9: "events"}.get(
+            len(columns), "pending" if columns[0] is None else "runs"
+        )
+        row = _judged(
+            table, (number, *([number, *columns[1:]] if table != "runs" else columns))
+        )
         if row.document is not None and (table, row.document["id"]) not in seen:
             seen.add((table, row.document["id"]))
             yield row
@@ -257,7 +326,9 @@ class Pages:
         salts, length = log[16:24], sqlite.FRAME_HEAD + self._size
         for start in range(sqlite.LOG_HEAD, len(log) - length + 1, length):
             if log[start + 8 : start + 16] == salts:
-                self._pages[int.from_bytes(log[start : start + 4])] = log[start + sqlite.FRAME_HEAD : start + length]
+                self._pages[int.from_bytes(log[start : start + 4])] = log[
+                    start + sqlite.FRAME_HEAD : start + length
+                ]
 
     def rows(self) -> Iterator[tuple[int, list[Any]]]:
         """The number and the columns of each row that has as many as one of ours."""
@@ -265,7 +336,9 @@ class Pages:
             head = 100 if number == 1 else 0
             if page[head : head + 1] != LEAF:
                 continue
-            for cell in range(head + 8, head + 8 + 2 * int.from_bytes(page[head + 3 : head + 5]), 2):
+            for cell in range(
+                head + 8, head + 8 + 2 * int.from_bytes(page[head + 3 : head + 5]), 2
+            ):
                 with suppress(ValueError, IndexError):
                     row = self._row(page, int.from_bytes(page[cell : cell + 2]))
                     if 8 <= len(row[1]) <= 11:
@@ -275,13 +348,20 @@ class Pages:
         length, at = _varint(page, at)
         number, at = _varint(page, at)
         local = length
-        if length > self._size - 35:  # the rest is in overflow pages (SQLite file format 1.6)
+        if (
+            length > self._size - 35
+        ):  # the rest is in overflow pages (SQLite file format 1.6)
             least = (self._size - 12) * 32 // 255 - 23
             local = least + (length - least) % (self._size - 4)
             local = local if local <= self._size - 35 else least
-        payload, following = bytearray(page[at : at + local]), page[at + local : at + local + 4]
+        payload, following = (
+            bytearray(page[at : at + local]),
+            page[at + local : at + local + 4],
+        )
         while len(payload) < length:
-            overflow = self._pages.pop(int.from_bytes(following), b"")  # a chain meets no page twice
+            overflow = self._pages.pop(
+                int.from_bytes(following), b""
+            )  # a chain meets no page twice
             if len(overflow) < self._size:
                 raise ValueError("an overflow page is not there")
             payload += overflow[4 : 4 + length - len(payload)]
@@ -300,7 +380,11 @@ def _columns(payload: bytes) -> list[Any]:
         if len(value) < size:
             raise ValueError("a column is cut off")
         known = {0: None, 8: 0, 9: 1}
-        columns.append(value.decode() if kind >= 12 else known.get(kind, int.from_bytes(value, signed=True)))
+        columns.append(
+            value.decode()
+            if kind >= 12
+            else known.get(kind, int.from_bytes(value, signed=True))
+        )
         place += size
     return columns
 

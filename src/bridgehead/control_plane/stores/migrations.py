@@ -66,7 +66,9 @@ def m001_events_and_runs(transaction: Transaction, dialect: Dialect) -> None:
     )
     # Listings are limited to a kind, a run or a project and paged by seq.
     transaction.rows("CREATE INDEX events_of_kind ON events (kind, seq)")
-    transaction.rows("CREATE INDEX events_of_run ON events (run_id, seq) WHERE run_id IS NOT NULL")
+    transaction.rows(
+        "CREATE INDEX events_of_run ON events (run_id, seq) WHERE run_id IS NOT NULL"
+    )
     transaction.rows("CREATE INDEX events_of_project ON events (project, seq)")
     transaction.rows(
         f"CREATE TABLE runs (id {text} PRIMARY KEY, part {text} NOT NULL, kind {text} NOT NULL,"
@@ -95,13 +97,19 @@ def m003_sums(transaction: Transaction, _dialect: Dialect) -> None:
         transaction.rows(f"ALTER TABLE {table} ADD COLUMN sum INTEGER")
 
 
-MIGRATIONS: Final[tuple[Callable[[Transaction, Dialect], None], ...]] = (m001_events_and_runs, m002_pending, m003_sums)
+MIGRATIONS: Final[tuple[Callable[[Transaction, Dialect], None], ...]] = (
+    m001_events_and_runs,
+    m002_pending,
+    m003_sums,
+)
 SUMMED: Final = 3
 """The version since which each row is written with its sum."""
 LATEST: Final = len(MIGRATIONS)
 
 
-def migrate(transaction: Transaction, dialect: Dialect, *, start: int, end: int) -> None:
+def migrate(
+    transaction: Transaction, dialect: Dialect, *, start: int, end: int
+) -> None:
     """Run the steps that lead from version `start` to version `end`."""
     for step in MIGRATIONS[start:end]:
         step(transaction, dialect)

@@ -16,7 +16,13 @@ from psycopg.pq import TransactionStatus
 
 from bridgehead.control_plane.stores import failures
 from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
-from bridgehead.control_plane.stores.migrations import LATEST, POSTGRES, NoRows, Row, Transaction
+from bridgehead.control_plane.stores.migrations import (
+    LATEST,
+    POSTGRES,
+    NoRows,
+    Row,
+    Transaction,
+)
 from bridgehead.errors import ConfigError, StoreError
 from bridgehead.host.clock import Clock, iso_ms
 
@@ -79,17 +85,26 @@ class PostgresAddress(msgspec.Struct, frozen=True):
             parts = urlsplit(url)
             query = dict(parse_qsl(parts.query, keep_blank_values=True))
             schema = query.pop("schema", DEFAULT_SCHEMA)
-            found = conninfo_to_dict(parts._replace(scheme="postgresql", query=urlencode(query)).geturl())
+            found = conninfo_to_dict(
+                parts._replace(scheme="postgresql", query=urlencode(query)).geturl()
+            )
         except (psycopg.Error, ValueError):
             # Not chained: what the driver says may quote a piece of the password.
             raise UnusableAddress("it cannot be read") from None
-        parameters = {name: str(value) for name, value in found.items() if value is not None}
-        if "@" in parameters.get("host", "") + parameters.get("dbname", "") or "\0" in url:
+        parameters = {
+            name: str(value) for name, value in found.items() if value is not None
+        }
+        if (
+            "@" in parameters.get("host", "") + parameters.get("dbname", "")
+            or "\0" in url
+        ):
             raise UnusableAddress("it has more than one '@'")
         if not _PORTS.fullmatch(parameters.get("port", "")):
             raise UnusableAddress("its port is not a number")
         if not _SCHEMA.fullmatch(schema):
-            raise UnusableAddress("a schema is named with lower-case letters, digits and '_'")
+            raise UnusableAddress(
+                "a schema is named with lower-case letters, digits and '_'"
+            )
         parameters.setdefault("connect_timeout", str(CONNECT_TIMEOUT_SECONDS))
         parameters.setdefault("application_name", "bridgehead")
         return cls(parameters, schema, _shown(parameters))
@@ -119,7 +134,9 @@ class PostgresStore(Store):
         statement_timeout_seconds: float = 30.0,
         up_to: int = LATEST,
     ) -> None:
-        super().__init__(address.where, read_only=read_only, clock=clock, new_id=new_id, up_to=up_to)
+        super().__init__(
+            address.where, read_only=read_only, clock=clock, new_id=new_id, up_to=up_to
+        )
         self._address = address
         self._lock_timeout_seconds = lock_timeout_seconds
         self._statement_timeout_seconds = statement_timeout_seconds
@@ -139,7 +156,11 @@ class PostgresStore(Store):
     def _write(self, work: Callable[[Transaction], T]) -> T:
         if self.read_only:
             raise failures.RecordReadOnly(self.where, "it was opened for reading")
-        with self._slot.lock, self._translated(), self._transaction(self._begun()) as transaction:
+        with (
+            self._slot.lock,
+            self._translated(),
+            self._transaction(self._begun()) as transaction,
+        ):
             ((version,),) = transaction.rows(_NEWEST_VERSION)
             self._refuse_newer(version)
             return work(transaction)
@@ -150,15 +171,20 @@ class PostgresStore(Store):
             return int(transaction.rows(_NEWEST_VERSION)[0][0])
         if tables:
             raise failures.NotARecord(
-                f"schema {self._address.schema} of {self.where}", "it contains tables of another program"
+                f"schema {self._address.schema} of {self.where}",
+                "it contains tables of another program",
             )
         return 0
 
     def _note_version(self, transaction: Transaction, version: int) -> None:
         if _VERSIONS_TABLE not in self._tables(transaction):
-            transaction.rows(f"CREATE TABLE {_VERSIONS_TABLE} (version integer PRIMARY KEY, at text NOT NULL)")
+            transaction.rows(
+                f"CREATE TABLE {_VERSIONS_TABLE} (version integer PRIMARY KEY, at text NOT NULL)"
+            )
         at = iso_ms(self._clock.now())
-        transaction.rows(f"INSERT INTO {_VERSIONS_TABLE} (version, at) VALUES (?, ?)", [version, at])
+        transaction.rows(
+            f"INSERT INTO {_VERSIONS_TABLE} (version, at) VALUES (?, ?)", [version, at]
+        )
 
     def _tables(self, transaction: Transaction) -> set[str]:
         return {name for (name,) in transaction.rows(_TABLES, [self._address.schema])}
@@ -267,7 +293,9 @@ class PostgresStore(Store):
 
     def _failure(self, error: Exception) -> StoreError:
         assert isinstance(error, psycopg.Error)
-        return statement_failure(self.where, error, waited_seconds=self._lock_timeout_seconds)
+        return statement_failure(
+            self.where, error, waited_seconds=self._lock_timeout_seconds
+        )
 
 
 class PostgresTransaction:
@@ -319,14 +347,23 @@ class _NotificationWatch(Watch):
 def connection_failure(where: str, said: str) -> StoreError:
     """Why there is no connection. libpq has no codes for this, so its words are read, and not repeated at length."""
     if "FATAL:" in said:
-        return failures.ServerRefused(where, said.rpartition("FATAL:")[2].strip().splitlines()[0])
+        return failures.ServerRefused(
+            where, said.rpartition("FATAL:")[2].strip().splitlines()[0]
+        )
     if "no password supplied" in said:
-        return failures.ServerRefused(where, "it asks for a password and none was given")
-    why = next((why for words, why in _NO_CONNECTION.items() if re.search(words, said)), "no connection could be made")
+        return failures.ServerRefused(
+            where, "it asks for a password and none was given"
+        )
+    why = next(
+        (why for words, why in _NO_CONNECTION.items() if re.search(words, said)),
+        "no connection could be made",
+    )
     return failures.ServerUnreachable(where, why)
 
 
-def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float) -> StoreError:
+def statement_failure(
+    where: str, error: psycopg.Error, *, waited_seconds: float
+) -> StoreError:
     """Why a statement failed."""
     code = error.sqlstate or ""
     if code in ("55P03", "40P01"):  # lock not available, deadlock
@@ -336,18 +373,27 @@ def statement_failure(where: str, error: psycopg.Error, *, waited_seconds: float
     if code == "53100":
         return failures.RecordFull(where)
     if code == "57014":
-        return failures.ServerUnreachable(where, "a statement timed out; nothing was written")
+        return failures.ServerUnreachable(
+            where, "a statement timed out; nothing was written"
+        )
     if code == "42501" or code.startswith("28"):
         return failures.ServerRefused(where, _first_line(error))
-    if code.startswith(("08", "57P")) or (not code and isinstance(error, psycopg.OperationalError)):
+    if code.startswith(("08", "57P")) or (
+        not code and isinstance(error, psycopg.OperationalError)
+    ):
         return failures.ServerUnreachable(
-            where, "the connection broke; what was being written may or may not be recorded"
+            where,
+            "the connection broke; what was being written may or may not be recorded",
         )
     return failures.RecordFailed(where, _first_line(error))
 
 
 def _first_line(error: psycopg.Error) -> str:
-    return error.diag.message_primary or next(iter(str(error).splitlines()), "") or type(error).__name__
+    return (
+        error.diag.message_primary
+        or next(iter(str(error).splitlines()), "")
+        or type(error).__name__
+    )
 
 
 def _placeholders(statement: str) -> str:
@@ -355,5 +401,8 @@ def _placeholders(statement: str) -> str:
 
 
 def _roll_back(connection: Connection) -> None:
-    if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+    if (
+        not connection.closed
+        and connection.info.transaction_status != TransactionStatus.IDLE
+    ):
         connection.rollback()

@@ -34,7 +34,11 @@ OLD_EVENTS: Final = (
     " OR at < (SELECT coalesce(min(opened_at), 'never') FROM pending WHERE state = 'open'))"
     " AND seq NOT IN (SELECT max(e.seq) FROM events e WHERE e.part = 'rigs' GROUP BY e.project)"
 )
-PRUNED: Final = {"runs": ("id", OLD_RUNS), "pending": ("number", OLD_ITEMS), "events": ("seq", OLD_EVENTS)}
+PRUNED: Final = {
+    "runs": ("id", OLD_RUNS),
+    "pending": ("number", OLD_ITEMS),
+    "events": ("seq", OLD_EVENTS),
+}
 PRUNED_AT_ONCE: Final = 10_000  # in one transaction: others want to write, too
 
 

@@ -30,12 +30,19 @@ class UnreadableRow(Exception):
     """A row holds something that no version of this program known to us has written."""
 
 
-UNREADABLE: Final = (ValueError, TypeError, msgspec.MsgspecError)  # what decoding a row may raise
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    msgspec.MsgspecError,
+)  # what decoding a row may raise
 
 
 def row_sum(row: Sequence[str | None]) -> int:
     """What tells a row from a damaged one: a check sum of its columns, without the number the database gives it."""
-    return crc32("\0".join("\1" if column is None else column for column in row).encode()) & 0x7FFFFFFF
+    return (
+        crc32("\0".join("\1" if column is None else column for column in row).encode())
+        & 0x7FFFFFFF
+    )
 
 
 def event_row(event: Event) -> Row:
@@ -59,7 +66,15 @@ def recorded_event(row: Sequence[Any]) -> RecordedEvent:
     seq, event_id, kind, part, at, project, run_id, data = row
     try:
         facts = _data.decode(data)
-        event = Event(id=event_id, kind=kind, part=Part(part), at=at, project=project, run_id=run_id, data=facts)
+        event = Event(
+            id=event_id,
+            kind=kind,
+            part=Part(part),
+            at=at,
+            project=project,
+            run_id=run_id,
+            data=facts,
+        )
     except UNREADABLE as error:
         raise UnreadableRow(f"event {seq}: {error}") from error
     return RecordedEvent(seq=seq, event=event)
@@ -88,7 +103,9 @@ def run_of(row: Sequence[Any]) -> Run:
     """From the columns of `run_row`, which are the fields of a run in their order."""
     try:
         columns = (*row[:-1], _data.decode(row[-1]))
-        return msgspec.convert(dict(zip(Run.__struct_fields__, columns, strict=True)), Run)
+        return msgspec.convert(
+            dict(zip(Run.__struct_fields__, columns, strict=True)), Run
+        )
     except UNREADABLE as error:
         raise UnreadableRow(f"run {row[0]}: {error}") from error
 
@@ -149,9 +166,13 @@ def _json(value: object, what: str) -> str:
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        raise Unrecordable(what, "it is not valid Unicode (half a surrogate pair)") from None
+        raise Unrecordable(
+            what, "it is not valid Unicode (half a surrogate pair)"
+        ) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise Unrecordable(what, f"it cannot be written as JSON ({error})") from error
     if len(encoded) > MAX_JSON_BYTES:
-        raise Unrecordable(what, f"it is larger than {MAX_JSON_BYTES // 1024 // 1024} MiB")
+        raise Unrecordable(
+            what, f"it is larger than {MAX_JSON_BYTES // 1024 // 1024} MiB"
+        )
     return encoded.decode()

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bridgehead.control_plane.stores import failures
 from bridgehead.control_plane.stores.base import ConnectionSlot, Store, Watch
-from bridgehead.control_plane.stores.migrations import LATEST, SQLITE, NoRows, Row, Transaction
+from bridgehead.control_plane.stores.migrations import (
+    LATEST,
+    SQLITE,
+    NoRows,
+    Row,
+    Transaction,
+)
 from bridgehead.errors import FileError, StoreError
 from bridgehead.host import locks
 from bridgehead.host.clock import Clock
@@ -51,12 +57,16 @@ class SqliteStore(Store):
         up_to: int = LATEST,
         vfs: str | None = None,
     ) -> None:
-        super().__init__(str(path), read_only=read_only, clock=clock, new_id=new_id, up_to=up_to)
+        super().__init__(
+            str(path), read_only=read_only, clock=clock, new_id=new_id, up_to=up_to
+        )
         self._path = path.absolute()
         self._busy_timeout_seconds = busy_timeout_seconds
         self._vfs = vfs
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-            raise failures.RecordFailed(self.where, f"SQLite {sqlite3.sqlite_version} is older than 3.37")
+            raise failures.RecordFailed(
+                self.where, f"SQLite {sqlite3.sqlite_version} is older than 3.37"
+            )
         with self._using_connection():
             pass
 
@@ -68,7 +78,9 @@ class SqliteStore(Store):
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
         with self._using_connection() as connection:
-            return work(SqliteTransaction(connection) if connection is not None else NoRows())
+            return work(
+                SqliteTransaction(connection) if connection is not None else NoRows()
+            )
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         if self.read_only:
@@ -116,7 +128,9 @@ class SqliteStore(Store):
         if connection is None:
             if self.read_only:
                 return None
-            raise failures.RecordUnplaceable(self.where, "it vanished while it was being opened")
+            raise failures.RecordUnplaceable(
+                self.where, "it vanished while it was being opened"
+            )
         try:
             version = self._identified_version(connection)
             if log_before is not None and _log_state(self._path) != log_before:
@@ -130,11 +144,17 @@ class SqliteStore(Store):
 
     def _create(self) -> None:
         """Set the record up under another name and give it its own when it is whole: an empty one is a damaged one."""
-        temporary = self._path.with_name(f".{self._path.name[:50]}.{os.getpid()}.{os.urandom(8).hex()}.tmp")
+        temporary = self._path.with_name(
+            f".{self._path.name[:50]}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
+        )
         with _placing(self._path):
             if not self._path.parent.exists():
                 make_private_dir(self._path.parent)
-            os.close(os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(
+                os.open(
+                    temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+                )
+            )
         try:
             connection = self._connect_if_there(temporary)
             assert connection is not None
@@ -172,7 +192,9 @@ class SqliteStore(Store):
         note_damage(self._path, damage)
         raise failures.RecordDamaged(self.where, damage)
 
-    def _prepared_to_write(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection:
+    def _prepared_to_write(
+        self, connection: sqlite3.Connection, version: int
+    ) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cell_size_check = ON")
@@ -185,7 +207,9 @@ class SqliteStore(Store):
         self._use_write_ahead_log(connection)
         return connection
 
-    def _prepared_to_read(self, connection: sqlite3.Connection, version: int) -> sqlite3.Connection:
+    def _prepared_to_read(
+        self, connection: sqlite3.Connection, version: int
+    ) -> sqlite3.Connection:
         if version < self._up_to:
             # An older record is brought up to date by whoever meets it first, also to read.
             SqliteStore(
@@ -206,7 +230,9 @@ class SqliteStore(Store):
         if (application_id, version, tables) == (0, 0, 0):
             raise failures.RecordDamaged(self.where, "it is empty")
         if application_id != APPLICATION_ID:
-            raise failures.NotARecord(self.where, "it is an SQLite file of another program")
+            raise failures.NotARecord(
+                self.where, "it is an SQLite file of another program"
+            )
         self._refuse_newer(version)
         return int(version)
 
@@ -218,7 +244,10 @@ class SqliteStore(Store):
                 ((mode,),) = connection.execute("PRAGMA journal_mode = WAL")
                 break
             except sqlite3.OperationalError as error:
-                busy = primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                busy = primary_code(error) in (
+                    sqlite3.SQLITE_BUSY,
+                    sqlite3.SQLITE_LOCKED,
+                )
                 if not busy or time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
@@ -240,14 +269,22 @@ class MemoryStore(SqliteStore):
     """The record in memory, for tests and trials: the same answers, gone with the process. A reader sees nothing."""
 
     def __init__(
-        self, *, read_only: bool = False, clock: Clock | None = None, new_id: Callable[[], str] | None = None
+        self,
+        *,
+        read_only: bool = False,
+        clock: Clock | None = None,
+        new_id: Callable[[], str] | None = None,
     ) -> None:
-        super().__init__(Path("memory:"), read_only=read_only, clock=clock, new_id=new_id)
+        super().__init__(
+            Path("memory:"), read_only=read_only, clock=clock, new_id=new_id
+        )
 
     def _open_file(self) -> sqlite3.Connection | None:
         if self.read_only:
             return None
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False
+        )
         return self._prepared_to_write(connection, version=0)
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
@@ -304,11 +341,18 @@ def is_record_file(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise failures.RecordUnplaceable(str(path), error.strerror or str(error)) from error
+        raise failures.RecordUnplaceable(
+            str(path), error.strerror or str(error)
+        ) from error
     if stat.S_ISLNK(mode):
-        raise failures.NotARecord(str(path), "it is a symbolic link, and those are not followed")
+        raise failures.NotARecord(
+            str(path), "it is a symbolic link, and those are not followed"
+        )
     if not stat.S_ISREG(mode):
-        raise failures.NotARecord(str(path), "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
+        raise failures.NotARecord(
+            str(path),
+            "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file",
+        )
     return True
 
 
@@ -319,7 +363,9 @@ def _placing(path: Path) -> Iterator[None]:
     except FileError as error:
         raise failures.RecordUnplaceable(str(path), error.message) from error
     except OSError as error:
-        raise failures.RecordUnplaceable(str(path), error.strerror or str(error)) from error
+        raise failures.RecordUnplaceable(
+            str(path), error.strerror or str(error)
+        ) from error
 
 
 # What is known about damage
@@ -342,7 +388,10 @@ def noted_damage(path: Path) -> str | None:
     if not os.path.lexists(mark):
         return None
     with suppress(FileError):
-        return read_bounded(mark, 10_000).decode("utf-8", "replace").strip() or "it was found damaged"
+        return (
+            read_bounded(mark, 10_000).decode("utf-8", "replace").strip()
+            or "it was found damaged"
+        )
     return f"{mark} is there"
 
 
@@ -381,16 +430,25 @@ def log_damage(path: Path) -> str | None:
 def _log_damage(content: bytes) -> str | None:
     if len(content) <= LOG_HEAD:
         return None
-    magic, _version, page_size, _checkpoint, *salts, one, two = struct.unpack(">8I", content[:LOG_HEAD])
+    magic, _version, page_size, _checkpoint, *salts, one, two = struct.unpack(
+        ">8I", content[:LOG_HEAD]
+    )
     order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
     if order is None or _log_sum(content[:24], (0, 0), order) != (one, two):
         return "the head of its log is damaged"
     length = FRAME_HEAD + page_size
     sums, wrong = {(one, two)}, 0
-    for number, start in enumerate(range(LOG_HEAD, len(content) - length + 1, length), start=1):
-        _page, _commit, *frame_salts, one, two = struct.unpack(">6I", content[start : start + FRAME_HEAD])
+    for number, start in enumerate(
+        range(LOG_HEAD, len(content) - length + 1, length), start=1
+    ):
+        _page, _commit, *frame_salts, one, two = struct.unpack(
+            ">6I", content[start : start + FRAME_HEAD]
+        )
         if frame_salts == salts or not wrong:
-            summed = content[start : start + 8] + content[start + FRAME_HEAD : start + length]
+            summed = (
+                content[start : start + 8]
+                + content[start + FRAME_HEAD : start + length]
+            )
             found = {_log_sum(summed, before, order) for before in sums}
             if frame_salts != salts or (one, two) not in found:
                 wrong = wrong or number
@@ -416,7 +474,9 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return failures.RecordLocked(where, waited_seconds)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
-            return failures.RecordReadOnly(where, "its file or directory is write-protected")
+            return failures.RecordReadOnly(
+                where, "its file or directory is write-protected"
+            )
         case sqlite3.SQLITE_FULL:
             return failures.RecordFull(where)
         case sqlite3.SQLITE_NOTADB:
@@ -425,7 +485,8 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
             return failures.RecordDamaged(where, str(error))
         case sqlite3.SQLITE_CANTOPEN:
             return failures.RecordUnplaceable(
-                where, "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened"
+                where,
+                "it, or a file SQLite keeps beside it (-wal, -shm), cannot be opened",
             )
         case _:
             return failures.RecordFailed(where, str(error))

@@ -24,9 +24,17 @@ def consolidated(run: SeatState) -> Analysed:
     """Final status for every item that was not merged, sorted into the lists of the report."""
     rounds = run.debate.rounds_finished
     kept = by_severity(entry for entry in run.ledger if entry.merged_into is None)
-    argued = [(entry, final_output(entry, rounds, run.debate.argument(entry))) for entry in kept]
-    finals = [(entry, with_identity(output, run.inputs.tree, run.inputs.renames)) for entry, output in argued]
-    outputs = tuple(output for _, output in finals if "outputs" in placement(output.status))
+    argued = [
+        (entry, final_output(entry, rounds, run.debate.argument(entry)))
+        for entry in kept
+    ]
+    finals = [
+        (entry, with_identity(output, run.inputs.tree, run.inputs.renames))
+        for entry, output in argued
+    ]
+    outputs = tuple(
+        output for _, output in finals if "outputs" in placement(output.status)
+    )
     disputed = tuple(
         DisputedOutput(output, run.debate.unresolved_text(entry))
         for entry, output in finals
@@ -35,7 +43,9 @@ def consolidated(run: SeatState) -> Analysed:
     seat = run.seat
     return Analysed(
         outputs=outputs,
-        withdrawn_outputs=tuple(output for _, output in finals if output.status is OutputState.WITHDRAWN),
+        withdrawn_outputs=tuple(
+            output for _, output in finals if output.status is OutputState.WITHDRAWN
+        ),
         disputed_outputs=disputed,
         domains_covered=tuple(run.covered),
         debate_rounds=rounds,
@@ -63,7 +73,9 @@ def take_items(run: SeatState, replies: Iterable[ReadReply]) -> None:
         key = one.ask.call.key
         if key.step is Step.CHALLENGE and key.role is Role.CHALLENGER:
             run.debate.take_rulings(one.value["rulings"], run.round)
-            run.debate.take_challenges(one.value["challenges"], run.round, by=CHALLENGER)
+            run.debate.take_challenges(
+                one.value["challenges"], run.round, by=CHALLENGER
+            )
         if key.role is Role.EXPERT and key.domain not in run.covered:
             run.covered.append(key.domain)
         signals += raise_items(run, one)
@@ -78,7 +90,10 @@ def take_responses(run: SeatState, replies: Iterable[ReadReply]) -> None:
     signals: list[Signal] = []
     for owner, parts in by_owner.items():
         # Some models mark their outputs with a status instead of listing responses.
-        given = [(*part.value["responses"], *filter(_is_response, part.value["outputs"])) for part in parts]
+        given = [
+            (*part.value["responses"], *filter(_is_response, part.value["outputs"]))
+            for part in parts
+        ]
         responses = [entry for entries in given for entry in entries]
         asked = list(dict.fromkeys(key for part in parts for key in part.ask.asked))
         run.debate.take_responses(owner, responses, asked, run.round)
@@ -92,7 +107,11 @@ def take_rulings(run: SeatState, replies: Iterable[ReadReply]) -> None:
     for one in replies:
         run.debate.take_rulings(one.value["rulings"], run.round)
         for late in one.value["challenges"]:
-            run.log("late_challenge", detail=str(late.get("target_finding_id"))[:80], round=run.round)
+            run.log(
+                "late_challenge",
+                detail=str(late.get("target_finding_id"))[:80],
+                round=run.round,
+            )
 
 
 def settle(run: SeatState, batch: CallBatch) -> None:
@@ -115,7 +134,13 @@ def raise_items(run: SeatState, one: ReadReply) -> list[Signal]:
         placed = [(place, entry) for place, entry in placed if not _is_response(entry)]
     title = run.title(one.owner)
     raised, signals = enter_items(
-        run.ledger, run.intake, placed, listed, one.owner, agent=title, round_number=run.round
+        run.ledger,
+        run.intake,
+        placed,
+        listed,
+        one.owner,
+        agent=title,
+        round_number=run.round,
     )
     run.debate.doubt_failed_evidence(raised, run.round)
     return signals

@@ -13,7 +13,16 @@ from msgspec.structs import asdict
 
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import ErrorClass
-from bridgehead.council.calls import Answer, Call, CallFailed, CallKey, CallUsage, Reply, Result, sum_known
+from bridgehead.council.calls import (
+    Answer,
+    Call,
+    CallFailed,
+    CallKey,
+    CallUsage,
+    Reply,
+    Result,
+    sum_known,
+)
 from bridgehead.council.debate.ledger import Log, Owner
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import NOTHING
@@ -41,7 +50,9 @@ class Tally:
         self.calls += 1
         self.prompt_chars += len(call.prompt)
         number = call.key.round
-        self.largest_prompt[number] = max(self.largest_prompt.get(number, 0), len(call.prompt))
+        self.largest_prompt[number] = max(
+            self.largest_prompt.get(number, 0), len(call.prompt)
+        )
 
     def answered(self, result: Result) -> None:
         self._used.append(result.usage)
@@ -164,9 +175,19 @@ class CallBatch:
         if isinstance(result, CallFailed):
             if ask.call.session is not None and ask.standalone is not None:
                 self.sessions.pop(ask.call.key.speaker, None)
-                self.log("warning", detail=f"session_lost:{ask.call.key.agent}", round=ask.call.key.round)
+                self.log(
+                    "warning",
+                    detail=f"session_lost:{ask.call.key.agent}",
+                    round=ask.call.key.round,
+                )
                 return (self._issue(_put_again(ask, ask.standalone, session=None)),)
-            self._fail(ask, result.reason, result.error_class, detail=result.detail, usage=result.usage)
+            self._fail(
+                ask,
+                result.reason,
+                result.error_class,
+                detail=result.detail,
+                usage=result.usage,
+            )
             return ()
         return self._replied(ask, result)
 
@@ -194,10 +215,18 @@ class CallBatch:
             self.sessions[key.speaker] = reply.session
         answer = read_reply(reply.text, ask.read)
         if isinstance(answer, Answered):
-            self.replies[first_attempt(key)] = ReadReply(ask, answer.value, answer.partial)
+            self.replies[first_attempt(key)] = ReadReply(
+                ask, answer.value, answer.partial
+            )
             facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
             duration = round(reply.duration_seconds, 3)
-            self.log("agent_reply", **facts, chars=len(reply.text), duration_s=duration, **_spent(reply.usage))
+            self.log(
+                "agent_reply",
+                **facts,
+                chars=len(reply.text),
+                duration_s=duration,
+                **_spent(reply.usage),
+            )
             if answer.partial:
                 self.log("agent_partial", **facts, chars=len(reply.text))
             return ()
@@ -208,13 +237,26 @@ class CallBatch:
         return ()
 
     def _fail(
-        self, ask: Ask, reason: str, error_class: ErrorClass, *, detail: str, usage: CallUsage = NOTHING_SPENT
+        self,
+        ask: Ask,
+        reason: str,
+        error_class: ErrorClass,
+        *,
+        detail: str,
+        usage: CallUsage = NOTHING_SPENT,
     ) -> None:
         key = ask.call.key
         self.failures[first_attempt(key)] = reason
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
         extra = {"detail": detail} if detail else {}
-        self.log("agent_failed", **facts, reason=reason, error_class=error_class.value, **extra, **_spent(usage))
+        self.log(
+            "agent_failed",
+            **facts,
+            reason=reason,
+            error_class=error_class.value,
+            **extra,
+            **_spent(usage),
+        )
 
     def _repaired(self, ask: Ask, reply: Reply) -> Ask:
         """The one follow-up that asks for nothing but the JSON."""
@@ -233,7 +275,9 @@ def next_attempt(key: CallKey) -> CallKey:
 
 
 def _put_again(ask: Ask, prompt: Safe, *, session: str | None) -> Ask:
-    call = replace(ask.call, key=next_attempt(ask.call.key), prompt=prompt, session=session)
+    call = replace(
+        ask.call, key=next_attempt(ask.call.key), prompt=prompt, session=session
+    )
     return replace(ask, call=call, prompt=prompt, standalone=None)
 
 

@@ -10,7 +10,12 @@ from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
 from bridgehead.council.debate.call_batch import Ask, CallBatch, Form, first_attempt
 from bridgehead.council.debate.ledger import Entry, Ledger, Owner
 from bridgehead.council.debate.roster import Signal, read_signals
-from bridgehead.council.prompts.debate import CHALLENGER_TITLE, INTEGRATION_TITLE, expert_prompt, standing_role_prompt
+from bridgehead.council.prompts.debate import (
+    CHALLENGER_TITLE,
+    INTEGRATION_TITLE,
+    expert_prompt,
+    standing_role_prompt,
+)
 from bridgehead.council.prompts.fences import Safe
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
@@ -31,15 +36,29 @@ def expert_owner(domain: str) -> Owner:
 ITEMS: Final = Form(Answer.ITEMS, read_items)
 
 
-def make_ask(seat: Seat, context: PromptContext, key: CallKey, prompt: Safe, form: Form, **more: Any) -> Ask:
+def make_ask(
+    seat: Seat,
+    context: PromptContext,
+    key: CallKey,
+    prompt: Safe,
+    form: Form,
+    **more: Any,
+) -> Ask:
     """A question to this seat."""
     session = more.pop("session", None)
-    call = Call(key, prompt, seat.timeout_seconds, form.answer, context.profile_of(key), session)
+    call = Call(
+        key, prompt, seat.timeout_seconds, form.answer, context.profile_of(key), session
+    )
     return Ask(call, prompt, form.read, **more)
 
 
 def first_round_asks(
-    seat: Seat, context: PromptContext, experts: Mapping[str, Expert], *, seating: int, model: str | None = None
+    seat: Seat,
+    context: PromptContext,
+    experts: Mapping[str, Expert],
+    *,
+    seating: int,
+    model: str | None = None,
 ) -> list[Ask]:
     """One question per domain, then the Integration Checker, then the Challenger: the order ids are given in."""
 
@@ -55,12 +74,22 @@ def first_round_asks(
         )
 
     prompts = [
-        (key(Role.EXPERT, domain), expert_prompt(context, key(Role.EXPERT, domain), expert))
+        (
+            key(Role.EXPERT, domain),
+            expert_prompt(context, key(Role.EXPERT, domain), expert),
+        )
         for domain, expert in experts.items()
     ]
-    for role, domain in ((Role.INTEGRATION, INTEGRATION), (Role.CHALLENGER, CROSS_DOMAIN)):
-        prompts.append((key(role, domain), standing_role_prompt(context, key(role, domain))))
-    return [make_ask(seat, context, call_key, prompt, ITEMS) for call_key, prompt in prompts]
+    for role, domain in (
+        (Role.INTEGRATION, INTEGRATION),
+        (Role.CHALLENGER, CROSS_DOMAIN),
+    ):
+        prompts.append(
+            (key(role, domain), standing_role_prompt(context, key(role, domain)))
+        )
+    return [
+        make_ask(seat, context, call_key, prompt, ITEMS) for call_key, prompt in prompts
+    ]
 
 
 def enter_items(
@@ -77,7 +106,9 @@ def enter_items(
     """Put a reply's items into the ledger and read its signals, which refer to their places in the reply."""
     listed = list(placed)
     drafts = [intake.draft(fields) for _, fields in listed]
-    entries = ledger.add(drafts, owner, agent=agent, round_number=round_number, model=model)
+    entries = ledger.add(
+        drafts, owner, agent=agent, round_number=round_number, model=model
+    )
     by_place = {place: entry for (place, _), entry in zip(listed, entries, strict=True)}
     return entries, read_signals(signals, by_place)
 
@@ -87,16 +118,26 @@ def items_of(value: Any) -> tuple[list[tuple[int, Mapping[str, Any]]], object]:
     if isinstance(value, Items):
         return list(value.entries), value.document.get("cross_domain_signals")
     listed = value.get("outputs") or []
-    return [(place, entry) for place, entry in enumerate(listed) if is_item(entry)], value.get("cross_domain_signals")
+    return [
+        (place, entry) for place, entry in enumerate(listed) if is_item(entry)
+    ], value.get("cross_domain_signals")
 
 
 def covered_domains(batch: CallBatch) -> list[str]:
     """Domains whose expert gave a usable answer, possibly an empty one."""
-    return [reply.ask.call.key.domain for reply in batch.in_order() if reply.ask.call.key.role is Role.EXPERT]
+    return [
+        reply.ask.call.key.domain
+        for reply in batch.in_order()
+        if reply.ask.call.key.role is Role.EXPERT
+    ]
 
 
 def usual_failure(batch: CallBatch) -> str:
     """The most frequent reason, the first one on ties."""
-    asked = (first_attempt(ask.call.key) for ask in batch.asks if ask.call.key.role is Role.EXPERT)
+    asked = (
+        first_attempt(ask.call.key)
+        for ask in batch.asks
+        if ask.call.key.role is Role.EXPERT
+    )
     reasons = Counter(batch.failures[key] for key in asked if key in batch.failures)
     return reasons.most_common(1)[0][0] if reasons else "parse_failure"

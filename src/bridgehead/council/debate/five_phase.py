@@ -21,7 +21,12 @@ from bridgehead.council.calls import Answer, Step
 from bridgehead.council.debate.answers import raise_items, settle, take_items
 from bridgehead.council.debate.asks import debate_asks, packet_for
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, Form, ReadReply
-from bridgehead.council.debate.first_round import CHALLENGER, INTEGRATOR, covered_domains, expert_owner
+from bridgehead.council.debate.first_round import (
+    CHALLENGER,
+    INTEGRATOR,
+    covered_domains,
+    expert_owner,
+)
 from bridgehead.council.debate.ledger import ChallengeState, Entry, Owner
 from bridgehead.council.debate.seat_run import BUDGET, SeatRun
 from bridgehead.council.findings.dedupe import Candidate, matches
@@ -29,13 +34,20 @@ from bridgehead.council.prompts.debate import debate_round_prompt, final_positio
 from bridgehead.council.replies.items import as_line, as_text
 from bridgehead.council.replies.reply import read_lists
 from bridgehead.council.reporting.seat_report import SeatFacts
-from bridgehead.council.request.plan import DEFAULT, SECURITY_DOMAIN, SECURITY_ELEVATED, Preset
+from bridgehead.council.request.plan import (
+    DEFAULT,
+    SECURITY_DOMAIN,
+    SECURITY_ELEVATED,
+    Preset,
+)
 
 ROUNDS: Final = {Intensity.QUICK: 0, Intensity.STANDARD: 3, Intensity.THOROUGH: 5}
 HIGH_FAIL_AT: Final = 3
 MEDIUM_CONCERNS_AT: Final = 2
 FOR_MESSAGES: Final = Form(Answer.CHALLENGES, read_lists("messages", "outputs"))
-FOR_POSITIONS: Final = Form(Answer.POSITIONS, read_lists("positions", optional=("merges",)))
+FOR_POSITIONS: Final = Form(
+    Answer.POSITIONS, read_lists("positions", optional=("merges",))
+)
 
 
 class Stance(StrEnum):
@@ -52,7 +64,10 @@ def task_budget(intensity: Intensity, reviewers: int) -> int:
 
 
 def support_share(
-    stances: Mapping[str, Stance], advocate: str, reviewers: Collection[str], preset: Preset
+    stances: Mapping[str, Stance],
+    advocate: str,
+    reviewers: Collection[str],
+    preset: Preset,
 ) -> Fraction | None:
     """Weight of the supporters among those who took a position (K34); None when nobody did."""
     others = len(reviewers) - (advocate in reviewers)
@@ -60,13 +75,18 @@ def support_share(
 
     def weight(wanted: Stance) -> Fraction:
         named = [name for name, stance in stances.items() if stance is wanted]
-        return sum((preset.da_weight if name == advocate else each for name in named), Fraction(0))
+        return sum(
+            (preset.da_weight if name == advocate else each for name in named),
+            Fraction(0),
+        )
 
     supporting, opposing = weight(Stance.SUPPORT), weight(Stance.OPPOSE)
     return supporting / (supporting + opposing) if supporting + opposing else None
 
 
-def final_state(share: Fraction | None, threshold: Fraction, *, origin_round: int) -> OutputState:
+def final_state(
+    share: Fraction | None, threshold: Fraction, *, origin_round: int
+) -> OutputState:
     """Confirmed or discovered with enough support, else disputed."""
     if share is None or share < threshold:
         return OutputState.DISPUTED
@@ -80,11 +100,14 @@ def debate_verdict(outputs: Iterable[Output], preset: Preset) -> Verdict:
     disputed = [output for output in listed if output.status is OutputState.DISPUTED]
     count = Counter(output.severity for output in held)
     by_security = preset is SECURITY_ELEVATED and any(
-        output.domain == SECURITY_DOMAIN and output.severity is not None for output in held
+        output.domain == SECURITY_DOMAIN and output.severity is not None
+        for output in held
     )
     if count[Severity.CRITICAL] or count[Severity.HIGH] >= HIGH_FAIL_AT or by_security:
         return Verdict.FAIL
-    serious = any(output.severity in (Severity.CRITICAL, Severity.HIGH) for output in disputed)
+    serious = any(
+        output.severity in (Severity.CRITICAL, Severity.HIGH) for output in disputed
+    )
     if count[Severity.HIGH] or count[Severity.MEDIUM] >= MEDIUM_CONCERNS_AT or serious:
         return Verdict.CONCERNS
     return Verdict.PASS
@@ -118,12 +141,21 @@ class FivePhaseRun(SeatRun):
     def _next_phase(self) -> None:
         rounds = ROUNDS[self.task.intensity]
         planned = self._tally.calls + len(self._reviewers())
-        may_ask = planned + len(self._reviewers()) <= task_budget(self.task.intensity, len(self._reviewers()))
+        may_ask = planned + len(self._reviewers()) <= task_budget(
+            self.task.intensity, len(self._reviewers())
+        )
         may_ask = may_ask and self._budget.refusal(2 * len(self._reviewers())) is None
         if self._run.debate_round < rounds and may_ask:
             self._run.begin_round()
             self._log_dispatch(mode="coordinator")
-            self._ask([ask for owner in self._reviewers() for ask in self._message_asks(owner)], self._after_messages)
+            self._ask(
+                [
+                    ask
+                    for owner in self._reviewers()
+                    for ask in self._message_asks(owner)
+                ],
+                self._after_messages,
+            )
         else:
             self._begin_positions("max_rounds" if self._run.debate_round else None)
 
@@ -151,12 +183,23 @@ class FivePhaseRun(SeatRun):
                 self._take_challenge(owner, message)
             for message in _messages(one, "corroboration"):
                 entry = self._run.ledger.survivor(message.get("finding_id"))
-                if entry is not None and entry.owner != owner and as_text(message.get("text")):
+                if (
+                    entry is not None
+                    and entry.owner != owner
+                    and as_text(message.get("text"))
+                ):
                     self._supporters.setdefault(entry.id, set()).add(owner)
             for message in _messages(one, "merge-proposal"):
-                self._agree(owner, as_line(message.get("finding_id")), as_line(message.get("other_id")))
+                self._agree(
+                    owner,
+                    as_line(message.get("finding_id")),
+                    as_line(message.get("other_id")),
+                )
         for one in replies:
-            answers = [_as_response(message) for message in _messages(one, "defense", "withdrawal")]
+            answers = [
+                _as_response(message)
+                for message in _messages(one, "defense", "withdrawal")
+            ]
             run.debate.take_responses(one.owner, answers, asked, run.round)
             raise_items(run, one)
 
@@ -181,7 +224,9 @@ class FivePhaseRun(SeatRun):
             self._decide()
             self._end(BUDGET)
             return
-        asks = [ask for owner in self._reviewers() for ask in self._position_asks(owner)]
+        asks = [
+            ask for owner in self._reviewers() for ask in self._position_asks(owner)
+        ]
         self._ask(asks, self._after_positions)
 
     def _after_positions(self) -> None:
@@ -193,7 +238,11 @@ class FivePhaseRun(SeatRun):
         for entry, other in self._merge_candidates():
             owners = {entry.owner, other.owner}
             first, second = sorted((entry.id, other.id))
-            if entry.is_live and other.is_live and all((first, second, owner) in self._agreed for owner in owners):
+            if (
+                entry.is_live
+                and other.is_live
+                and all((first, second, owner) in self._agreed for owner in owners)
+            ):
                 self._run.ledger.join(entry, other)
         self._decide()
         self._end(self._ending)
@@ -201,12 +250,23 @@ class FivePhaseRun(SeatRun):
     def _take_positions(self, owner: Owner, said: Mapping[str, Any]) -> None:
         for fields in said["positions"]:
             entry = self._run.ledger.survivor(fields.get("finding_id"))
-            stance = next((one for one in Stance if one == as_line(fields.get("position")).casefold()), None)
+            stance = next(
+                (
+                    one
+                    for one in Stance
+                    if one == as_line(fields.get("position")).casefold()
+                ),
+                None,
+            )
             if entry is not None and stance is not None:
                 self._stances.setdefault(entry.id, {})[owner.name] = stance
         for fields in said["merges"]:
             if fields.get("agree") is True:
-                self._agree(owner, as_line(fields.get("finding_id")), as_line(fields.get("other_id")))
+                self._agree(
+                    owner,
+                    as_line(fields.get("finding_id")),
+                    as_line(fields.get("other_id")),
+                )
 
     def _agree(self, owner: Owner, one: str, other: str) -> None:
         if one and other and one != other:
@@ -226,7 +286,9 @@ class FivePhaseRun(SeatRun):
             state = final_state(share, threshold, origin_round=entry.state.origin_round)
             self._settle_state(entry, state, float(share or 0), float(threshold))
 
-    def _settle_state(self, entry: Entry, state: OutputState, share: float, threshold: float) -> None:
+    def _settle_state(
+        self, entry: Entry, state: OutputState, share: float, threshold: float
+    ) -> None:
         if state is OutputState.DISPUTED:
             text = f"Support of {share:.3f} is below the threshold of {threshold:.2f}"
             self._run.debate.doubt(entry, text, self._run.round)
@@ -249,17 +311,35 @@ class FivePhaseRun(SeatRun):
         return [*map(expert_owner, self._run.roster.active), INTEGRATOR, CHALLENGER]
 
     def _message_asks(self, owner: Owner) -> list[Ask]:
-        build = partial(debate_round_prompt, role_title=self._run.title(owner), own_ids=self._own_ids(owner))
-        return debate_asks(self._run, owner, Step.CHALLENGE, self._packet(), build, FOR_MESSAGES)
+        build = partial(
+            debate_round_prompt,
+            role_title=self._run.title(owner),
+            own_ids=self._own_ids(owner),
+        )
+        return debate_asks(
+            self._run, owner, Step.CHALLENGE, self._packet(), build, FOR_MESSAGES
+        )
 
     def _position_asks(self, owner: Owner) -> list[Ask]:
         title, own_ids = self._run.title(owner), self._own_ids(owner)
-        pairs = [(one.id, other.id) for one, other in self._merge_candidates() if owner in (one.owner, other.owner)]
-        build = partial(final_position_prompt, role_title=title, own_ids=own_ids, merges=pairs)
-        return debate_asks(self._run, owner, Step.POSITION, self._packet(), build, FOR_POSITIONS)
+        pairs = [
+            (one.id, other.id)
+            for one, other in self._merge_candidates()
+            if owner in (one.owner, other.owner)
+        ]
+        build = partial(
+            final_position_prompt, role_title=title, own_ids=own_ids, merges=pairs
+        )
+        return debate_asks(
+            self._run, owner, Step.POSITION, self._packet(), build, FOR_POSITIONS
+        )
 
     def _packet(self) -> dict[str, Any]:
-        return anonymous(packet_for(self._run, self._run.ledger.live(), self._run.debate.open_challenges()))
+        return anonymous(
+            packet_for(
+                self._run, self._run.ledger.live(), self._run.debate.open_challenges()
+            )
+        )
 
     def _own_ids(self, owner: Owner) -> list[str]:
         return [entry.id for entry in self._run.ledger.live() if entry.owner == owner]
@@ -289,12 +369,19 @@ class FivePhaseRun(SeatRun):
 
 def anonymous(packet: dict[str, Any]) -> dict[str, Any]:
     """A packet whose findings do not say who wrote them."""
-    shown = [{key: value for key, value in entry.items() if key != "agent"} for entry in packet["previous_findings"]]
+    shown = [
+        {key: value for key, value in entry.items() if key != "agent"}
+        for entry in packet["previous_findings"]
+    ]
     return {**packet, "previous_findings": shown}
 
 
 def _messages(one: ReadReply, *kinds: str) -> list[Mapping[str, Any]]:
-    return [message for message in one.value["messages"] if as_line(message.get("kind")).casefold() in kinds]
+    return [
+        message
+        for message in one.value["messages"]
+        if as_line(message.get("kind")).casefold() in kinds
+    ]
 
 
 def _as_response(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,11 @@ from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputState, Severity, severity_rank
 from bridgehead.council.calls import Role, agent_name
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, text_score
-from bridgehead.council.findings.evidence import EvidenceCheck, EvidenceOutcome, check_evidence
+from bridgehead.council.findings.evidence import (
+    EvidenceCheck,
+    EvidenceOutcome,
+    check_evidence,
+)
 from bridgehead.council.findings.references import relate
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.replies.items import Draft
@@ -45,7 +49,9 @@ class Ruling(StrEnum):
 
 
 FINAL: Final = frozenset({ChallengeState.WITHDRAWN, ChallengeState.CLOSED})
-UNRESOLVED: Final = frozenset({ChallengeState.OPEN, ChallengeState.MAINTAINED, ChallengeState.ESCALATED})
+UNRESOLVED: Final = frozenset(
+    {ChallengeState.OPEN, ChallengeState.MAINTAINED, ChallengeState.ESCALATED}
+)
 _AFTER_RULING: Final = {
     Ruling.WITHDRAW: ChallengeState.WITHDRAWN,
     Ruling.MAINTAIN: ChallengeState.MAINTAINED,
@@ -92,7 +98,10 @@ class FindingState:
 
     def rule(self, challenge_id: str, ruling: Ruling) -> bool:
         """The Challenger may rule on any challenge that is not final, answered or not."""
-        if self.withdrawn or self.challenges.get(challenge_id, ChallengeState.CLOSED) in FINAL:
+        if (
+            self.withdrawn
+            or self.challenges.get(challenge_id, ChallengeState.CLOSED) in FINAL
+        ):
             return False
         self.challenges[challenge_id] = _AFTER_RULING[ruling]
         return True
@@ -100,7 +109,9 @@ class FindingState:
     @property
     def unresolved(self) -> tuple[str, ...]:
         """Challenges left open, maintained or escalated, oldest first."""
-        return tuple(key for key, state in self.challenges.items() if state in UNRESOLVED)
+        return tuple(
+            key for key, state in self.challenges.items() if state in UNRESOLVED
+        )
 
     def status(self, debate_rounds: int) -> OutputState | None:
         """The final status: the first that fits (K14, K15)."""
@@ -201,15 +212,31 @@ class Ledger:
 
     def count_raised_in(self, round_number: int) -> int:
         """How many items are new since that round began; duplicates of others are not."""
-        return sum(entry.state.origin_round == round_number and entry.merged_into is None for entry in self)
+        return sum(
+            entry.state.origin_round == round_number and entry.merged_into is None
+            for entry in self
+        )
 
     def add(
-        self, drafts: Iterable[Draft], owner: Owner, *, agent: str, round_number: int, model: str | None = None
+        self,
+        drafts: Iterable[Draft],
+        owner: Owner,
+        *,
+        agent: str,
+        round_number: int,
+        model: str | None = None,
     ) -> list[Entry]:
         """Take drafts in, in order; each gets the next id."""
         return [self._add(draft, owner, agent, round_number, model) for draft in drafts]
 
-    def _add(self, draft: Draft, owner: Owner, agent: str, round_number: int, model: str | None) -> Entry:
+    def _add(
+        self,
+        draft: Draft,
+        owner: Owner,
+        agent: str,
+        round_number: int,
+        model: str | None,
+    ) -> Entry:
         self._count += 1
         output = draft.output(
             numbered_id(self._prefix, self._count),
@@ -222,7 +249,13 @@ class Ledger:
             met=draft.met if draft.met is not None and draft.requirement_id else UNSET,
             proposal=draft.proposal if draft.proposal is not None else UNSET,
         )
-        entry = Entry(output, owner, FindingState(round_number), self.check(draft.evidence), model=model)
+        entry = Entry(
+            output,
+            owner,
+            FindingState(round_number),
+            self.check(draft.evidence),
+            model=model,
+        )
         self._entries[output.id] = entry
         self._log("output", **raised_facts(output, round_number))
         return entry
@@ -258,11 +291,17 @@ class Ledger:
 
     def _merge(self, found: Cluster) -> None:
         # An item that has lived through a round keeps its id and its challenges; a newcomer joins it.
-        first, *others = sorted(found.members, key=lambda member: self._entries[member.id].state.origin_round)
+        first, *others = sorted(
+            found.members,
+            key=lambda member: self._entries[member.id].state.origin_round,
+        )
         kept = self._entries[first.id]
         severity = max((member.severity for member in found.members), key=severity_rank)
         kept.output = msgspec.structs.replace(
-            kept.output, severity=severity, type=found.type, requirement_id=self._requirement(first, others)
+            kept.output,
+            severity=severity,
+            type=found.type,
+            requirement_id=self._requirement(first, others),
         )
         for other in sorted(others, key=lambda member: id_sort_key(member.id)):
             merged = self._entries[other.id]
@@ -277,14 +316,22 @@ class Ledger:
                 location=relate(first.references, other.references),
             )
 
-    def _requirement(self, kept: Candidate, others: Iterable[Candidate]) -> str | UnsetType:
+    def _requirement(
+        self, kept: Candidate, others: Iterable[Candidate]
+    ) -> str | UnsetType:
         """The requirement a merged item is about: its own, else that of a duplicate which says it is unmet."""
-        unmet = (other for other in others if self._entries[other.id].output.met is not True)
+        unmet = (
+            other for other in others if self._entries[other.id].output.met is not True
+        )
         named = (member.requirement_id for member in (kept, *unmet))
-        return next((requirement_id for requirement_id in named if requirement_id), UNSET)
+        return next(
+            (requirement_id for requirement_id in named if requirement_id), UNSET
+        )
 
 
-def final_output(entry: Entry, debate_rounds: int, argument: Sequence[dict[str, Any]] = ()) -> Output:
+def final_output(
+    entry: Entry, debate_rounds: int, argument: Sequence[dict[str, Any]] = ()
+) -> Output:
     """The item as the report shows it."""
     state = entry.state
     status = state.status(debate_rounds)
@@ -327,7 +374,13 @@ def shown(entry: Entry) -> dict[str, Any]:
 
 def by_severity(entries: Iterable[Entry]) -> list[Entry]:
     """Highest severity first, then id."""
-    return sorted(entries, key=lambda entry: (-severity_rank(entry.output.severity), id_sort_key(entry.id)))
+    return sorted(
+        entries,
+        key=lambda entry: (
+            -severity_rank(entry.output.severity),
+            id_sort_key(entry.id),
+        ),
+    )
 
 
 def is_serious(entry: Entry) -> bool:
@@ -342,4 +395,9 @@ def speaks_of(entry: Entry, requirement_id: str) -> bool:
         return True
     # Whole ids only: R-1 is not spoken of where R-10 or R-1.2 is.
     whole = rf"(?<!\w)(?<!\w[.-]){re.escape(requirement_id)}(?![.-]?\w)"
-    return re.search(whole, f"{output.title}\n{output.description}\n{output.evidence or ''}") is not None
+    return (
+        re.search(
+            whole, f"{output.title}\n{output.description}\n{output.evidence or ''}"
+        )
+        is not None
+    )

@@ -21,7 +21,11 @@ from bridgehead.council.debate.first_round import enter_items, items_of, usual_f
 from bridgehead.council.debate.ledger import Entry, Ledger
 from bridgehead.council.debate.seat_run import SeatRun
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
-from bridgehead.council.reporting.seat_report import SeatFacts, completed_report, skipped_report
+from bridgehead.council.reporting.seat_report import (
+    SeatFacts,
+    completed_report,
+    skipped_report,
+)
 
 
 class MultiModelRun(SeatRun):
@@ -44,7 +48,11 @@ class MultiModelRun(SeatRun):
             self._finish(skipped_report(self.task, self._facts(), usual_failure(batch)))
             return
         # One round at most, whatever the intensity allows; quick has none.
-        if self.seat.debate_merged and self._run.ledger.live() and self.task.intensity is not Intensity.QUICK:
+        if (
+            self.seat.debate_merged
+            and self._run.ledger.live()
+            and self.task.intensity is not Intensity.QUICK
+        ):
             self._run.model = self._models[0]
             self._begin_round()
         else:
@@ -72,11 +80,19 @@ class MultiModelRun(SeatRun):
             if not any(one.ask.call.key.role is Role.EXPERT for one in mine):
                 continue
             self._used.append(model)
-            raised += self._raise(mine, Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log), model)
+            raised += self._raise(
+                mine,
+                Ledger(f"{self.seat.id_prefix}-{slugs[model]}-", None, self._log),
+                model,
+            )
         by_id = {entry.id: entry for entry in raised}
-        for found in cluster([Candidate.of(entry.output) for entry in raised], same_domain=False):
+        for found in cluster(
+            [Candidate.of(entry.output) for entry in raised], same_domain=False
+        ):
             members = [by_id[name] for name in found.ids]
-            models = tuple(dict.fromkeys(entry.model for entry in members if entry.model))
+            models = tuple(
+                dict.fromkeys(entry.model for entry in members if entry.model)
+            )
             if len(models) >= 2:
                 self._merged += 1
                 members = [self._joined(found, members, models)]
@@ -86,12 +102,21 @@ class MultiModelRun(SeatRun):
         settle(self._run, batch)
         return bool(self._used)
 
-    def _raise(self, replies: Iterable[ReadReply], ledger: Ledger, model: str) -> list[Entry]:
+    def _raise(
+        self, replies: Iterable[ReadReply], ledger: Ledger, model: str
+    ) -> list[Entry]:
         for one in replies:
             key, owner, title = one.ask.call.key, one.owner, self._run.title(one.owner)
             placed, listed = items_of(one.value)
             _, signals = enter_items(
-                ledger, self._run.intake, placed, listed, owner, agent=title, round_number=1, model=model
+                ledger,
+                self._run.intake,
+                placed,
+                listed,
+                owner,
+                agent=title,
+                round_number=1,
+                model=model,
             )
             self._run.roster.pass_over(signals)
             if key.role is Role.EXPERT and key.domain not in self._run.covered:
@@ -99,10 +124,14 @@ class MultiModelRun(SeatRun):
         ledger.merge_duplicates()
         return ledger.live()
 
-    def _joined(self, found: Cluster, members: Sequence[Entry], models: tuple[str, ...]) -> Entry:
+    def _joined(
+        self, found: Cluster, members: Sequence[Entry], models: tuple[str, ...]
+    ) -> Entry:
         lead = members[0]
         severity = max((entry.output.severity for entry in members), key=severity_rank)
-        lead.merged_from = [name for entry in members for name in (entry.id, *entry.merged_from)]
+        lead.merged_from = [
+            name for entry in members for name in (entry.id, *entry.merged_from)
+        ]
         lead.model = None
         lead.output = msgspec.structs.replace(
             lead.output,
@@ -112,12 +141,23 @@ class MultiModelRun(SeatRun):
             confirmed_by_models=models,
             intra_bridge_model_confirmed=True,
         )
-        self._log("merge", kept=lead.id, discarded=list(found.ids), similarity=None, location=None)
+        self._log(
+            "merge",
+            kept=lead.id,
+            discarded=list(found.ids),
+            similarity=None,
+            location=None,
+        )
         return lead
 
     def _report(self, facts: SeatFacts) -> BridgeReport:
-        kind, sources = LocalCouncilType.MODEL_COUNCIL, ("role", "model") if len(self._used) > 1 else ("role",)
-        found = replace(consolidated(self._run), local_council_type=kind, diversity_sources=sources)
+        kind, sources = (
+            LocalCouncilType.MODEL_COUNCIL,
+            ("role", "model") if len(self._used) > 1 else ("role",),
+        )
+        found = replace(
+            consolidated(self._run), local_council_type=kind, diversity_sources=sources
+        )
         return completed_report(self.task, facts, found)
 
     def _facts(self, **more: Any) -> SeatFacts:

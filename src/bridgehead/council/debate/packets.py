@@ -13,7 +13,12 @@ from bridgehead.council.debate.challenges import Debate
 from bridgehead.council.debate.ledger import Entry, Owner, speaks_of
 from bridgehead.council.debate.roster import Signal
 from bridgehead.council.findings.dedupe import ALIKE, Wording, scores_above
-from bridgehead.council.findings.references import Relation, find_references, is_same_file, relate
+from bridgehead.council.findings.references import (
+    Relation,
+    find_references,
+    is_same_file,
+    relate,
+)
 from bridgehead.council.prompts.packet_limit import characters_omitted
 from bridgehead.errors import plural
 
@@ -37,21 +42,37 @@ class Conflict:
 def find_conflicts(live: Sequence[Entry]) -> list[Conflict]:
     """Items of different domains about one place or in the same words that cannot both be right; both owners hear."""
     compared = [
-        (entry, find_references(entry.output.evidence or ""), Wording.of(entry.output.title, entry.output.description))
+        (
+            entry,
+            find_references(entry.output.evidence or ""),
+            Wording.of(entry.output.title, entry.output.description),
+        )
         for entry in live
     ]
     conflicts: list[Conflict] = []
-    for (one, one_refs, one_words), (other, other_refs, other_words) in combinations(compared, 2):
+    for (one, one_refs, one_words), (other, other_refs, other_words) in combinations(
+        compared, 2
+    ):
         if one.output.domain == other.output.domain or not _disagree(one, other):
             continue
         nearby = relate(one_refs, other_refs) is Relation.SAME_LINES
-        if nearby or scores_above(one_words, other_words, ALIKE) or _same_requirement(one, other):
-            conflicts.append(Conflict(one.owner, one.id, other.id, "rated or judged differently"))
-            conflicts.append(Conflict(other.owner, other.id, one.id, "rated or judged differently"))
+        if (
+            nearby
+            or scores_above(one_words, other_words, ALIKE)
+            or _same_requirement(one, other)
+        ):
+            conflicts.append(
+                Conflict(one.owner, one.id, other.id, "rated or judged differently")
+            )
+            conflicts.append(
+                Conflict(other.owner, other.id, one.id, "rated or judged differently")
+            )
     return conflicts
 
 
-def passed_on_conflicts(signals: Iterable[Signal], owners: dict[str, Owner]) -> list[Conflict]:
+def passed_on_conflicts(
+    signals: Iterable[Signal], owners: dict[str, Owner]
+) -> list[Conflict]:
     """Signals for a domain that sits already, as conflict entries for its expert."""
     return [
         Conflict(owners[signal.domain], None, signal.trigger_id, signal.reason)
@@ -60,19 +81,31 @@ def passed_on_conflicts(signals: Iterable[Signal], owners: dict[str, Owner]) -> 
     ]
 
 
-def find_gaps(task: BridgeInput, scope_files: Sequence[str], entries: Sequence[Entry]) -> list[str]:
+def find_gaps(
+    task: BridgeInput, scope_files: Sequence[str], entries: Sequence[Entry]
+) -> list[str]:
     """Requirements and explicitly named files that no item speaks of."""
     requirements = [
         requirement.id
         for requirement in task.requirements
         if not any(speaks_of(entry, requirement.id) for entry in entries)
     ]
-    cited = {ref.path for entry in entries for ref in find_references(entry.output.evidence or "")}
-    files = [path for path in scope_files if not any(is_same_file(path, other) for other in cited)]
+    cited = {
+        ref.path
+        for entry in entries
+        for ref in find_references(entry.output.evidence or "")
+    }
+    files = [
+        path
+        for path in scope_files
+        if not any(is_same_file(path, other) for other in cited)
+    ]
     return requirements + files
 
 
-def synthesis_text(round_number: int, findings: int, challenged: int, added: int, gaps: Sequence[str]) -> str:
+def synthesis_text(
+    round_number: int, findings: int, challenged: int, added: int, gaps: Sequence[str]
+) -> str:
     """One sentence per fact: `Round 1: 5 findings. 2 challenged. 1 new domain added. Gap: R-3.`"""
     sentences = [
         f"Round {round_number}: {plural(findings, 'finding')}.",
@@ -83,7 +116,9 @@ def synthesis_text(round_number: int, findings: int, challenged: int, added: int
     return " ".join(filter(None, sentences))
 
 
-def conflict_entries(conflicts: Sequence[Conflict], debate: Debate) -> list[dict[str, Any]]:
+def conflict_entries(
+    conflicts: Sequence[Conflict], debate: Debate
+) -> list[dict[str, Any]]:
     """Conflicts as an expert is told of them: the other finding without its author."""
     told: list[dict[str, Any]] = []
     for conflict in conflicts[:MOST_CONFLICTS]:
@@ -94,13 +129,19 @@ def conflict_entries(conflicts: Sequence[Conflict], debate: Debate) -> list[dict
                 "other_domain": other.domain,
                 "other_severity": other.severity.value if other.severity else None,
                 "other_title": other.title,
-                "other_description": cut_text(other.description, MOST_CONFLICT_CHARACTERS),
-                "other_evidence": cut_text(other.evidence or "", MOST_CONFLICT_CHARACTERS),
+                "other_description": cut_text(
+                    other.description, MOST_CONFLICT_CHARACTERS
+                ),
+                "other_evidence": cut_text(
+                    other.evidence or "", MOST_CONFLICT_CHARACTERS
+                ),
                 "reason": conflict.reason,
             }
         )
     if len(conflicts) > MOST_CONFLICTS:
-        told.append({"omitted": f"[... {len(conflicts) - MOST_CONFLICTS} conflicts omitted]"})
+        told.append(
+            {"omitted": f"[... {len(conflicts) - MOST_CONFLICTS} conflicts omitted]"}
+        )
     return told
 
 
@@ -108,20 +149,35 @@ def history_entries(debate: Debate) -> list[dict[str, Any]]:
     """The newest challenges and answers, each cut to a length one can read, with a mark where something is missing."""
     history = debate.history()
     kept = [
-        {**entry, "answer": entry["answer"] and cut_text(entry["answer"], MOST_ANSWER_CHARACTERS)}
+        {
+            **entry,
+            "answer": entry["answer"]
+            and cut_text(entry["answer"], MOST_ANSWER_CHARACTERS),
+        }
         for entry in history[-MOST_HISTORY:]
     ]
     if len(history) > MOST_HISTORY:
-        kept.insert(0, {"omitted": f"[... {len(history) - MOST_HISTORY} older challenges omitted]"})
+        kept.insert(
+            0,
+            {
+                "omitted": f"[... {len(history) - MOST_HISTORY} older challenges omitted]"
+            },
+        )
     return kept
 
 
 def cut_text(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + characters_omitted(len(text) - most)
+    return (
+        text
+        if len(text) <= most
+        else text[:most] + characters_omitted(len(text) - most)
+    )
 
 
 def _disagree(one: Entry, other: Entry) -> bool:
-    apart = abs(severity_rank(one.output.severity) - severity_rank(other.output.severity))
+    apart = abs(
+        severity_rank(one.output.severity) - severity_rank(other.output.severity)
+    )
     rated = one.output.severity is not None and other.output.severity is not None
     return (rated and apart >= CONFLICT_STEPS) or _same_requirement(one, other)
 

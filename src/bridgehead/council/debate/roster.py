@@ -57,13 +57,17 @@ class Roster:
 
     def __post_init__(self) -> None:
         for name in self.task.domains:
-            self.experts[name] = self.registry.expert(name, task=self.task.task_description)
+            self.experts[name] = self.registry.expert(
+                name, task=self.task.task_description
+            )
 
     @property
     def active(self) -> tuple[str, ...]:
         return tuple(self.experts)
 
-    def take_signals(self, signals: Sequence[Signal], entries: Mapping[str, Entry]) -> None:
+    def take_signals(
+        self, signals: Sequence[Signal], entries: Mapping[str, Entry]
+    ) -> None:
         """Call in experts for new domains as far as the limits allow; the rest is remembered as unexplored."""
         for signal in signals:
             trigger = entries.get(signal.trigger_id or "")
@@ -80,9 +84,17 @@ class Roster:
             else:
                 title = trigger.output.title if trigger is not None else ""
                 task = self.task.task_description
-                expert = self.registry.expert(signal.domain, task=task, reason=signal.reason, title=title)
+                expert = self.registry.expert(
+                    signal.domain, task=task, reason=signal.reason, title=title
+                )
                 self.experts[signal.domain] = expert
-                self.waiting.append(NewExpert(expert, trigger.id if trigger is not None else None, signal.reason))
+                self.waiting.append(
+                    NewExpert(
+                        expert,
+                        trigger.id if trigger is not None else None,
+                        signal.reason,
+                    )
+                )
                 self._added += 1
                 self._note("domain_added", signal, trigger)
 
@@ -102,24 +114,40 @@ class Roster:
     def _known_as(self, domain: str) -> str | None:
         """The active domain a name stands for, aliases included."""
         wanted = self.registry.canonical(domain)
-        return next((name for name in self.experts if self.registry.canonical(name) == wanted), None)
+        return next(
+            (name for name in self.experts if self.registry.canonical(name) == wanted),
+            None,
+        )
 
     def _is_new(self, domain: str) -> bool:
-        return domain not in RESERVED and domain not in self.unexplored and self._known_as(domain) is None
+        return (
+            domain not in RESERVED
+            and domain not in self.unexplored
+            and self._known_as(domain) is None
+        )
 
     def _note(self, event: str, signal: Signal, trigger: Entry | None) -> None:
         trigger_id = trigger.id if trigger is not None else None
-        self.log(event, domain=signal.domain, trigger_finding_id=trigger_id, reason=signal.reason)
+        self.log(
+            event,
+            domain=signal.domain,
+            trigger_finding_id=trigger_id,
+            reason=signal.reason,
+        )
 
 
 def read_signals(listed: object, raised: Mapping[int, Entry]) -> list[Signal]:
     """Signals of one reply; `raised` are its items by their place in the reply's list."""
     entries = listed if isinstance(listed, list) else []
-    read = (_read_signal(fields, raised) for fields in entries if isinstance(fields, dict))
+    read = (
+        _read_signal(fields, raised) for fields in entries if isinstance(fields, dict)
+    )
     return [signal for signal in read if signal is not None]
 
 
-def _read_signal(fields: Mapping[str, Any], raised: Mapping[int, Entry]) -> Signal | None:
+def _read_signal(
+    fields: Mapping[str, Any], raised: Mapping[int, Entry]
+) -> Signal | None:
     domain = normalise_domain(as_text(fields.get("domain")) or "")
     if not _NAME.fullmatch(domain) or domain.count("-") >= _MOST_WORDS:
         return None

@@ -8,7 +8,11 @@ from typing import Any, Final
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS, timeout_skip_reason
+from bridgehead.contract.timeouts import (
+    MAX_ROUNDS,
+    STANDING_AGENTS,
+    timeout_skip_reason,
+)
 from bridgehead.contract.words import Intensity
 from bridgehead.council import calls
 from bridgehead.council.debate.answers import (
@@ -19,8 +23,20 @@ from bridgehead.council.debate.answers import (
     take_responses,
     take_rulings,
 )
-from bridgehead.council.debate.asks import challenge_asks, consolidation_asks, reminder_ask, response_asks, ruling_asks
-from bridgehead.council.debate.call_batch import BUDGET_REACHED, Ask, Budget, CallBatch, Tally
+from bridgehead.council.debate.asks import (
+    challenge_asks,
+    consolidation_asks,
+    reminder_ask,
+    response_asks,
+    ruling_asks,
+)
+from bridgehead.council.debate.call_batch import (
+    BUDGET_REACHED,
+    Ask,
+    Budget,
+    CallBatch,
+    Tally,
+)
 from bridgehead.council.debate.challenges import Debate
 from bridgehead.council.debate.first_round import (
     CHALLENGER,
@@ -36,12 +52,23 @@ from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.prompts.debate import repair_prompt
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
-from bridgehead.council.reporting.seat_report import SeatFacts, closing_facts, completed_report, skipped_report
+from bridgehead.council.reporting.seat_report import (
+    SeatFacts,
+    closing_facts,
+    completed_report,
+    skipped_report,
+)
 
 NO_ANSWER: Final = "no_answer"
 INTERRUPTED: Final = "interrupted"
 
-SeatInput = calls.Reply | calls.CallFailed | calls.DeadlineReached | calls.GivenUp | calls.Interrupted
+SeatInput = (
+    calls.Reply
+    | calls.CallFailed
+    | calls.DeadlineReached
+    | calls.GivenUp
+    | calls.Interrupted
+)
 BUDGET: Final = "budget"
 
 
@@ -54,7 +81,13 @@ class SeatRun:
     _mode_of_round_1 = "multi-agent"
 
     def __init__(
-        self, seat: calls.Seat, task: BridgeInput, inputs: RunInputs, *, budget: Budget | None = None, seating: int = 1
+        self,
+        seat: calls.Seat,
+        task: BridgeInput,
+        inputs: RunInputs,
+        *,
+        budget: Budget | None = None,
+        seating: int = 1,
     ) -> None:
         self.seat = seat
         self.task = task
@@ -81,7 +114,9 @@ class SeatRun:
             inputs=inputs,
             intake=(intake := Intake(task)),
             ledger=ledger,
-            debate=Debate(ledger, intake, self._log, withdrawal_guard=inputs.withdrawal_guard),
+            debate=Debate(
+                ledger, intake, self._log, withdrawal_guard=inputs.withdrawal_guard
+            ),
             roster=Roster(inputs.registry, task, self._log),
             log=self._log,
             seating=seating,
@@ -91,7 +126,12 @@ class SeatRun:
     def start(self, at: str) -> calls.Turn:
         """Begin; returns the calls of Round 1."""
         self._started_at = self._at = at
-        self._log("bridge_start", bridge=self.seat.name, session_id=self.task.session_id, timestamp=at)
+        self._log(
+            "bridge_start",
+            bridge=self.seat.name,
+            session_id=self.task.session_id,
+            timestamp=at,
+        )
         self._begin()
         return self._turn()
 
@@ -100,7 +140,11 @@ class SeatRun:
         if self.report is not None or self._batch is None:
             return calls.Turn()
         self._at = happened.at
-        if isinstance(happened, calls.Reply) and happened.model and happened.model not in self._models_seen:
+        if (
+            isinstance(happened, calls.Reply)
+            and happened.model
+            and happened.model not in self._models_seen
+        ):
             self._models_seen.append(happened.model)
         if isinstance(happened, calls.Reply | calls.CallFailed):
             self._calls += self._batch.received(happened)
@@ -108,9 +152,13 @@ class SeatRun:
         else:
             if isinstance(happened, calls.DeadlineReached):
                 reason = timeout_skip_reason(self.seat.timeout_seconds)
-                self._log("deadline_reached", detail=f"after {self.seat.deadline_seconds} s")
+                self._log(
+                    "deadline_reached", detail=f"after {self.seat.deadline_seconds} s"
+                )
             else:
-                reason = NO_ANSWER if isinstance(happened, calls.GivenUp) else INTERRUPTED
+                reason = (
+                    NO_ANSWER if isinstance(happened, calls.GivenUp) else INTERRUPTED
+                )
             self._cancelled = self._batch.give_up(reason)
             self._cut_short(reason)
         return self._turn()
@@ -118,20 +166,34 @@ class SeatRun:
     @property
     def outstanding(self) -> tuple[calls.CallKey, ...]:
         """Keys of the calls that have no result yet."""
-        return self._batch.outstanding if self._batch is not None and self.report is None else ()
+        return (
+            self._batch.outstanding
+            if self._batch is not None and self.report is None
+            else ()
+        )
 
     def _ask(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
         """Put questions together; `then` goes on when all are settled."""
         repair = partial(repair_prompt, self._context)
         self._batch = CallBatch(
-            asks, self._log, self._tally, repair, keeps_history=self.seat.keeps_history, sessions=self._run.sessions
+            asks,
+            self._log,
+            self._tally,
+            repair,
+            keeps_history=self.seat.keeps_history,
+            sessions=self._run.sessions,
         )
         self._then = then
         self._calls += self._batch.start()
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._batch is not None and self._batch.is_done and self._then is not None and self.report is None:
+        if (
+            self._batch is not None
+            and self._batch.is_done
+            and self._then is not None
+            and self.report is None
+        ):
             then, self._then = self._then, None
             then()
 
@@ -146,7 +208,9 @@ class SeatRun:
     def _facts(self, **more: Any) -> SeatFacts:
         seat = self.seat
         seen = {"models_used": tuple(self._models_seen)} if self._models_seen else {}
-        unseen = {"unseen_files": found} if (found := self._context.material.unseen) else {}
+        unseen = (
+            {"unseen_files": found} if (found := self._context.material.unseen) else {}
+        )
         extra = {**seen, **unseen, **seat.extra, **more.pop("extra", {})}
         return SeatFacts(
             name=seat.name,
@@ -181,13 +245,21 @@ class SeatRun:
 
     def _begin(self) -> None:
         models = self._models_of_round_1()
-        refusal = self._budget.refusal(len(models) * (len(self.task.domains) + STANDING_AGENTS))
+        refusal = self._budget.refusal(
+            len(models) * (len(self.task.domains) + STANDING_AGENTS)
+        )
         if refusal is not None:
-            self._finish(skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}"))
+            self._finish(
+                skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}")
+            )
             return
         self._log_dispatch(self._mode_of_round_1)
         who = (self.seat, self._context, self._run.roster.experts)
-        asks = [ask for model in models for ask in first_round_asks(*who, seating=self._seating, model=model)]
+        asks = [
+            ask
+            for model in models
+            for ask in first_round_asks(*who, seating=self._seating, model=model)
+        ]
         self._ask(asks, self._after_first_round)
 
     def _models_of_round_1(self) -> Sequence[str | None]:
@@ -228,7 +300,14 @@ class SeatRun:
     def _begin_round(self) -> None:
         run = self._run
         # The most a round can need: new experts and both standing roles, a reminder, everybody's answer, a ruling.
-        most_calls = len(run.roster.waiting) + STANDING_AGENTS + 1 + len(run.roster.active) + STANDING_AGENTS + 1
+        most_calls = (
+            len(run.roster.waiting)
+            + STANDING_AGENTS
+            + 1
+            + len(run.roster.active)
+            + STANDING_AGENTS
+            + 1
+        )
         if self._budget.refusal(most_calls) is not None:
             self._warn(BUDGET_REACHED)
             self._begin_ruling(BUDGET)
@@ -243,8 +322,12 @@ class SeatRun:
         replies = batch.in_order()
         take_items(run, replies)
         settle(run, batch)
-        spoken = [one for one in replies if one.ask.call.key.role is calls.Role.CHALLENGER]
-        missing = run.debate.owed(shown for one in spoken for shown in one.ask.shown_ids)
+        spoken = [
+            one for one in replies if one.ask.call.key.role is calls.Role.CHALLENGER
+        ]
+        missing = run.debate.owed(
+            shown for one in spoken for shown in one.ask.shown_ids
+        )
         if spoken and missing:
             self._ask([reminder_ask(run, spoken[-1], missing)], self._after_reminder)
         else:
@@ -254,14 +337,18 @@ class SeatRun:
         batch = self._settled_batch()
         note_trouble(self._run, batch)
         for reply in batch.in_order():
-            self._run.debate.take_challenges(reply.value["challenges"], self._run.round, by=CHALLENGER)
+            self._run.debate.take_challenges(
+                reply.value["challenges"], self._run.round, by=CHALLENGER
+            )
         self._begin_responses()
 
     def _begin_responses(self) -> None:
         run = self._run
         for entry in run.debate.owed(entry.id for entry in run.ledger.live()):
             entry.unchallenged = entry.state.origin_round < run.round
-        asks = [ask for owner in run.owners_to_answer() for ask in response_asks(run, owner)]
+        asks = [
+            ask for owner in run.owners_to_answer() for ask in response_asks(run, owner)
+        ]
         self._ask(asks, self._after_responses)
 
     def _after_responses(self) -> None:
@@ -312,7 +399,10 @@ class SeatRun:
         if step is calls.Step.ANALYSIS and not covered_domains(batch):
             self._finish(skipped_report(self.task, self._facts(), reason))
             return
-        take = {calls.Step.RESPONSE: take_responses, calls.Step.RULING: take_rulings}.get(step, take_items)
+        take = {
+            calls.Step.RESPONSE: take_responses,
+            calls.Step.RULING: take_rulings,
+        }.get(step, take_items)
         take(run, batch.in_order())
         settle(run, batch)
         run.roster.leave_unexplored()

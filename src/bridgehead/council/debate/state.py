@@ -8,9 +8,18 @@ from typing import Any
 from bridgehead.contract.task import BridgeInput
 from bridgehead.council.calls import CallKey, Role, Seat, Step
 from bridgehead.council.debate.challenges import Debate
-from bridgehead.council.debate.first_round import CHALLENGER, INTEGRATOR, TITLES, expert_owner
+from bridgehead.council.debate.first_round import (
+    CHALLENGER,
+    INTEGRATOR,
+    TITLES,
+    expert_owner,
+)
 from bridgehead.council.debate.ledger import Ledger, Log, Owner
-from bridgehead.council.debate.packets import Conflict, find_conflicts, passed_on_conflicts
+from bridgehead.council.debate.packets import (
+    Conflict,
+    find_conflicts,
+    passed_on_conflicts,
+)
 from bridgehead.council.debate.roster import Roster
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.prompts.debate import CONSOLIDATION_TITLE
@@ -58,15 +67,26 @@ class SeatState:
         self.debate.changes.clear()
         owners = {domain: expert_owner(domain) for domain in self.roster.active}
         passed_on, self.roster.passed_on = self.roster.passed_on, []
-        found = [*find_conflicts(self.ledger.live()), *passed_on_conflicts(passed_on, owners)]
-        self.conflicts = [one for one in found if (one.owner, one.own_id, one.other_id) not in self._told]
+        found = [
+            *find_conflicts(self.ledger.live()),
+            *passed_on_conflicts(passed_on, owners),
+        ]
+        self.conflicts = [
+            one
+            for one in found
+            if (one.owner, one.own_id, one.other_id) not in self._told
+        ]
         self._told |= {(one.owner, one.own_id, one.other_id) for one in self.conflicts}
 
     def owners_to_answer(self) -> list[Owner]:
         """Everybody who has a challenge or a conflict to answer, experts first, in active order."""
         everybody = [*map(expert_owner, self.roster.active), INTEGRATOR, CHALLENGER]
         concerned = {conflict.owner for conflict in self.conflicts}
-        return [owner for owner in everybody if self.debate.open_for(owner) or owner in concerned]
+        return [
+            owner
+            for owner in everybody
+            if self.debate.open_for(owner) or owner in concerned
+        ]
 
     def key(self, owner: Owner, step: Step, *, shard: int = 1) -> CallKey:
         return CallKey(

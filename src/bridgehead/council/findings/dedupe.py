@@ -29,9 +29,61 @@ from bridgehead.council.findings.references import (
 from bridgehead.council.findings.weaknesses import weaknesses
 
 STOP_WORDS: Final = frozenset(
-    "a an and are as at be been but by can could do does for from has have if in into is it its may might must no not "
-    "of on or should so such than that the their then there these this to was were when which while will with without "
-    "would".split()
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "could",
+        "do",
+        "does",
+        "for",
+        "from",
+        "has",
+        "have",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "may",
+        "might",
+        "must",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "should",
+        "so",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "then",
+        "there",
+        "these",
+        "this",
+        "to",
+        "was",
+        "were",
+        "when",
+        "which",
+        "while",
+        "will",
+        "with",
+        "without",
+        "would",
+    ]
 )
 
 # Most findings are plain English; for those this is the same and ten times faster.
@@ -83,7 +135,11 @@ def tokens(text: str) -> frozenset[str]:
 
 def _words(text: str) -> set[str]:
     folded = unicodedata.normalize("NFKC", text).casefold()
-    runs = ("".join(run) for is_word, run in groupby(folded, key=_is_word_character) if is_word)
+    runs = (
+        "".join(run)
+        for is_word, run in groupby(folded, key=_is_word_character)
+        if is_word
+    )
     return {word for run in runs for word in _split_run(run)}
 
 
@@ -102,7 +158,9 @@ def scores_above(one: Wording, other: Wording, threshold: Fraction) -> bool:
     titled, both_titled = _overlap(one.title, other.title)
     # The mean of both overlaps is t/T + d/D; an empty side shares nothing, so its total may be read as one.
     both_titled, both_described = both_titled or 1, both_described or 1
-    return (titled * both_described + described * both_titled) * down > up * both_titled * both_described
+    return (
+        titled * both_described + described * both_titled
+    ) * down > up * both_titled * both_described
 
 
 def dice(one: frozenset[str], other: frozenset[str]) -> Fraction:
@@ -193,7 +251,11 @@ class Cluster:
     def type(self) -> OutputType:
         """A finding merged with a compliance gap is a compliance gap."""
         types = {member.type for member in self.members}
-        return OutputType.COMPLIANCE_GAP if OutputType.COMPLIANCE_GAP in types else self.survivor.type
+        return (
+            OutputType.COMPLIANCE_GAP
+            if OutputType.COMPLIANCE_GAP in types
+            else self.survivor.type
+        )
 
 
 def matches(one: Candidate, other: Candidate, *, same_domain: bool) -> bool:
@@ -203,10 +265,20 @@ def matches(one: Candidate, other: Candidate, *, same_domain: bool) -> bool:
 
 def _are_alike(one: Candidate, other: Candidate) -> bool:
     """The rest of the comparison, for candidates of one part: requirement, place, text."""
-    if one.requirement_id and other.requirement_id and one.requirement_id != other.requirement_id:
+    if (
+        one.requirement_id
+        and other.requirement_id
+        and one.requirement_id != other.requirement_id
+    ):
         return False
     alike = scores_above(one.wording, other.wording, ALIKE_AT_SAME_LINES)
-    if not (alike or (_cite_the_same_lines(one, other) and weaknesses(one.told) & weaknesses(other.told))):
+    if not (
+        alike
+        or (
+            _cite_the_same_lines(one, other)
+            and weaknesses(one.told) & weaknesses(other.told)
+        )
+    ):
         return False
     relation = relate(one.references, other.references)
     if relation in (Relation.DIFFERENT, Relation.SAME_LINES):
@@ -218,7 +290,8 @@ def _are_alike(one: Candidate, other: Candidate) -> bool:
 def _cite_the_same_lines(one: Candidate, other: Candidate) -> bool:
     """Whether both cite lines that overlap."""
     return any(
-        is_same_file(mine.path, theirs.path) and lines_apart(mine.lines, theirs.lines) == 0
+        is_same_file(mine.path, theirs.path)
+        and lines_apart(mine.lines, theirs.lines) == 0
         for mine in one.references
         for theirs in other.references
     )
@@ -243,7 +316,9 @@ def cluster(
     for candidate in ordered:
         mine = leaders[candidate.part(same_domain)]
         traits = words.traits(candidate)
-        home = next((i for i in mine.near(traits) if _are_alike(groups[i][0], candidate)), None)
+        home = next(
+            (i for i in mine.near(traits) if _are_alike(groups[i][0], candidate)), None
+        )
         if home is None:
             mine.add(traits, len(groups))
             groups.append([candidate])
@@ -285,14 +360,24 @@ class _RareWords:
 
     def traits(self, candidate: Candidate) -> _Traits:
         wording = candidate.wording
-        names = list(dict.fromkeys(reference.name for reference in candidate.references))
-        prefixes = [self._prefix("title", wording.title), self._prefix("text", wording.description)]
+        names = list(
+            dict.fromkeys(reference.name for reference in candidate.references)
+        )
+        prefixes = [
+            self._prefix("title", wording.title),
+            self._prefix("text", wording.description),
+        ]
         return _Traits(candidate, names, prefixes)
 
     def _prefix(self, text: str, words: frozenset[str]) -> _Prefix:
-        needed = ALIKE.numerator * len(words) // (2 * ALIKE.denominator - ALIKE.numerator) + 1
+        needed = (
+            ALIKE.numerator * len(words) // (2 * ALIKE.denominator - ALIKE.numerator)
+            + 1
+        )
         enough = min(needed, _SHARED_WORDS)
-        ranks = sorted(map(self._rank.__getitem__, words))[: len(words) - needed + enough]
+        ranks = sorted(map(self._rank.__getitem__, words))[
+            : len(words) - needed + enough
+        ]
         # A set of one matches only its equal, so it is kept apart from the others.
         return _Prefix(text if len(words) > 1 else f"{text} of one", ranks, enough)
 
@@ -315,27 +400,48 @@ class _Leaders:
         homes: list[str | None] = [*traits.names, None] if traits.names else [_ANYWHERE]
         found: set[int] = set()
         for prefix in traits.prefixes:
-            held = [words for home in homes if (words := self._by_word.get((prefix.text, home)))]
+            held = [
+                words
+                for home in homes
+                if (words := self._by_word.get((prefix.text, home)))
+            ]
             found.update(_sharing(prefix, held))
-        for key in (*_places_wanted(traits.candidate), *(("name", name) for name in traits.candidate.names)):
+        for key in (
+            *_places_wanted(traits.candidate),
+            *(("name", name) for name in traits.candidate.names),
+        ):
             found.update(self._by_place.get(key, ()))
         return sorted(found)
 
     def add(self, traits: _Traits, number: int) -> None:
-        homes: list[str | None] = [_ANYWHERE, *traits.names] if traits.names else [_ANYWHERE, None]
+        homes: list[str | None] = (
+            [_ANYWHERE, *traits.names] if traits.names else [_ANYWHERE, None]
+        )
         for prefix in traits.prefixes:
             for home in homes:
                 words = self._by_word[prefix.text, home]
                 for rank in prefix.ranks:
                     words[rank].append(number)
-        for key in (*_places_held(traits.candidate), *(("name", name) for name in traits.candidate.names)):
+        for key in (
+            *_places_held(traits.candidate),
+            *(("name", name) for name in traits.candidate.names),
+        ):
             self._by_place[key].append(number)
 
 
-def _sharing(prefix: _Prefix, held: Sequence[Mapping[int, Sequence[int]]]) -> Iterable[int]:
+def _sharing(
+    prefix: _Prefix, held: Sequence[Mapping[int, Sequence[int]]]
+) -> Iterable[int]:
     """Who is held under enough words of the prefix."""
-    numbers = [number for words in held for rank in prefix.ranks for number in words.get(rank, ())]
-    return [number for number, count in Counter(numbers).items() if count >= prefix.enough]
+    numbers = [
+        number
+        for words in held
+        for rank in prefix.ranks
+        for number in words.get(rank, ())
+    ]
+    return [
+        number for number, count in Counter(numbers).items() if count >= prefix.enough
+    ]
 
 
 def _places_held(candidate: Candidate) -> Iterator[tuple[object, ...]]:
@@ -359,7 +465,11 @@ def _places_wanted(candidate: Candidate) -> Iterator[tuple[object, ...]]:
 
 
 def _with_lines(candidate: Candidate) -> list[FileReference]:
-    return [reference for reference in candidate.references if reference.first_line is not None]
+    return [
+        reference
+        for reference in candidate.references
+        if reference.first_line is not None
+    ]
 
 
 def _is_wide(reference: FileReference) -> bool:
@@ -367,6 +477,9 @@ def _is_wide(reference: FileReference) -> bool:
 
 
 def _slots(reference: FileReference, *, margin: int) -> Iterator[tuple[object, ...]]:
-    first, last = (reference.first_line or 0) - margin, (reference.last_line or 0) + margin
+    first, last = (
+        (reference.first_line or 0) - margin,
+        (reference.last_line or 0) + margin,
+    )
     for slot in range(first // _LINES_PER_SLOT, last // _LINES_PER_SLOT + 1):
         yield "slot", reference.name, slot

@@ -120,9 +120,13 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
     if not isinstance(reason, str) or not reason.strip() or given is None:
         return None
     paths, places = _texts(table, "paths"), _texts(table, "places")
-    severity = next((one for one in Severity if one.value == table.get("severity")), None)
+    severity = next(
+        (one for one in Severity if one.value == table.get("severity")), None
+    )
     # A limit that cannot be read must not silently become no limit.
-    unread = (severity is None and "severity" in table) or (expires is None and "expires" in table)
+    unread = (severity is None and "severity" in table) or (
+        expires is None and "expires" in table
+    )
     if unread or paths is None or places is None:
         return None
     return Dismissal(
@@ -148,7 +152,9 @@ def apply_dismissals(
     today: dt.date,
 ) -> Dismissed:
     """Which findings are dismissed, which were before and why no longer, and which resemble a dismissed one."""
-    return _Application([read_entry(table) for table in tables], findings, tree, renames, today).result()
+    return _Application(
+        [read_entry(table) for table in tables], findings, tree, renames, today
+    ).result()
 
 
 def code_of(anchor: Anchor, tree: Tree, count: int | None = None) -> str | None:
@@ -160,8 +166,12 @@ def code_of(anchor: Anchor, tree: Tree, count: int | None = None) -> str | None:
     if count is None:
         cited = sum(1 for line in text.non_blank_from(start) if line <= anchor.lines[1])
         count = min(max(cited, 1), MOST_CODE_LINES)
-    lines = [text.squeezed_lines[line - 1] for line in text.non_blank_from(start)][:count]
-    digest = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+    lines = [text.squeezed_lines[line - 1] for line in text.non_blank_from(start)][
+        :count
+    ]
+    digest = hashlib.sha256(
+        "\n".join(lines).encode("utf-8", "surrogatepass")
+    ).hexdigest()
     return f"{count}:{digest[:16]}"
 
 
@@ -179,18 +189,33 @@ class _Application:
     def result(self) -> Dismissed:
         self._titles = {finding.id: tokens(finding.title) for finding in self._findings}
         self._pair()
-        self._status = {number: self._status_of(number, entry) for number, entry in enumerate(self._entries)}
+        self._status = {
+            number: self._status_of(number, entry)
+            for number, entry in enumerate(self._entries)
+        }
         dismissed = {
-            finding.id: number for number, finding in self._partner.items() if self._status[number].status == "applies"
+            finding.id: number
+            for number, finding in self._partner.items()
+            if self._status[number].status == "applies"
         }
         left = [finding for finding in self._findings if finding.id not in dismissed]
-        notes = {finding.id: note for finding in left if (note := self._note(finding)) is not None}
+        notes = {
+            finding.id: note
+            for finding in left
+            if (note := self._note(finding)) is not None
+        }
         proposed = {
             finding.id: nearest
             for finding in left
-            if finding.id not in notes and (nearest := self._proposal(finding)) is not None
+            if finding.id not in notes
+            and (nearest := self._proposal(finding)) is not None
         }
-        return Dismissed(tuple(self._status[n] for n in range(len(self._entries))), dismissed, notes, proposed)
+        return Dismissed(
+            tuple(self._status[n] for n in range(len(self._entries))),
+            dismissed,
+            notes,
+            proposed,
+        )
 
     def _active(self) -> list[tuple[int, Dismissal]]:
         return [
@@ -211,7 +236,9 @@ class _Application:
             if self._is_about(entry, finding)
         ]
         taken: set[str] = set()
-        for _, number, finding in sorted(candidates, key=lambda candidate: -candidate[0]):
+        for _, number, finding in sorted(
+            candidates, key=lambda candidate: -candidate[0]
+        ):
             if number not in self._partner and finding.id not in taken:
                 self._partner[number] = finding
                 taken.add(finding.id)
@@ -219,9 +246,13 @@ class _Application:
     def _is_about(self, entry: Dismissal, finding: Dismissable) -> bool:
         """The same finding; of a baseline, one that cites accepted places only and is worded alike."""
         if not entry.places:
-            return entry.fingerprint in finding.fingerprints and self._in_paths(entry, finding)
+            return entry.fingerprint in finding.fingerprints and self._in_paths(
+                entry, finding
+            )
         alike = self._likeness(entry, finding) > ALIKE_AT_SAME_LINES
-        return alike and bool(finding.places) and set(finding.places) <= set(entry.places)
+        return (
+            alike and bool(finding.places) and set(finding.places) <= set(entry.places)
+        )
 
     def _status_of(self, number: int, entry: Dismissal | None) -> EntryStatus:
         if entry is None:
@@ -229,7 +260,9 @@ class _Application:
         if self._is_expired(entry):
             return EntryStatus("expired")
         finding = self._partner.get(number)
-        return self._unpaired(entry) if finding is None else self._paired(entry, finding)
+        return (
+            self._unpaired(entry) if finding is None else self._paired(entry, finding)
+        )
 
     def _paired(self, entry: Dismissal, finding: Dismissable) -> EntryStatus:
         if entry.code is not None and self._code_now(entry.code, finding) != entry.code:
@@ -238,7 +271,11 @@ class _Application:
             return EntryStatus("applies")
         if finding.severity is Severity.CRITICAL:
             return EntryStatus("blocked", "critical_not_accepted")
-        if entry.severity and finding.severity and finding.severity.rank - entry.severity.rank >= RAISED_STEPS:
+        if (
+            entry.severity
+            and finding.severity
+            and finding.severity.rank - entry.severity.rank >= RAISED_STEPS
+        ):
             return EntryStatus("blocked", "severity_raised")
         return EntryStatus("applies")
 
@@ -246,7 +283,11 @@ class _Application:
         plain = entry.paths and all(map(is_plain, entry.paths))
         if not plain or not entry.fingerprint.startswith(STRONG):
             return EntryStatus("unused")
-        present = [name for name in (current_name(path, self._renames) for path in entry.paths) if name in self._tree]
+        present = [
+            name
+            for name in (current_name(path, self._renames) for path in entry.paths)
+            if name in self._tree
+        ]
         if not present:
             return EntryStatus("stale", "file_deleted")
         if not any(self._is_place(entry.fingerprint, path) for path in present):
@@ -257,7 +298,9 @@ class _Application:
         text = self._tree.file(path)
         names = (path, *earlier_names(path, self._renames))
         return text is not None and any(
-            fingerprint in places(text, name, family) for name in names for family in FAMILIES
+            fingerprint in places(text, name, family)
+            for name in names
+            for family in FAMILIES
         )
 
     def _code_now(self, code: str, finding: Dismissable) -> str | None:
@@ -271,20 +314,28 @@ class _Application:
             hindrance = self._status[number].why
             if partner.id == finding.id and hindrance is not None:
                 return Note(number, hindrance)
-        carried = [n for n, entry in enumerate(self._entries) if entry and entry.fingerprint in finding.fingerprints]
+        carried = [
+            n
+            for n, entry in enumerate(self._entries)
+            if entry and entry.fingerprint in finding.fingerprints
+        ]
         for status, why in (("expired", "expired"), ("applies", "same_place")):
             first = next((n for n in carried if self._status[n].status == status), None)
             if first is not None:
                 return Note(first, why)
         for number, entry in self._active():
-            stale = self._status[number].status == "stale" and number not in self._partner
+            stale = (
+                self._status[number].status == "stale" and number not in self._partner
+            )
             alike = self._likeness(entry, finding) > ALIKE_AT_SAME_LINES
             if stale and alike and entry.paths and self._in_paths(entry, finding):
                 return Note(number, "code_changed")
         return None
 
     def _proposal(self, finding: Dismissable) -> int | None:
-        alike = [(self._likeness(entry, finding), number) for number, entry in self._active()]
+        alike = [
+            (self._likeness(entry, finding), number) for number, entry in self._active()
+        ]
         near = [(score, number) for score, number in alike if score > ALIKE]
         return max(near, key=lambda pair: (pair[0], -pair[1]))[1] if near else None
 
@@ -296,7 +347,10 @@ class _Application:
             return True
         if finding.anchor is None:
             return False
-        names = (finding.anchor.path, *earlier_names(finding.anchor.path, self._renames))
+        names = (
+            finding.anchor.path,
+            *earlier_names(finding.anchor.path, self._renames),
+        )
         return any(matches_glob(name, glob) for name in names for glob in entry.paths)
 
 

@@ -9,8 +9,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from bridgehead.council.findings.references import FileReference, LocatedReference, locate_references
-from bridgehead.council.findings.tree import FileText, ReadingStopped, Tree, look_up, squeeze
+from bridgehead.council.findings.references import (
+    FileReference,
+    LocatedReference,
+    locate_references,
+)
+from bridgehead.council.findings.tree import (
+    FileText,
+    ReadingStopped,
+    Tree,
+    look_up,
+    squeeze,
+)
 
 LEAST_QUOTE: Final = 3
 # Each is looked for in the file it belongs to, a loose one in all; whoever quotes more does not make that any longer.
@@ -58,19 +68,30 @@ class Cited:
 
 def read_citations(evidence: str, unusual: Sequence[str] = ()) -> Cited:
     """References in order, equal ones once, each with its quotes; `unusual` are paths that do not look like one."""
-    quotes = [quote for quote in _marked_passages(evidence) if _is_quote(quote.text, unusual)]
+    quotes = [
+        quote for quote in _marked_passages(evidence) if _is_quote(quote.text, unusual)
+    ]
     located = list(_outside(quotes, locate_references(evidence, unusual)))
     if not located:
         return Cited((), tuple(quote.text for quote in quotes[:MOST_LOOSE_QUOTES]))
-    belonging: dict[FileReference, list[str]] = {found.reference: [] for found in located}
+    belonging: dict[FileReference, list[str]] = {
+        found.reference: [] for found in located
+    }
     starts = [found.start for found in located]
     for quote in quotes[:MOST_QUOTES]:
         owner = located[max(bisect_left(starts, quote.inside) - 1, 0)]
         belonging[owner.reference].append(quote.text)
-    return Cited(tuple(Citation(reference, tuple(texts)) for reference, texts in belonging.items()), ())
+    return Cited(
+        tuple(
+            Citation(reference, tuple(texts)) for reference, texts in belonging.items()
+        ),
+        (),
+    )
 
 
-def _outside(quotes: Sequence[Quote], located: Iterable[LocatedReference]) -> Iterator[LocatedReference]:
+def _outside(
+    quotes: Sequence[Quote], located: Iterable[LocatedReference]
+) -> Iterator[LocatedReference]:
     """The references that stand in no quote; both come in the order of the text, and quotes never overlap."""
     waiting = iter(quotes)
     quote = next(waiting, None)
@@ -93,7 +114,9 @@ def _marked_passages(evidence: str) -> list[Quote]:
     if passages:
         return sorted(passages, key=lambda passage: passage.start)
     return [
-        Quote(match[match.lastindex or 0], match.start(), match.end(), match.start() + 1)
+        Quote(
+            match[match.lastindex or 0], match.start(), match.end(), match.start() + 1
+        )
         for match in _DOUBLE_QUOTED.finditer(evidence)
     ]
 
@@ -103,7 +126,9 @@ def _fenced(evidence: str) -> Iterator[Quote]:
     for opening, closing in zip(fences[::2], [*fences[1::2], None], strict=False):
         inside_end = closing.start() if closing else len(evidence)
         end = closing.end() if closing else len(evidence)
-        yield Quote(evidence[opening.end() : inside_end], opening.start(), end, opening.end())
+        yield Quote(
+            evidence[opening.end() : inside_end], opening.start(), end, opening.end()
+        )
 
 
 def _spans(text: str) -> Iterator[Quote]:
@@ -121,7 +146,12 @@ def _spans(text: str) -> Iterator[Quote]:
             position += 1
             continue
         end = runs[closing].end()
-        yield Quote(text[opening.end() : runs[closing].start()], opening.start(), end, opening.end())
+        yield Quote(
+            text[opening.end() : runs[closing].start()],
+            opening.start(),
+            end,
+            opening.end(),
+        )
         position = closing + 1
 
 
@@ -129,8 +159,15 @@ def _is_quote(text: str, unusual: Sequence[str]) -> bool:
     trimmed = text.strip()
     if len(squeeze(trimmed)) < LEAST_QUOTE or _BARE_NAME.fullmatch(trimmed):
         return False
-    bare = re.sub(r":[0-9]+$", "", trimmed) if re.search(r":[0-9]+:[0-9]+$", trimmed) else trimmed
-    return not any(found.start == 0 and found.end == len(bare) for found in locate_references(bare, unusual))
+    bare = (
+        re.sub(r":[0-9]+$", "", trimmed)
+        if re.search(r":[0-9]+:[0-9]+$", trimmed)
+        else trimmed
+    )
+    return not any(
+        found.start == 0 and found.end == len(bare)
+        for found in locate_references(bare, unusual)
+    )
 
 
 Lines = tuple[int, int]
@@ -187,15 +224,33 @@ class EvidenceCheck:
 
     @property
     def anchor(self) -> Anchor | None:
-        passed = [ref for ref in self.references if ref.outcome is EvidenceOutcome.PASSED and ref.lines]
+        passed = [
+            ref
+            for ref in self.references
+            if ref.outcome is EvidenceOutcome.PASSED and ref.lines
+        ]
         quoted = [ref for ref in passed if ref.strength is Strength.QUOTE]
         best = next(iter(quoted or passed), None)
-        return None if best is None or best.lines is None else Anchor(best.path, best.lines)
+        return (
+            None
+            if best is None or best.lines is None
+            else Anchor(best.path, best.lines)
+        )
 
     @property
     def strength(self) -> Strength | None:
-        strengths = {ref.strength for ref in self.references if ref.outcome is EvidenceOutcome.PASSED}
-        return Strength.QUOTE if Strength.QUOTE in strengths else Strength.LINE if strengths else None
+        strengths = {
+            ref.strength
+            for ref in self.references
+            if ref.outcome is EvidenceOutcome.PASSED
+        }
+        return (
+            Strength.QUOTE
+            if Strength.QUOTE in strengths
+            else Strength.LINE
+            if strengths
+            else None
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -223,16 +278,28 @@ def _check(evidence: str, tree: Tree) -> EvidenceCheck:
     if not cited.citations:
         # Without a reference a quote that stands in exactly one file is enough.
         for quote in cited.loose:
-            texts = ((path, text) for path in tree.paths if (text := tree.file(path)) is not None)
-            holders = [(path, found) for path, text in texts if (found := next(search_quote(quote, text), None))]
+            texts = (
+                (path, text)
+                for path in tree.paths
+                if (text := tree.file(path)) is not None
+            )
+            holders = [
+                (path, found)
+                for path, text in texts
+                if (found := next(search_quote(quote, text), None))
+            ]
             if len(holders) == 1:
                 path, lines = holders[0]
-                passed = CheckedReference(path, None, EvidenceOutcome.PASSED, None, Strength.QUOTE, lines)
+                passed = CheckedReference(
+                    path, None, EvidenceOutcome.PASSED, None, Strength.QUOTE, lines
+                )
                 return EvidenceCheck(EvidenceOutcome.PASSED, None, (passed,))
         return EvidenceCheck(EvidenceOutcome.UNCHECKED, "no_reference")
     checked = tuple(_check_citation(citation, tree) for citation in cited.citations)
     for outcome in EvidenceOutcome:
-        first = next((reference for reference in checked if reference.outcome is outcome), None)
+        first = next(
+            (reference for reference in checked if reference.outcome is outcome), None
+        )
         if first is not None:
             return EvidenceCheck(outcome, first.reason, checked)
     raise AssertionError("every reference has one of the outcomes")
@@ -255,19 +322,34 @@ def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
     reference = citation.reference
     cited = reference.lines
     path, trouble = _resolve(reference.path, tree)
-    if trouble == "file_missing" and re.sub(r"^[ab]/", "", reference.path) in tree.removed:
+    if (
+        trouble == "file_missing"
+        and re.sub(r"^[ab]/", "", reference.path) in tree.removed
+    ):
         trouble = "file_removed"
     if trouble is not None:
-        outcome = EvidenceOutcome.FAILED if trouble == "file_missing" else EvidenceOutcome.UNCHECKED
+        outcome = (
+            EvidenceOutcome.FAILED
+            if trouble == "file_missing"
+            else EvidenceOutcome.UNCHECKED
+        )
         return CheckedReference(path, cited, outcome, trouble)
     text = tree.file(path)
     if text is None:
-        return CheckedReference(path, cited, EvidenceOutcome.UNCHECKED, "file_unreadable")
+        return CheckedReference(
+            path, cited, EvidenceOutcome.UNCHECKED, "file_unreadable"
+        )
     nearest = _nearest(citation.quotes, text, cited)
     if nearest is not None and nearest.distance(cited) <= NEAR_LINES:
         corrected = nearest.distance(cited) > 0
         return CheckedReference(
-            path, cited, EvidenceOutcome.PASSED, None, Strength.QUOTE, nearest.lines, corrected=corrected
+            path,
+            cited,
+            EvidenceOutcome.PASSED,
+            None,
+            Strength.QUOTE,
+            nearest.lines,
+            corrected=corrected,
         )
     gone = tree.removed.get(path)
     if gone is not None and _nearest(citation.quotes, gone, None) is not None:
@@ -275,20 +357,36 @@ def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
     return _check_lines(path, cited, text, quoted=bool(citation.quotes))
 
 
-def _check_lines(path: str, cited: Lines | None, text: FileText, *, quoted: bool) -> CheckedReference:
+def _check_lines(
+    path: str, cited: Lines | None, text: FileText, *, quoted: bool
+) -> CheckedReference:
     if cited is not None and not 1 <= cited[0] <= len(text.lines):
-        return CheckedReference(path, cited, EvidenceOutcome.FAILED, "line_out_of_range")
+        return CheckedReference(
+            path, cited, EvidenceOutcome.FAILED, "line_out_of_range"
+        )
     if quoted:
         return CheckedReference(path, cited, EvidenceOutcome.FAILED, "quote_not_found")
     if cited is None:
         return CheckedReference(path, cited, EvidenceOutcome.UNCHECKED, "no_line")
     lines = (cited[0], min(cited[1], len(text.lines)))
-    return CheckedReference(path, cited, EvidenceOutcome.PASSED, None, Strength.LINE, lines)
+    return CheckedReference(
+        path, cited, EvidenceOutcome.PASSED, None, Strength.LINE, lines
+    )
 
 
-def _nearest(quotes: Sequence[str], text: FileText, cited: Lines | None) -> _Occurrence | None:
-    found = [_Occurrence(lines, number) for number, quote in enumerate(quotes) for lines in search_quote(quote, text)]
-    return min(found, key=lambda one: (one.distance(cited), one.lines[0], one.quote), default=None)
+def _nearest(
+    quotes: Sequence[str], text: FileText, cited: Lines | None
+) -> _Occurrence | None:
+    found = [
+        _Occurrence(lines, number)
+        for number, quote in enumerate(quotes)
+        for lines in search_quote(quote, text)
+    ]
+    return min(
+        found,
+        key=lambda one: (one.distance(cited), one.lines[0], one.quote),
+        default=None,
+    )
 
 
 def search_quote(quote: str, text: FileText) -> Iterator[Lines]:
@@ -301,7 +399,10 @@ def search_quote(quote: str, text: FileText) -> Iterator[Lines]:
                 yield text.line_at(offset), text.line_at(offset + len(form) - 1)
             return
     if len(pieces := _ELLIPSIS.split(unsigned)) > 1:
-        yield from _search_pieces([form for piece in pieces if len(form := squeeze(piece)) >= LEAST_QUOTE], text)
+        yield from _search_pieces(
+            [form for piece in pieces if len(form := squeeze(piece)) >= LEAST_QUOTE],
+            text,
+        )
 
 
 def _search_pieces(pieces: Sequence[str], text: FileText) -> Iterator[Lines]:

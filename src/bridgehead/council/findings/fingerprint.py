@@ -16,7 +16,12 @@ from bridgehead.contract.report import Output
 from bridgehead.contract.task import normalise_domain
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.dedupe import tokens
-from bridgehead.council.findings.evidence import Anchor, EvidenceCheck, EvidenceOutcome, check_evidence
+from bridgehead.council.findings.evidence import (
+    Anchor,
+    EvidenceCheck,
+    EvidenceOutcome,
+    check_evidence,
+)
 from bridgehead.council.findings.tree import FileText, Tree, earlier_names
 
 ENOUGH_CHARACTERS: Final = 16
@@ -24,7 +29,9 @@ MOST_BLOCK_LINES: Final = 3
 STRONG: Final = "v1"
 WEAK: Final = "t1"
 
-_PROBLEM: Final = frozenset({OutputType.FINDING, OutputType.COMPLIANCE_GAP, OutputType.RISK})
+_PROBLEM: Final = frozenset(
+    {OutputType.FINDING, OutputType.COMPLIANCE_GAP, OutputType.RISK}
+)
 _PROPOSAL: Final = frozenset(
     {
         OutputType.RECOMMENDATION,
@@ -66,7 +73,11 @@ def identify(
         return Identity(_weak(type, title, domain, requirement_id))
     # The block that begins there, and how many times it has begun up to there.
     block = _block(text, start)
-    alike = (number for number, line in enumerate(text.squeezed_lines[:start], start=1) if line == block[0])
+    alike = (
+        number
+        for number, line in enumerate(text.squeezed_lines[:start], start=1)
+        if line == block[0]
+    )
     index = sum(_block(text, number) == block for number in alike)
     names = (anchor.path, *earlier_names(anchor.path, renames))
     first, *others = (_strong(name, family_of(type), index, block) for name in names)
@@ -74,16 +85,27 @@ def identify(
 
 
 def place_fingerprints(
-    check: Mapping[str, Any] | None, kind: OutputType, tree: Tree, renames: Mapping[str, str]
+    check: Mapping[str, Any] | None,
+    kind: OutputType,
+    tree: Tree,
+    renames: Mapping[str, str],
 ) -> tuple[str, ...]:
     """The fingerprint of every place a finding cites and that was found, each once."""
-    told: dict[str, Any] = {"type": kind, "title": "", "domain": "", "requirement_id": None}
+    told: dict[str, Any] = {
+        "type": kind,
+        "title": "",
+        "domain": "",
+        "requirement_id": None,
+    }
     anchors = [
         Anchor(one["path"], (one["lines"][0], one["lines"][1]))
         for one in (check or {}).get("references", ())
         if one.get("outcome") == EvidenceOutcome.PASSED and one.get("lines")
     ]
-    found = (identify(**told, anchor=one, tree=tree, renames=renames).fingerprint for one in anchors)
+    found = (
+        identify(**told, anchor=one, tree=tree, renames=renames).fingerprint
+        for one in anchors
+    )
     return tuple(dict.fromkeys(name for name in found if not is_weak(name)))
 
 
@@ -100,12 +122,21 @@ def is_weak(fingerprint: str) -> bool:
 
 def start_line(anchor: Anchor, text: FileText) -> int | None:
     """The first line of the anchor that is not blank."""
-    return next((line for line in text.non_blank_from(anchor.lines[0]) if line <= anchor.lines[1]), None)
+    return next(
+        (
+            line
+            for line in text.non_blank_from(anchor.lines[0])
+            if line <= anchor.lines[1]
+        ),
+        None,
+    )
 
 
 def places(text: FileText, path: str, family: str) -> frozenset[str]:
     """The v1 of every non-blank line: whether cited code is still there is membership in this set."""
-    return frozenset(_strong(path, family, index, block) for block, index in _blocks(text).values())
+    return frozenset(
+        _strong(path, family, index, block) for block, index in _blocks(text).values()
+    )
 
 
 def cluster_fingerprint(members: Sequence[Identity]) -> tuple[str, tuple[str, ...]]:
@@ -141,23 +172,32 @@ def _block(text: FileText, line: int) -> tuple[str, ...]:
 
 
 def _strong(path: str, family: str, index: int, block: Sequence[str]) -> str:
-    return _digest(STRONG, unicodedata.normalize("NFC", path), family, str(index), *block)
+    return _digest(
+        STRONG, unicodedata.normalize("NFC", path), family, str(index), *block
+    )
 
 
 def _weak(kind: OutputType, title: str, domain: str, requirement_id: str | None) -> str:
     family = family_of(kind)
     if requirement_id:
         return _digest(WEAK, "requirement", family, requirement_id)
-    words = " ".join(sorted(tokens(title))) or unicodedata.normalize("NFKC", title).casefold().strip()
+    words = (
+        " ".join(sorted(tokens(title)))
+        or unicodedata.normalize("NFKC", title).casefold().strip()
+    )
     return _digest(WEAK, normalise_domain(domain), family, words)
 
 
 def _digest(version: str, *parts: str) -> str:
-    hashed = hashlib.sha256("\n".join((version, *parts)).encode("utf-8", "surrogatepass"))
+    hashed = hashlib.sha256(
+        "\n".join((version, *parts)).encode("utf-8", "surrogatepass")
+    )
     return f"{version}:{hashed.hexdigest()[:16]}"
 
 
-def with_identity(output: Output, tree: Tree | None, renames: Mapping[str, str]) -> Output:
+def with_identity(
+    output: Output, tree: Tree | None, renames: Mapping[str, str]
+) -> Output:
     """The output with its identity fields; without a tree it is known by its title alone."""
     there = tree or Tree.of({})
     check = check_evidence(output.evidence, there)
@@ -176,7 +216,9 @@ def with_identity(output: Output, tree: Tree | None, renames: Mapping[str, str])
     return msgspec.structs.replace(
         output,
         evidence_check=check.to_json(),
-        anchor=None if anchor is None else {"path": anchor.path, "lines": list(anchor.lines)},
+        anchor=None
+        if anchor is None
+        else {"path": anchor.path, "lines": list(anchor.lines)},
         fingerprint=identity.fingerprint,
         fingerprints=tuple(sorted(identity.all)),
     )

@@ -9,7 +9,12 @@ from typing import Final
 import msgspec
 
 from bridgehead.contract.words import OutputType
-from bridgehead.council.findings.dedupe import ALIKE, ALIKE_AT_SAME_LINES, Wording, text_score
+from bridgehead.council.findings.dedupe import (
+    ALIKE,
+    ALIKE_AT_SAME_LINES,
+    Wording,
+    text_score,
+)
 from bridgehead.council.findings.fingerprint import family_of, is_weak, places
 from bridgehead.council.findings.references import NEARBY_LINES, lines_apart
 from bridgehead.council.findings.tree import Tree, current_name, earlier_names
@@ -80,18 +85,28 @@ class Comparison:
     """Fixed records that stay fixed are left out."""
 
 
-def compare(records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Mapping[str, str]) -> Comparison:
+def compare(
+    records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Mapping[str, str]
+) -> Comparison:
     """Pair records with findings, then say of each what became of it."""
-    pairing = _Pairing([_renamed(record, renames) for record in records], run, tree, renames)
+    pairing = _Pairing(
+        [_renamed(record, renames) for record in records], run, tree, renames
+    )
     pairing.pair_exact()
     pairing.pair_second_chance()
     return Comparison(pairing.current(), pairing.previous())
 
 
-def carry_forward(records: Sequence[FindingRecord], run: Run, comparison: Comparison) -> tuple[FindingRecord, ...]:
+def carry_forward(
+    records: Sequence[FindingRecord], run: Run, comparison: Comparison
+) -> tuple[FindingRecord, ...]:
     """The records after the run: paired ones take over the finding, new findings get a record."""
-    paired = {state.record: name for name, state in comparison.current.items() if state.record}
-    kept = [_carried(record, run, comparison, paired.get(record.key)) for record in records]
+    paired = {
+        state.record: name for name, state in comparison.current.items() if state.record
+    }
+    kept = [
+        _carried(record, run, comparison, paired.get(record.key)) for record in records
+    ]
     taken = {record.key for record in kept}
     for name, state in comparison.current.items():
         if state.state == "new":
@@ -106,7 +121,13 @@ def carry_forward(records: Sequence[FindingRecord], run: Run, comparison: Compar
 
 
 class _Pairing:
-    def __init__(self, records: Sequence[FindingRecord], run: Run, tree: Tree, renames: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        records: Sequence[FindingRecord],
+        run: Run,
+        tree: Tree,
+        renames: Mapping[str, str],
+    ) -> None:
         self._records = {record.key: record for record in records}
         self._run = run
         self._tree = tree
@@ -114,8 +135,14 @@ class _Pairing:
         self._finding_of: dict[str, str] = {}
         self._record_of: dict[str, str] = {}
         self._changed: set[str] = set()
-        self._words = {key: Wording.of(record.title, record.description) for key, record in self._records.items()}
-        self._finding_words = {name: Wording.of(found.title, found.description) for name, found in run.findings.items()}
+        self._words = {
+            key: Wording.of(record.title, record.description)
+            for key, record in self._records.items()
+        }
+        self._finding_words = {
+            name: Wording.of(found.title, found.description)
+            for name, found in run.findings.items()
+        }
 
     def pair_exact(self) -> None:
         self._take(
@@ -127,7 +154,11 @@ class _Pairing:
 
     def pair_second_chance(self) -> None:
         """The code changed, but the words and the place say that it is still the same finding."""
-        left = [record for key, record in self._records.items() if record.state == OPEN and key not in self._finding_of]
+        left = [
+            record
+            for key, record in self._records.items()
+            if record.state == OPEN and key not in self._finding_of
+        ]
         gone = [record.key for record in left if self._code_is_gone(record)]
         before = set(self._finding_of.values())
         self._take(
@@ -145,7 +176,9 @@ class _Pairing:
         states: dict[str, PreviousState] = {}
         for key, record in self._records.items():
             if key in self._finding_of:
-                states[key] = PreviousState(self._current_state(self._finding_of[key]).state)
+                states[key] = PreviousState(
+                    self._current_state(self._finding_of[key]).state
+                )
             elif record.state == OPEN:
                 states[key] = self._fate(record)
         return states
@@ -157,7 +190,9 @@ class _Pairing:
         record = self._records[key]
         # Models forget: what was merely not reported had never gone.
         came_back = record.state == FIXED and record.how != NOT_REPORTED
-        return CurrentState("regressed" if came_back else "persistent", key, name in self._changed)
+        return CurrentState(
+            "regressed" if came_back else "persistent", key, name in self._changed
+        )
 
     def _fate(self, record: FindingRecord) -> PreviousState:
         if record.path is not None and record.path not in self._tree:
@@ -168,7 +203,11 @@ class _Pairing:
         return PreviousState(FIXED, how="code_changed" if changed else NOT_REPORTED)
 
     def _why_unknown(self, record: FindingRecord) -> str | None:
-        outside = record.path not in self._run.files if record.path else record.scope != self._run.scope
+        outside = (
+            record.path not in self._run.files
+            if record.path
+            else record.scope != self._run.scope
+        )
         if outside:
             return "not_in_scope"
         if not set(record.seats) <= self._run.seats_completed:
@@ -180,7 +219,10 @@ class _Pairing:
 
     def _take(self, pairs: Iterable[tuple[str, str]]) -> None:
         """One to one, nearest wording first, then record order, then finding order."""
-        scored = [(text_score(self._words[key], self._finding_words[name]), key, name) for key, name in pairs]
+        scored = [
+            (text_score(self._words[key], self._finding_words[name]), key, name)
+            for key, name in pairs
+        ]
         for _, key, name in sorted(scored, key=lambda entry: -entry[0]):
             if key not in self._finding_of and name not in self._record_of:
                 self._finding_of[key] = name
@@ -188,12 +230,23 @@ class _Pairing:
 
     def _may_be_same(self, key: str, name: str, found: FoundAgain) -> bool:
         record = self._records[key]
-        if found.path is None or found.path != record.path or family_of(found.type) != family_of(record.type):
+        if (
+            found.path is None
+            or found.path != record.path
+            or family_of(found.type) != family_of(record.type)
+        ):
             return False
-        if found.requirement_id and record.requirement_id and found.requirement_id != record.requirement_id:
+        if (
+            found.requirement_id
+            and record.requirement_id
+            and found.requirement_id != record.requirement_id
+        ):
             return False
         score = text_score(self._words[key], self._finding_words[name])
-        return score > ALIKE or (score > ALIKE_AT_SAME_LINES and lines_apart(record.lines, found.lines) <= NEARBY_LINES)
+        return score > ALIKE or (
+            score > ALIKE_AT_SAME_LINES
+            and lines_apart(record.lines, found.lines) <= NEARBY_LINES
+        )
 
     def _code_is_gone(self, record: FindingRecord) -> bool:
         """Whether none of the record's places is left in its file, under any name the file had."""
@@ -216,7 +269,9 @@ def _strong_ones(record: FindingRecord) -> set[str]:
     return {name for name in record.fingerprints if not is_weak(name)}
 
 
-def _carried(record: FindingRecord, run: Run, comparison: Comparison, name: str | None) -> FindingRecord:
+def _carried(
+    record: FindingRecord, run: Run, comparison: Comparison, name: str | None
+) -> FindingRecord:
     if name is not None:
         return _record(run.findings[name], run, record.key)
     fate = comparison.previous.get(record.key)

@@ -22,8 +22,13 @@ def distinct_problems(outputs: Iterable[Output]) -> list[Counted]:
         if output.status is not OutputState.WITHDRAWN and output.severity is not None
     ]
     groups = [list(found.members) for found in cluster(live, same_domain=False)]
-    problems = [_problem(group) for group in join_same_requirement(groups, _gap_requirements)]
-    return sorted(problems, key=lambda problem: (-problem.severity.rank, id_sort_key(problem.ids[0])))
+    problems = [
+        _problem(group) for group in join_same_requirement(groups, _gap_requirements)
+    ]
+    return sorted(
+        problems,
+        key=lambda problem: (-problem.severity.rank, id_sort_key(problem.ids[0])),
+    )
 
 
 def join_same_requirement(
@@ -33,7 +38,9 @@ def join_same_requirement(
     joined: list[list[_Member]] = []
     for group in groups:
         wanted = gaps_of(group)
-        related = [other for other in joined if wanted & gaps_of(other)] if wanted else []
+        related = (
+            [other for other in joined if wanted & gaps_of(other)] if wanted else []
+        )
         joined = [other for other in joined if other not in related]
         joined.append([*(member for other in related for member in other), *group])
     return joined
@@ -48,7 +55,9 @@ def _gap_requirements(group: list[Candidate]) -> set[str]:
 
 
 def _problem(group: list[Candidate]) -> Counted:
-    rated: list[Severity] = [candidate.severity for candidate in group if candidate.severity is not None]
+    rated: list[Severity] = [
+        candidate.severity for candidate in group if candidate.severity is not None
+    ]
     return Counted(
         ids=tuple(sorted((candidate.id for candidate in group), key=id_sort_key)),
         severity=max(rated, key=lambda severity: severity.rank),

@@ -12,8 +12,39 @@ from typing import Final
 
 # A bare name without slash or line number counts only with one of these (council §16, row `code`, and §8).
 KNOWN_EXTENSIONS: Final = frozenset(
-    "go py ts js rs java rb kt swift c cpp tsx jsx sql sh yaml "
-    "h hpp cs php md txt json toml yml xml html css ini cfg csv".split()
+    [
+        "go",
+        "py",
+        "ts",
+        "js",
+        "rs",
+        "java",
+        "rb",
+        "kt",
+        "swift",
+        "c",
+        "cpp",
+        "tsx",
+        "jsx",
+        "sql",
+        "sh",
+        "yaml",
+        "h",
+        "hpp",
+        "cs",
+        "php",
+        "md",
+        "txt",
+        "json",
+        "toml",
+        "yml",
+        "xml",
+        "html",
+        "css",
+        "ini",
+        "cfg",
+        "csv",
+    ]
 )
 NEARBY_LINES: Final = 3
 # Two findings are compared place by place; whoever cites more places than these does not make that any longer.
@@ -51,7 +82,11 @@ class FileReference:
 
     @property
     def lines(self) -> tuple[int, int] | None:
-        return None if self.first_line is None or self.last_line is None else (self.first_line, self.last_line)
+        return (
+            None
+            if self.first_line is None or self.last_line is None
+            else (self.first_line, self.last_line)
+        )
 
     @property
     def name(self) -> str:
@@ -71,14 +106,27 @@ class LocatedReference:
 @lru_cache(maxsize=10_000)  # every packet of a debate asks for those of every item
 def find_references(text: str) -> tuple[FileReference, ...]:
     """The file references in `text`, in order, equal ones once; URLs are skipped, and so are those beyond a measure."""
-    return tuple(islice(dict.fromkeys(reference for reference, _ in _found(text)), MOST_REFERENCES))
+    return tuple(
+        islice(
+            dict.fromkeys(reference for reference, _ in _found(text)), MOST_REFERENCES
+        )
+    )
 
 
-def locate_references(text: str, unusual: Sequence[str] = ()) -> tuple[LocatedReference, ...]:
+def locate_references(
+    text: str, unusual: Sequence[str] = ()
+) -> tuple[LocatedReference, ...]:
     """The same with their places; paths that do not look like one are found where they are among `unusual`."""
     known = list(_known(text, unusual))
-    usual = [LocatedReference(found, match.start(), match.end()) for found, match in _found(text)]
-    free = [one for one in usual if not any(one.start < other.end and other.start < one.end for other in known)]
+    usual = [
+        LocatedReference(found, match.start(), match.end())
+        for found, match in _found(text)
+    ]
+    free = [
+        one
+        for one in usual
+        if not any(one.start < other.end and other.start < one.end for other in known)
+    ]
     return tuple(sorted([*known, *free], key=lambda one: one.start))
 
 
@@ -92,17 +140,25 @@ def _known(text: str, unusual: Sequence[str]) -> Iterator[LocatedReference]:
     """Unusual paths, whole or by their last part, with a line or standing alone; the longest one first."""
     names = dict.fromkeys([*unusual, *(path.rpartition("/")[2] for path in unusual)])
     taken: list[tuple[int, int]] = []
-    for name in sorted((one for one in names if one and not looks_usual(one) and one in text), key=len, reverse=True):
+    for name in sorted(
+        (one for one in names if one and not looks_usual(one) and one in text),
+        key=len,
+        reverse=True,
+    ):
         for match in re.finditer(rf"(?<![\w/]){re.escape(name)}{_LINES}", text):
             plain = match["first"] is None and not _UNMISTAKABLE.search(name)
-            if plain or any(match.start() < end and start < match.end() for start, end in taken):
+            if plain or any(
+                match.start() < end and start < match.end() for start, end in taken
+            ):
                 continue  # `Makefile` alone may be talk about one
             taken.append((match.start(), match.end()))
             yield LocatedReference(_at_lines(name, match), match.start(), match.end())
 
 
 def _found(text: str) -> Iterator[tuple[FileReference, re.Match[str]]]:
-    without_urls = _URL.sub(lambda url: " " * len(url[0]), text) if "://" in text else text
+    without_urls = (
+        _URL.sub(lambda url: " " * len(url[0]), text) if "://" in text else text
+    )
     for match in _REFERENCE.finditer(without_urls):
         written = match["path"].replace("\\", "/")
         if match["first"] is not None or _names_a_file(written, match["ext"]):
@@ -113,10 +169,17 @@ def relate(ours: Sequence[FileReference], theirs: Sequence[FileReference]) -> Re
     """The closest relation between any reference of one side and any of the other."""
     if not ours or not theirs:
         return Relation.NONE
-    common = [(one, other) for one in ours for other in theirs if is_same_file(one.path, other.path)]
+    common = [
+        (one, other)
+        for one in ours
+        for other in theirs
+        if is_same_file(one.path, other.path)
+    ]
     if not common:
         return Relation.DIFFERENT
-    near = any(lines_apart(one.lines, other.lines) <= NEARBY_LINES for one, other in common)
+    near = any(
+        lines_apart(one.lines, other.lines) <= NEARBY_LINES for one, other in common
+    )
     return Relation.SAME_LINES if near else Relation.SAME_FILE
 
 
@@ -142,4 +205,8 @@ def _names_a_file(written: str, extension: str) -> bool:
 
 
 def lines_apart(one: tuple[int, int] | None, other: tuple[int, int] | None) -> float:
-    return float("inf") if one is None or other is None else max(0, one[0] - other[1], other[0] - one[1])
+    return (
+        float("inf")
+        if one is None or other is None
+        else max(0, one[0] - other[1], other[0] - one[1])
+    )

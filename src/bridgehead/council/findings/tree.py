@@ -18,7 +18,9 @@ from typing import Any, Final
 from bridgehead.council.findings.references import looks_usual
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
-_asked_to_stop: ContextVar[Callable[[], bool]] = ContextVar("asked_to_stop", default=lambda: False)
+_asked_to_stop: ContextVar[Callable[[], bool]] = ContextVar(
+    "asked_to_stop", default=lambda: False
+)
 
 
 class ReadingStopped(Exception):
@@ -45,7 +47,10 @@ class Tree:
     """The state that was reviewed. `read` gives a file's text, or None when it cannot be read as text."""
 
     def __init__(
-        self, paths: Iterable[str], read: Callable[[str], str | None], removed: Mapping[str, str] | None = None
+        self,
+        paths: Iterable[str],
+        read: Callable[[str], str | None],
+        removed: Mapping[str, str] | None = None,
     ) -> None:
         """`removed`: the lines that the change under review takes out of a file; they may be quoted all the same."""
         self.paths = tuple(dict.fromkeys(paths))
@@ -53,7 +58,9 @@ class Tree:
         self._read = read
         self._known = frozenset(self.paths)
         self._files: dict[str, FileText | None] = {}
-        self.checked: dict[str, Any] = {}  # what evidence.py found for a text, which is asked for again and again
+        self.checked: dict[
+            str, Any
+        ] = {}  # what evidence.py found for a text, which is asked for again and again
         self._by_name: dict[str, list[str]] = {}
         for path in self.paths:
             self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
@@ -64,7 +71,9 @@ class Tree:
         return tuple(path for path in self.paths if not looks_usual(path))
 
     @classmethod
-    def of(cls, texts: Mapping[str, str | None], removed: Mapping[str, str] | None = None) -> Tree:
+    def of(
+        cls, texts: Mapping[str, str | None], removed: Mapping[str, str] | None = None
+    ) -> Tree:
         """A tree held in memory."""
         return cls(texts, lambda path: texts[path], removed)
 
@@ -119,7 +128,11 @@ class FileText:
 
     def non_blank_from(self, line: int) -> Iterator[int]:
         """Numbers of the lines from `line` on that are not blank."""
-        return (number for number in range(line, len(self.lines) + 1) if self.squeezed_lines[number - 1])
+        return (
+            number
+            for number in range(line, len(self.lines) + 1)
+            if self.squeezed_lines[number - 1]
+        )
 
 
 def squeeze(text: str) -> str:

@@ -35,6 +35,12 @@ def _words() -> dict[str, re.Pattern[str]]:
 def weaknesses(text: str) -> frozenset[str]:
     """The kinds of weakness a text names; numbers count before words."""
     numbers = map(int, _NUMBER.findall(text))
-    numbered = frozenset(_by_number().get(number, f"CWE-{number}") for number in numbers)
-    small = text.lower()  # once for all kinds, which are in small letters: twice as fast as ignoring case
-    return numbered or frozenset(kind for kind, words in _words().items() if words.search(small))
+    numbered = frozenset(
+        _by_number().get(number, f"CWE-{number}") for number in numbers
+    )
+    small = (
+        text.lower()
+    )  # once for all kinds, which are in small letters: twice as fast as ignoring case
+    return numbered or frozenset(
+        kind for kind, words in _words().items() if words.search(small)
+    )

@@ -89,7 +89,9 @@ class Template:
             raise TypeError(f"prompt {self.name}: slots do not fit: {', '.join(unfit)}")
         for slot, value in values.items():
             if not isinstance(value, Safe):
-                raise TypeError(f"prompt {self.name}: {slot} did not go through the writer")
+                raise TypeError(
+                    f"prompt {self.name}: {slot} did not go through the writer"
+                )
         return Safe("\n".join(self._filled_lines(values)).strip())
 
     def _filled_lines(self, values: dict[str, Safe]) -> Iterable[str]:

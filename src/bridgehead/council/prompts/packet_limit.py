@@ -16,7 +16,8 @@ from bridgehead.contract.words import Severity
 LIMIT: Final = 32_000
 REST_LIMIT: Final = 30_000
 NOTE: Final = (
-    "NOTE: Prior round context summarized due to size (>32k chars). Full outputs in .outputs/bridges/ artifact."
+    "NOTE: Prior round context summarized due to size (>32k chars). "
+    "Full outputs in .outputs/bridges/ artifact."
 )
 FINDINGS: Final = "previous_findings"
 CHALLENGES: Final = "open_challenges"
@@ -82,7 +83,9 @@ def one_line(finding: Mapping[str, Any]) -> str:
 
 def shown_id(finding: Mapping[str, Any] | str) -> str:
     """The id of a finding in a packet, whole or on one line."""
-    return finding.partition(": ")[0] if isinstance(finding, str) else str(finding["id"])
+    return (
+        finding.partition(": ")[0] if isinstance(finding, str) else str(finding["id"])
+    )
 
 
 def characters_omitted(count: int) -> str:
@@ -99,7 +102,9 @@ def _at_level(packet: Packet, level: int) -> dict[str, Any]:
         findings = [_summary(finding) for finding in findings]
     elif level == 2:
         findings = [
-            _summary(finding) if finding.get("severity") in _KEPT_AT_LEVEL_2 else one_line(finding)
+            _summary(finding)
+            if finding.get("severity") in _KEPT_AT_LEVEL_2
+            else one_line(finding)
             for finding in findings
         ]
     return {**packet, FINDINGS: list(findings)}
@@ -120,7 +125,9 @@ def _cut_rest(packet: Packet) -> tuple[dict[str, Any], Overflow]:
     def rest_size(cut: dict[str, Any]) -> int:
         return packet_size({**cut, FINDINGS: []})
 
-    kept = _largest(len(challenges), lambda count: rest_size(with_first(count)) <= REST_LIMIT)
+    kept = _largest(
+        len(challenges), lambda count: rest_size(with_first(count)) <= REST_LIMIT
+    )
     if kept is not None and challenges:
         return with_first(kept), Overflow(len(challenges) - kept, 0)
 
@@ -130,11 +137,18 @@ def _cut_rest(packet: Packet) -> tuple[dict[str, Any], Overflow]:
         cut = synthesis[:length] + characters_omitted(len(synthesis) - length) + ending
         return {**packet, CHALLENGES: [], SYNTHESIS: cut}
 
-    length = _largest(len(synthesis), lambda count: rest_size(with_synthesis(count)) <= REST_LIMIT) or 0
+    length = (
+        _largest(
+            len(synthesis), lambda count: rest_size(with_synthesis(count)) <= REST_LIMIT
+        )
+        or 0
+    )
     return with_synthesis(length), Overflow(len(challenges), len(synthesis) - length)
 
 
-def _split(packet: Packet, sizes: tuple[int, ...], overflow: Overflow | None) -> Reduced:
+def _split(
+    packet: Packet, sizes: tuple[int, ...], overflow: Overflow | None
+) -> Reduced:
     """Level 2 as it is if it fits now, else consecutive shards; an entry too large for a shard is cut."""
     room = LIMIT - packet_size({**packet, FINDINGS: []})
     entries: list[Any] = []
@@ -166,8 +180,12 @@ def _cut_entry(entry: Any, room: int) -> Any:
     if isinstance(entry, str):
         head, colon, rest = entry.partition(": ")
         title, bracket, severity = rest.rpartition(" (")
-        return _cut_to_fit(title, room, lambda text: f"{head}{colon}{text}{bracket}{severity}")
-    shorter = _cut_to_fit(entry["description"], room, lambda text: {**entry, "description": text})
+        return _cut_to_fit(
+            title, room, lambda text: f"{head}{colon}{text}{bracket}{severity}"
+        )
+    shorter = _cut_to_fit(
+        entry["description"], room, lambda text: {**entry, "description": text}
+    )
     if len(compact(shorter)) <= room:
         return shorter
     return _cut_to_fit(entry["title"], room, lambda text: {**shorter, "title": text})
@@ -179,7 +197,9 @@ def _cut_to_fit(text: str, room: int, rebuild: Callable[[str], Any]) -> Any:
     def cut(length: int) -> Any:
         return rebuild(text[:length] + characters_omitted(len(text) - length))
 
-    length = _largest(max(len(text) - 1, 0), lambda count: len(compact(cut(count))) <= room)
+    length = _largest(
+        max(len(text) - 1, 0), lambda count: len(compact(cut(count))) <= room
+    )
     return cut(length or 0)
 
 

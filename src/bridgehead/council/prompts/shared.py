@@ -7,9 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import CapabilityProfile, ContextPolicy, OutputType, TaskType, Trust
+from bridgehead.contract.words import (
+    CapabilityProfile,
+    ContextPolicy,
+    OutputType,
+    TaskType,
+    Trust,
+)
 from bridgehead.council.calls import CallKey, Role
-from bridgehead.council.prompts.fences import PromptWriter, Safe, fence_for, joined, own, template
+from bridgehead.council.prompts.fences import (
+    PromptWriter,
+    Safe,
+    fence_for,
+    joined,
+    own,
+    template,
+)
 from bridgehead.council.request.plan import NEVER_RATED, PROPOSING_MODES, item_types
 from bridgehead.council.scope.material import Material
 
@@ -63,9 +76,14 @@ class PromptContext:
         task, allowed = self.task, self.allowed(key)
         scope, words = writer.line(task.scope_text), writer.words(task.task_description)
         if self.is_minimal:
-            return template("setting_minimal").fill(scope=scope, task_description=words, allowed=allowed)
+            return template("setting_minimal").fill(
+                scope=scope, task_description=words, allowed=allowed
+            )
         return template("setting").fill(
-            scope=scope, task_description=words, context_summary=self.summary(writer), allowed=allowed
+            scope=scope,
+            task_description=words,
+            context_summary=self.summary(writer),
+            allowed=allowed,
         )
 
     def allowed(self, key: CallKey) -> Safe:
@@ -73,16 +91,30 @@ class PromptContext:
 
     def summary(self, writer: PromptWriter) -> Safe:
         """Background somebody else may have written, and what the project's owner wants looked at."""
-        text = writer.fenced(self.task.context_summary, origin="context summary", trust=Trust.UNVERIFIED)
-        rules = writer.fenced(self.task.review_rules, origin="review rules of the project", trust=Trust.UNVERIFIED)
+        text = writer.fenced(
+            self.task.context_summary, origin="context summary", trust=Trust.UNVERIFIED
+        )
+        rules = writer.fenced(
+            self.task.review_rules,
+            origin="review rules of the project",
+            trust=Trust.UNVERIFIED,
+        )
         told = [joined(own("\n"), text)] if text else []
-        return joined(*told, *([joined(_RULES, rules)] if rules else [])) if text or rules else NONE
+        return (
+            joined(*told, *([joined(_RULES, rules)] if rules else []))
+            if text or rules
+            else NONE
+        )
 
     def requirements(self, writer: PromptWriter) -> Safe:
         if not self.task.requirements:
             return NOTHING
-        listed = "\n".join(f"{one.id} ({one.level}): {one.text}" for one in self.task.requirements)
-        fenced = writer.fenced(listed, origin="requirements of the audit", trust=Trust.UNVERIFIED)
+        listed = "\n".join(
+            f"{one.id} ({one.level}): {one.text}" for one in self.task.requirements
+        )
+        fenced = writer.fenced(
+            listed, origin="requirements of the audit", trust=Trust.UNVERIFIED
+        )
         return joined(own("Requirements\n"), fenced)
 
     def shown_material(self, writer: PromptWriter) -> Safe:
@@ -92,8 +124,15 @@ class PromptContext:
             for passage in self.material.passages
         ]
         if self.material.left_out:
-            named = writer.fenced("\n".join(self.material.left_out), origin="names of files")
-            shown += [own("Too large to be shown; say so if your judgement depends on them:\n"), named]
+            named = writer.fenced(
+                "\n".join(self.material.left_out), origin="names of files"
+            )
+            shown += [
+                own(
+                    "Too large to be shown; say so if your judgement depends on them:\n"
+                ),
+                named,
+            ]
         return joined(*shown)
 
     def output_contract(self, writer: PromptWriter, *, agent: str, domain: str) -> Safe:
@@ -105,13 +144,21 @@ class PromptContext:
             domain=writer.line(domain),
             output_types=writer.line(" | ".join(types)),
             severity_values=_NO_SEVERITY if set(types) <= NEVER_RATED else _SEVERITIES,
-            more_keys=_AUDIT_KEYS if is_audit else _PROPOSAL_KEYS if OutputType.PROPOSAL in types else NOTHING,
+            more_keys=_AUDIT_KEYS
+            if is_audit
+            else _PROPOSAL_KEYS
+            if OutputType.PROPOSAL in types
+            else NOTHING,
             severity_rules=_severity_rules(types, is_audit=is_audit),
         )
 
     def framing(self) -> Safe:
         mode, task_type = self.task.mode, self.task.task_type
-        name = mode.value if mode in PROPOSING_MODES and mode is not None else task_type.value
+        name = (
+            mode.value
+            if mode in PROPOSING_MODES and mode is not None
+            else task_type.value
+        )
         return template(f"framing_{name}").fill()
 
 
@@ -125,5 +172,7 @@ def _severity_rules(types: Sequence[OutputType], *, is_audit: bool) -> Safe:
     if set(types) <= NEVER_RATED:
         return template("severity_rules_unrated").fill()
     if OutputType.PROPOSAL in types:
-        return joined(template("proposal_fields").fill(), template("severity_rules_open").fill())
+        return joined(
+            template("proposal_fields").fill(), template("severity_rules_open").fill()
+        )
     return template("severity_rules").fill()

@@ -20,10 +20,23 @@ SPELLINGS: Final[dict[str, Severity]] = {
     **dict.fromkeys(("low", "minor"), Severity.LOW),
     **dict.fromkeys(("info", "informational", "note"), Severity.INFO),
 }
-RATED: Final = frozenset({OutputType.FINDING, OutputType.RECOMMENDATION, OutputType.COMPLIANCE_GAP, OutputType.RISK})
+RATED: Final = frozenset(
+    {
+        OutputType.FINDING,
+        OutputType.RECOMMENDATION,
+        OutputType.COMPLIANCE_GAP,
+        OutputType.RISK,
+    }
+)
 
 PROPOSAL_TEXTS: Final = ("summary", "rationale", "recommended_when")
-PROPOSAL_LISTS: Final = ("tradeoffs", "failure_modes", "dependencies", "open_questions", "risks")
+PROPOSAL_LISTS: Final = (
+    "tradeoffs",
+    "failure_modes",
+    "dependencies",
+    "open_questions",
+    "risks",
+)
 PROPOSAL_WORDS: Final = {
     "proposal_type": ("schema", "protocol", "lifecycle", "policy", "implementation"),
     "maturity": ("seed", "sketched", "refined", "candidate"),
@@ -51,12 +64,24 @@ class Draft:
 
     def output(self, output_id: str, *, domain: str, agent: str, **more: Any) -> Output:
         """The draft under an id, of somebody; `more` are further fields of the output."""
-        return Output(**{"id": output_id, "status": None, "domain": domain, "agent": agent, **told(self), **more})
+        return Output(
+            **{
+                "id": output_id,
+                "status": None,
+                "domain": domain,
+                "agent": agent,
+                **told(self),
+                **more,
+            }
+        )
 
 
 def told(item: object) -> dict[str, Any]:
     """What drafts, outputs and findings of the council all say, under the names all of them have for it."""
-    return {name: getattr(item, name) for name in ("type", "severity", "title", "description", "evidence", "action")}
+    return {
+        name: getattr(item, name)
+        for name in ("type", "severity", "title", "description", "evidence", "action")
+    }
 
 
 class Intake:
@@ -64,7 +89,9 @@ class Intake:
 
     def __init__(self, task: BridgeInput) -> None:
         self._default_type = item_types(task.task_type, task.mode)[0]
-        self._levels = {requirement.id: requirement.level for requirement in task.requirements}
+        self._levels = {
+            requirement.id: requirement.level for requirement in task.requirements
+        }
 
     def draft(self, entry: Mapping[str, Any]) -> Draft:
         """The draft of an entry that has a title."""
@@ -74,7 +101,11 @@ class Intake:
         requirement_id = as_text(entry.get("requirement_id"))
         met = entry.get("met") if isinstance(entry.get("met"), bool) else None
         level = self._levels.get(requirement_id) if requirement_id else None
-        calibrated = calibrate(rated, level, met=met is True) if kind not in NEVER_RATED else rated
+        calibrated = (
+            calibrate(rated, level, met=met is True)
+            if kind not in NEVER_RATED
+            else rated
+        )
         changed = calibrated is not rated and given is not None
         return Draft(
             type=kind,
@@ -102,7 +133,11 @@ class Intake:
         if severity is not None and output.type not in NEVER_RATED:
             level = self._levels.get(str(output.requirement_id))
             given["severity"] = calibrate(severity, level, met=output.met is True)
-        return {name: value for name, value in given.items() if value and value != getattr(output, name)}
+        return {
+            name: value
+            for name, value in given.items()
+            if value and value != getattr(output, name)
+        }
 
 
 def read_proposal(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +147,10 @@ def read_proposal(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: as_text(fields.get(name)) for name in PROPOSAL_TEXTS},
         **{name: _texts(fields.get(name)) for name in PROPOSAL_LISTS},
-        **{name: _word(fields.get(name), words) for name, words in PROPOSAL_WORDS.items()},
+        **{
+            name: _word(fields.get(name), words)
+            for name, words in PROPOSAL_WORDS.items()
+        },
     }
 
 
@@ -129,7 +167,9 @@ def parse_type(value: object) -> OutputType | None:
     return next((kind for kind in OutputType if kind.value == spelled), None)
 
 
-def settle_severity(kind: OutputType, given: Severity | None) -> tuple[Severity | None, bool]:
+def settle_severity(
+    kind: OutputType, given: Severity | None
+) -> tuple[Severity | None, bool]:
     """The severity an output of that type has, and whether we had to infer it."""
     if kind in NEVER_RATED:
         return None, False
@@ -138,7 +178,9 @@ def settle_severity(kind: OutputType, given: Severity | None) -> tuple[Severity 
     return given, False
 
 
-def calibrate(rated: Severity | None, level: RequirementLevel | None, *, met: bool) -> Severity | None:
+def calibrate(
+    rated: Severity | None, level: RequirementLevel | None, *, met: bool
+) -> Severity | None:
     """An audit's severity follows from the requirement, where its level is known."""
     if level is None:
         return rated

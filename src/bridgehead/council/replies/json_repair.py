@@ -15,7 +15,9 @@ from bridgehead.council.findings.tree import look_up
 
 # A closing quote is optional so that an unfinished string at the end is one token too.
 _STRING: Final = r'"[^"\\]*(?:\\.[^"\\]*)*"?'
-_STRING_OR_COMMENT: Final = re.compile(rf"({_STRING})|(?://|#)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_STRING_OR_COMMENT: Final = re.compile(
+    rf"({_STRING})|(?://|#)[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL
+)
 _STRING_OR_TRAILING_COMMA: Final = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 _STRING_OR_WORD: Final = re.compile(rf"({_STRING})|\b(True|False|None)\b", re.DOTALL)
 _STRING_OR_BRACKET: Final = re.compile(rf"({_STRING})|[{{}}\[\]]", re.DOTALL)
@@ -27,7 +29,9 @@ _CLOSER: Final = {"{": "}", "[": "]"}
 STEPS_BETWEEN_LOOKS: Final = 1024
 
 
-def tokens(pattern: re.Pattern[str], text: str, start: int = 0) -> Iterator[re.Match[str]]:
+def tokens(
+    pattern: re.Pattern[str], text: str, start: int = 0
+) -> Iterator[re.Match[str]]:
     """`finditer` that looks up now and then."""
     for number, token in enumerate(pattern.finditer(text, start)):
         if number % STEPS_BETWEEN_LOOKS == 0:
@@ -91,7 +95,9 @@ def _load(text: str) -> Read | None:
 
 
 def _tidied(uncommented: str) -> str:
-    worded = _replaced(_STRING_OR_WORD, uncommented, lambda match: match[1] or _JSON_WORD[match[2]])
+    worded = _replaced(
+        _STRING_OR_WORD, uncommented, lambda match: match[1] or _JSON_WORD[match[2]]
+    )
     return _keeping_strings(_STRING_OR_TRAILING_COMMA, worded)
 
 
@@ -99,7 +105,9 @@ def _keeping_strings(pattern: re.Pattern[str], text: str) -> str:
     return _replaced(pattern, text, lambda match: match[1] or "")
 
 
-def _replaced(pattern: re.Pattern[str], text: str, new: Callable[[re.Match[str]], str]) -> str:
+def _replaced(
+    pattern: re.Pattern[str], text: str, new: Callable[[re.Match[str]], str]
+) -> str:
     pieces, position = [], 0
     for match in tokens(pattern, text):
         pieces += [text[position : match.start()], new(match)]

@@ -12,20 +12,45 @@ from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from bridgehead.council.findings.tree import ReadingStopped, look_up
-from bridgehead.council.replies.json_repair import TOO_DEEP, Read, balanced_end, read_json, tokens
+from bridgehead.council.replies.json_repair import (
+    TOO_DEEP,
+    Read,
+    balanced_end,
+    read_json,
+    tokens,
+)
 from bridgehead.council.reporting.seat_report import excerpt
 
 # Colour and cursor sequences that a terminal program may leave in its output.
-_TERMINAL_CODES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_TERMINAL_CODES: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
 _MOST_EVENT_LINES: Final = 200_000
 # An object with one of these lists is a model's answer, whatever else it says.
-_ANSWER_LISTS: Final = "outputs findings rulings challenges responses challenge_notes messages positions".split()
+_ANSWER_LISTS: Final = [
+    "outputs",
+    "findings",
+    "rulings",
+    "challenges",
+    "responses",
+    "challenge_notes",
+    "messages",
+    "positions",
+]
 PARSE_FAILURE: Final = "parse_failure"
 STOPPED: Final = "stopped"
 WRAPPERS: Final = ("result", "response", "data", "output")
 
 _ITEM_WORDS: Final = ("type", "severity")
-_DEBATE_WORDS: Final = (*_ITEM_WORDS, "ruling", "mechanism", "status", "outcome", "kind", "position")
+_DEBATE_WORDS: Final = (
+    *_ITEM_WORDS,
+    "ruling",
+    "mechanism",
+    "status",
+    "outcome",
+    "kind",
+    "position",
+)
 
 _FENCED: Final = re.compile(r"^```[^\n]*\n(.*?)(?:^```|\Z)", re.DOTALL | re.MULTILINE)
 _OPENING: Final = re.compile(r"[{\[]")
@@ -66,7 +91,8 @@ def _open_document(document: Mapping[str, Any]) -> Opened | None:
     if isinstance(document.get("parts"), list):  # opencode over HTTP
         info = document.get("info")
         return Opened(
-            _joined_text(document["parts"]), _error_text(info.get("error")) if isinstance(info, dict) else None
+            _joined_text(document["parts"]),
+            _error_text(info.get("error")) if isinstance(info, dict) else None,
         )
     if document.get("error"):
         return Opened("", error=_error_text(document["error"]))
@@ -83,24 +109,54 @@ def _open_events(printed: str) -> Opened | None:
     """The JSON lines of codex and opencode; other lines between them are noise."""
     # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
     lines = printed.split("\n")[:_MOST_EVENT_LINES]
-    events = [event for event in map(object_from, lines) if event is not None and isinstance(event.get("type"), str)]
+    events = [
+        event
+        for event in map(object_from, lines)
+        if event is not None and isinstance(event.get("type"), str)
+    ]
     # A top-level `error` of codex is a retry notice; only `turn.failed` is its last word.
-    failure = next((_error_text(event.get("error")) for event in events if event["type"] == "turn.failed"), None)
+    failure = next(
+        (
+            _error_text(event.get("error"))
+            for event in events
+            if event["type"] == "turn.failed"
+        ),
+        None,
+    )
     messages = [event["item"].get("text") for event in events if _is_message(event)]
     if failure is not None or (messages and isinstance(messages[-1], str)):
         return Opened(messages[-1] if messages else "", failure)
-    parts = [event["part"] for event in events if event["type"] == "text" and isinstance(event.get("part"), dict)]
-    error = next((_error_text(event.get("error") or event) for event in events if event["type"] == "error"), None)
+    parts = [
+        event["part"]
+        for event in events
+        if event["type"] == "text" and isinstance(event.get("part"), dict)
+    ]
+    error = next(
+        (
+            _error_text(event.get("error") or event)
+            for event in events
+            if event["type"] == "error"
+        ),
+        None,
+    )
     return Opened(_joined_text(parts), error) if parts or error is not None else None
 
 
 def _is_message(event: Mapping[str, Any]) -> bool:
     item = event.get("item")
-    return event["type"] == "item.completed" and isinstance(item, dict) and item.get("type") == "agent_message"
+    return (
+        event["type"] == "item.completed"
+        and isinstance(item, dict)
+        and item.get("type") == "agent_message"
+    )
 
 
 def _joined_text(parts: list[Any]) -> str:
-    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type", "text") == "text"]
+    texts = [
+        part.get("text")
+        for part in parts
+        if isinstance(part, dict) and part.get("type", "text") == "text"
+    ]
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -166,7 +222,9 @@ def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
             candidates = islice(group(opened.text, read), _MOST_CANDIDATES)
             answers = [answer for answer in candidates if answer is not None]
             if answers:
-                _, best = max(enumerate(answers), key=lambda pair: (pair[1].entries, pair[0]))
+                _, best = max(
+                    enumerate(answers), key=lambda pair: (pair[1].entries, pair[0])
+                )
                 return Answered(best.value, best.partial)
         return NotAnswered(PARSE_FAILURE)
     except ReadingStopped:
@@ -186,7 +244,9 @@ def read_items(value: Any) -> Found[Items] | None:
     document, entries = _locate_items(value)
     if entries is None:
         return None
-    valid = tuple((place, entry) for place, entry in enumerate(entries) if is_item(entry))
+    valid = tuple(
+        (place, entry) for place, entry in enumerate(entries) if is_item(entry)
+    )
     if entries and not valid:
         return None
     return Found(Items(document, valid), len(valid))
@@ -201,7 +261,9 @@ def read_lists(*names: str, optional: Sequence[str] = ()) -> Reader[dict[str, An
     def read(value: Any) -> Found[dict[str, Any]] | None:
         for document in _unwrapped(value):
             if any(isinstance(document.get(name), list) for name in names):
-                lists = {name: _objects(document.get(name)) for name in (*names, *optional)}
+                lists = {
+                    name: _objects(document.get(name)) for name in (*names, *optional)
+                }
                 valid = sum(map(len, lists.values()))
                 if not valid and any(document.get(name) for name in names):
                     return None
@@ -233,7 +295,9 @@ def _spans(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
     """Outermost balanced spans, and an unbalanced one that reaches to the end."""
     position, false_starts = 0, 0
     last_word = _last_word(text)
-    while false_starts <= _MOST_FALSE_STARTS and (opening := _OPENING.search(text, position)):
+    while false_starts <= _MOST_FALSE_STARTS and (
+        opening := _OPENING.search(text, position)
+    ):
         look_up()
         start = opening.start()
         end = balanced_end(text, start)
@@ -283,7 +347,10 @@ def _locate_items(value: Any) -> tuple[Mapping[str, Any], list[Any] | None]:
 def _is_bare_item(value: Any) -> bool:
     """Whether a value is one item by itself instead of a list of them."""
     return any(
-        "title" in document and not any(isinstance(document.get(name), list) for name in ("outputs", "findings"))
+        "title" in document
+        and not any(
+            isinstance(document.get(name), list) for name in ("outputs", "findings")
+        )
         for document in _unwrapped(value)
     )
 
@@ -301,7 +368,11 @@ def is_item(entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
     title = entry.get("title")
-    return isinstance(title, str) and bool(title.strip()) and not _is_echo(entry, _ITEM_WORDS)
+    return (
+        isinstance(title, str)
+        and bool(title.strip())
+        and not _is_echo(entry, _ITEM_WORDS)
+    )
 
 
 def _is_echo(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
@@ -311,4 +382,8 @@ def _is_echo(entry: Mapping[str, Any], words: Sequence[str]) -> bool:
 
 def _objects(value: Any) -> list[dict[str, Any]]:
     entries = value if isinstance(value, list) else []
-    return [entry for entry in entries if isinstance(entry, dict) and not _is_echo(entry, _DEBATE_WORDS)]
+    return [
+        entry
+        for entry in entries
+        if isinstance(entry, dict) and not _is_echo(entry, _DEBATE_WORDS)
+    ]

@@ -52,9 +52,13 @@ def council_exit_code(
     """The first row of the table that fits. `pending` holds the kinds of seats that wait: `host`, `rig`."""
     if signal is not None:
         return _SIGNAL_CODE[signal]
-    if outcome is GateOutcome.ABORTED and (abort_reason or "").startswith("user_abort:"):
+    if outcome is GateOutcome.ABORTED and (abort_reason or "").startswith(
+        "user_abort:"
+    ):
         return ExitCode.INTERRUPTED
-    if outcome is GateOutcome.USAGE or (gate is not None and not is_judged(task_type, mode)):
+    if outcome is GateOutcome.USAGE or (
+        gate is not None and not is_judged(task_type, mode)
+    ):
         return ExitCode.USER
     if outcome is GateOutcome.PENDING or "host" in pending:
         return ExitCode.WAITING
@@ -86,13 +90,17 @@ class GatedState:
     changed: tuple[str, ...] = ()
 
 
-def objections(report: CouncilReport, demands: GateDemands, states: Sequence[GatedState]) -> Iterator[str]:
+def objections(
+    report: CouncilReport, demands: GateDemands, states: Sequence[GatedState]
+) -> Iterator[str]:
     """Why the gate refuses, in words; nothing when it opens. One of `states` has to be the one that was reviewed."""
     if any(warning.partition(":")[0] == INTERRUPTED for warning in report.warnings):
         yield "the council was stopped before its end"
     if report.incomplete:
         yield f"no seat has read {named(list(report.unread))}"
-    yield from min((list(_about_state(report, state)) for state in states), key=len, default=[])
+    yield from min(
+        (list(_about_state(report, state)) for state in states), key=len, default=[]
+    )
     sat = [one.bridge for one in report.participants if one.status == Status.COMPLETED]
     if len(sat) < demands.seats:
         yield f"{plural(len(sat), 'seat')} completed; {demands.seats} required"
@@ -104,7 +112,13 @@ def objections(report: CouncilReport, demands: GateDemands, states: Sequence[Gat
 
 def _about_state(report: CouncilReport, state: GatedState) -> Iterator[str]:
     seen = report.reviewed
-    if differ := [path for path, digest in seen.items() if digest and state.digests.get(path) != digest]:
+    if differ := [
+        path
+        for path, digest in seen.items()
+        if digest and state.digests.get(path) != digest
+    ]:
         yield f"it is about another state than {state.name}: {named(differ)}"
-    if unseen := [path for path in state.changed if path in state.digests and path not in seen]:
+    if unseen := [
+        path for path in state.changed if path in state.digests and path not in seen
+    ]:
         yield f"it did not look at what {state.name} changes: {named(unseen)}"

@@ -315,7 +315,9 @@ def council_report_from_json(document: bytes | str) -> CouncilReport | AbortedRe
         if isinstance(fields, dict):
             old = fields.pop("multi_model_confirmed", None)
             fields.setdefault("multi_source_confirmed", old if old is not None else [])
-            kind: Any = AbortedReport if fields.get("status") == "ABORTED" else CouncilReport
+            kind: Any = (
+                AbortedReport if fields.get("status") == "ABORTED" else CouncilReport
+            )
             return msgspec.convert(fields, kind)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise ProtocolError(f"not a council report: {error}") from error
@@ -330,5 +332,7 @@ def anchor_of(entry: FindingEntry) -> Anchor | None:
     return Anchor(entry.anchor["path"], (first, last))
 
 
-def by_class(entries: Sequence[FindingEntry], cls: FindingClass) -> tuple[FindingEntry, ...]:
+def by_class(
+    entries: Sequence[FindingEntry], cls: FindingClass
+) -> tuple[FindingEntry, ...]:
     return tuple(entry for entry in entries if entry.cls is cls)

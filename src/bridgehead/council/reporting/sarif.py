@@ -49,7 +49,9 @@ _SECURITY_SEVERITY: Final = {
     Severity.LOW: "2.0",
 }
 # How the static seat begins its descriptions, of analysers whose rules say the same each time.
-_ANALYSER: Final = re.compile(r"(ast-grep|zizmor|secrets) \(([\w.-]+)(?:, CWE-(\d+))?\): (.+)")
+_ANALYSER: Final = re.compile(
+    r"(ast-grep|zizmor|secrets) \(([\w.-]+)(?:, CWE-(\d+))?\): (.+)"
+)
 _WHAT_TO_DO: Final = (
     "Each result says where it is and what to do. `bridgehead council show REVIEW_ID FINDING` shows the argument about "
     "it, `bridgehead council challenge FINDING` asks once more, `bridgehead council dismiss FINDING` accepts it."
@@ -59,7 +61,9 @@ _KINDS: Final = {
     OutputType.COMPLIANCE_GAP: "requirement that is not met",
     OutputType.RECOMMENDATION: "recommended change",
 }
-_UNTOUCHED: Final = "on lines that the reviewed change did not touch; no verdict counts it"
+_UNTOUCHED: Final = (
+    "on lines that the reviewed change did not touch; no verdict counts it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,9 @@ class SarifFinding:
     def domain(self) -> str:
         """The first of its domains in registry order, unknown ones after them by name."""
         registry = load_registry()
-        known = sorted(self.entry.domains, key=lambda name: (registry.position(name), name))
+        known = sorted(
+            self.entry.domains, key=lambda name: (registry.position(name), name)
+        )
         return known[0] if known else "cross-domain"
 
     @property
@@ -123,7 +129,11 @@ class SarifLog:
 
 def to_sarif(findings: Sequence[SarifFinding], run_id: str) -> SarifLog:
     """One log with one run; results in the order not dismissed first, severity, id."""
-    rated = [one for one in findings if one.entry.severity and one.entry.cls is not FindingClass.WITHDRAWN]
+    rated = [
+        one
+        for one in findings
+        if one.entry.severity and one.entry.cls is not FindingClass.WITHDRAWN
+    ]
     placed = sorted(rated, key=_order)
     homeless = tuple(one.entry.id for one in rated if one.location is None)
     written, truncated = placed[:MOST_RESULTS], max(len(placed) - MOST_RESULTS, 0)
@@ -158,7 +168,12 @@ def escaped_message(text: str) -> str:
 
 
 def _order(finding: SarifFinding) -> tuple[object, ...]:
-    return finding.location is None, finding.suppression is not None, -finding.rank, id_sort_key(finding.entry.id)
+    return (
+        finding.location is None,
+        finding.suppression is not None,
+        -finding.rank,
+        id_sort_key(finding.entry.id),
+    )
 
 
 def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
@@ -166,7 +181,11 @@ def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
     domain, kind, named = of_rule[0].domain, of_rule[0].entry.type, of_rule[0].rule
     security = domain in SECURITY_DOMAINS
     weakness = [f"external/cwe/cwe-{named.cwe:03}"] if named and named.cwe else []
-    tags = list(dict.fromkeys([domain, str(kind), *(["security"] if security else []), *weakness]))[:MOST_TAGS]
+    tags = list(
+        dict.fromkeys(
+            [domain, str(kind), *(["security"] if security else []), *weakness]
+        )
+    )[:MOST_TAGS]
     properties: dict[str, Any] = {"tags": tags}
     # Consumers read it from the rule, so it is that of the worst result nobody dismissed.
     judged = [one for one in of_rule if one.suppression is None] or of_rule
@@ -191,10 +210,15 @@ def _in_words(domain: str, kind: OutputType) -> tuple[str, str]:
     known = load_registry().find(domain)
     if known is None:
         return title, f"Reported from the point of view {domain}."
-    return title, f"Reported by the {known.role} of a council. {known.lens} Looked at: {', '.join(known.focus)}."
+    return (
+        title,
+        f"Reported by the {known.role} of a council. {known.lens} Looked at: {', '.join(known.focus)}.",
+    )
 
 
-def _results(written: Sequence[SarifFinding], rules: Sequence[str]) -> list[dict[str, Any]]:
+def _results(
+    written: Sequence[SarifFinding], rules: Sequence[str]
+) -> list[dict[str, Any]]:
     seen: Counter[tuple[str, str]] = Counter()
     results: list[dict[str, Any]] = []
     for finding in written:
@@ -218,18 +242,26 @@ def _result(finding: SarifFinding, rule_index: int, count: int) -> dict[str, Any
             "bridgeheadFinding/v1": entry.fingerprint,
             "primaryLocationLineHash": f"{entry.fingerprint.partition(':')[2]}:{count}",
         },
-        "suppressions": [] if finding.suppression is None else [_suppressed(finding.suppression)],
+        "suppressions": []
+        if finding.suppression is None
+        else [_suppressed(finding.suppression)],
         "properties": _properties(entry),
     }
     if finding.related:
-        result["relatedLocations"] = [_location(place) for place in finding.related[:MOST_RELATED]]
+        result["relatedLocations"] = [
+            _location(place) for place in finding.related[:MOST_RELATED]
+        ]
     return result
 
 
 def _location(anchor: Anchor | None) -> dict[str, Any]:
     """Where it is; without a usable place the project itself, and no region."""
     if anchor is None:
-        return {"physicalLocation": {"artifactLocation": {"uri": ".", "uriBaseId": SOURCE_ROOT}}}
+        return {
+            "physicalLocation": {
+                "artifactLocation": {"uri": ".", "uriBaseId": SOURCE_ROOT}
+            }
+        }
     first, last = anchor.lines
     return {
         "physicalLocation": {
@@ -243,7 +275,11 @@ def _location(anchor: Anchor | None) -> dict[str, Any]:
 
 
 def _suppressed(suppression: Suppression) -> dict[str, Any]:
-    known = {"author": suppression.author, "date": suppression.date, "expires": suppression.expires}
+    known = {
+        "author": suppression.author,
+        "date": suppression.date,
+        "expires": suppression.expires,
+    }
     return {
         "kind": "external",
         "status": "accepted",
@@ -283,14 +319,23 @@ def sarif_of(report: CouncilReport) -> SarifLog:
     """Standing and dismissed findings of a report, those on untouched lines as suppressed; withdrawn ones are none."""
     standing = [_finding(entry) for entry in report.findings()]
     dismissed = [_finding(one.finding, one) for one in report.dismissed_findings]
-    apart = [replace(_finding(one), suppression=Suppression(_UNTOUCHED)) for one in report.untouched_findings]
-    return to_sarif([*standing, *apart, *dismissed], f"{report.task_type}/{report.review_id}")
+    apart = [
+        replace(_finding(one), suppression=Suppression(_UNTOUCHED))
+        for one in report.untouched_findings
+    ]
+    return to_sarif(
+        [*standing, *apart, *dismissed], f"{report.task_type}/{report.review_id}"
+    )
 
 
-def _finding(entry: FindingEntry, dismissed: DismissedFinding | None = None) -> SarifFinding:
+def _finding(
+    entry: FindingEntry, dismissed: DismissedFinding | None = None
+) -> SarifFinding:
     location, suppression = anchor_of(entry) or next(_existing_files(entry), None), None
     if dismissed is not None:
-        suppression = Suppression(dismissed.reason, dismissed.author, dismissed.date, dismissed.expires)
+        suppression = Suppression(
+            dismissed.reason, dismissed.author, dismissed.date, dismissed.expires
+        )
     return SarifFinding(
         entry,
         location,
@@ -306,13 +351,17 @@ def _analyser_rule(entry: FindingEntry) -> AnalyserRule | None:
     if said is None:
         return None
     tool, rule, cwe, title = said.groups()
-    return AnalyserRule(f"{tool}/{rule}", title, entry.remediation or "", int(cwe) if cwe else None)
+    return AnalyserRule(
+        f"{tool}/{rule}", title, entry.remediation or "", int(cwe) if cwe else None
+    )
 
 
 def _passed_places(entry: FindingEntry) -> Iterator[Anchor]:
     for reference in entry.evidence_check.get("references", ()):
         if reference["outcome"] == "passed" and reference["lines"]:
-            yield Anchor(reference["path"], (reference["lines"][0], reference["lines"][1]))
+            yield Anchor(
+                reference["path"], (reference["lines"][0], reference["lines"][1])
+            )
 
 
 def _existing_files(entry: FindingEntry) -> Iterator[Anchor]:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from bridgehead.contract.report import Artifacts, BridgeReport, DisputedOutput, ModelWarning, Output, Usage
+from bridgehead.contract.report import (
+    Artifacts,
+    BridgeReport,
+    DisputedOutput,
+    ModelWarning,
+    Output,
+    Usage,
+)
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.verdict import decide_verdict
 from bridgehead.contract.words import Confidence, LocalCouncilType, Status
@@ -69,10 +76,18 @@ class Analysed:
     exchange_mode: str | None = None
 
 
-def completed_report(task: BridgeInput, facts: SeatFacts, found: Analysed) -> BridgeReport:
+def completed_report(
+    task: BridgeInput, facts: SeatFacts, found: Analysed
+) -> BridgeReport:
     """The report of a seat whose analysis ran; the verdict follows from its outputs alone."""
     judged = is_judged(task.task_type, task.mode)
-    verdict = decide_verdict(task.task_type, Status.COMPLETED, distinct_problems(found.outputs)) if judged else None
+    verdict = (
+        decide_verdict(
+            task.task_type, Status.COMPLETED, distinct_problems(found.outputs)
+        )
+        if judged
+        else None
+    )
     return BridgeReport(
         **_common(task, facts),
         status=Status.COMPLETED,
@@ -89,19 +104,39 @@ def skipped_report(task: BridgeInput, facts: SeatFacts, reason: str) -> BridgeRe
     """A seat that could not take part; nobody has to do anything."""
     # The code whole, what follows it no longer than an excerpt; cutting twice changes nothing.
     code, colon, told = reason.partition(": ")
-    return BridgeReport(**_common(task, facts), **_empty(Status.SKIPPED, skip_reason=code + colon + excerpt(told)))
+    return BridgeReport(
+        **_common(task, facts),
+        **_empty(Status.SKIPPED, skip_reason=code + colon + excerpt(told)),
+    )
 
 
-def halted_report(task: BridgeInput, facts: SeatFacts, reason: str, message: str) -> BridgeReport:
+def halted_report(
+    task: BridgeInput, facts: SeatFacts, reason: str, message: str
+) -> BridgeReport:
     """A seat that needs a person's decision; only the council may turn this into SKIPPED."""
-    return BridgeReport(**_common(task, facts), **_empty(Status.HALTED, halt_reason=reason, halt_message=message))
+    return BridgeReport(
+        **_common(task, facts),
+        **_empty(Status.HALTED, halt_reason=reason, halt_message=message),
+    )
 
 
 def decide_confidence(
-    *, agents_failed: bool, domains_missing: bool, disputed: int, items: int, degraded: bool, unseen: bool = False
+    *,
+    agents_failed: bool,
+    domains_missing: bool,
+    disputed: int,
+    items: int,
+    degraded: bool,
+    unseen: bool = False,
 ) -> Confidence:
     """Start high, one step down for each doubt, never below low (council §11)."""
-    doubts = [agents_failed, domains_missing, items > 0 and 3 * disputed >= items, degraded, unseen]
+    doubts = [
+        agents_failed,
+        domains_missing,
+        items > 0 and 3 * disputed >= items,
+        degraded,
+        unseen,
+    ]
     steps = (Confidence.HIGH, Confidence.MEDIUM, Confidence.LOW)
     return steps[min(sum(doubts), len(steps) - 1)]
 
@@ -131,7 +166,10 @@ def _common(task: BridgeInput, facts: SeatFacts) -> dict[str, Any]:
         "task_type": task.task_type,
         "capability_profile": task.capability_profile,
         "connection_used": facts.connection,
-        **{f"prompt_size_chars_r{number}": facts.prompt_sizes.get(number) for number in range(1, 5)},
+        **{
+            f"prompt_size_chars_r{number}": facts.prompt_sizes.get(number)
+            for number in range(1, 5)
+        },
         "model_validation_warnings": facts.model_validation_warnings,
         "timeout_s": facts.timeout_seconds,
         "started_at": facts.started_at,
@@ -154,8 +192,18 @@ def _empty(status: Status, **reasons: str) -> dict[str, Any]:
         "disputed_outputs": (),
         "diversity_sources": (),
     }
-    nulls = (
-        "skip_reason halt_reason halt_message debate_rounds verdict confidence local_council_type "
-        "local_council_degraded degradation_reason runtime toolchain exchange_mode"
-    ).split()
+    nulls = [
+        "skip_reason",
+        "halt_reason",
+        "halt_message",
+        "debate_rounds",
+        "verdict",
+        "confidence",
+        "local_council_type",
+        "local_council_degraded",
+        "degradation_reason",
+        "runtime",
+        "toolchain",
+        "exchange_mode",
+    ]
     return {"status": status, **dict.fromkeys(nulls), **nothing, **reasons}

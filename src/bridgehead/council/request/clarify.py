@@ -9,7 +9,13 @@ from typing import Final
 from bridgehead.contract.task import normalise_domain
 from bridgehead.contract.words import Confidence, TaskType
 from bridgehead.council.findings.references import find_references
-from bridgehead.council.request.domains import CODE_SUFFIXES, Code, Detected, Registry, says
+from bridgehead.council.request.domains import (
+    CODE_SUFFIXES,
+    Code,
+    Detected,
+    Registry,
+    says,
+)
 
 EXTENSION_SCORE: Final = 2
 WORD_SCORE: Final = 1
@@ -20,21 +26,85 @@ _PROSE: Final = (".md", ".rst", ".adoc", ".txt")
 _EXTENSIONS: Final[dict[str, Collection[str]]] = {
     CODE: CODE_SUFFIXES | {"yaml"},
     "financial": ("xlsx",),
-    "creative": tuple("fig sketch psd ai xd".split()),
+    "creative": ("fig", "sketch", "psd", "ai", "xd"),
 }
 _WORDS: Final[dict[str, list[str]]] = {
-    CODE: "function,class,module,API,endpoint,service,handler,git diff".split(","),
-    "financial": "P&L,revenue,profit,loss,budget,forecast,balance sheet,ROI,EBITDA,GAAP,IFRS".split(","),
-    "marketing": "campaign,audience,conversion,CTR,CPC,funnel,brand,messaging,copywriting".split(","),
-    "research": "literature,sources,evidence,citations,study,paper,methodology".split(","),
-    "creative": "design,visual,layout,color,typography,UX,wireframe,mockup,copy".split(","),
+    CODE: [
+        "function",
+        "class",
+        "module",
+        "API",
+        "endpoint",
+        "service",
+        "handler",
+        "git diff",
+    ],
+    "financial": [
+        "P&L",
+        "revenue",
+        "profit",
+        "loss",
+        "budget",
+        "forecast",
+        "balance sheet",
+        "ROI",
+        "EBITDA",
+        "GAAP",
+        "IFRS",
+    ],
+    "marketing": [
+        "campaign",
+        "audience",
+        "conversion",
+        "CTR",
+        "CPC",
+        "funnel",
+        "brand",
+        "messaging",
+        "copywriting",
+    ],
+    "research": [
+        "literature",
+        "sources",
+        "evidence",
+        "citations",
+        "study",
+        "paper",
+        "methodology",
+    ],
+    "creative": [
+        "design",
+        "visual",
+        "layout",
+        "color",
+        "typography",
+        "UX",
+        "wireframe",
+        "mockup",
+        "copy",
+    ],
 }
 _INTENTS: Final[dict[str, tuple[str, ...]]] = {
-    "review": ("review", "critique", "find bugs", "look for problems", "problem", "improve"),
+    "review": (
+        "review",
+        "critique",
+        "find bugs",
+        "look for problems",
+        "problem",
+        "improve",
+    ),
     "audit": ("audit", "compliance check", "requirement"),
     "verify": ("verify", "validate", "check that", "confirm that"),
     "research": ("research", "find out", "compare options", "what is known"),
-    "explore": ("explore", "analyse", "analyze", "explain", "understand", "summarise", "summarize"),
+    "explore": (
+        "explore",
+        "analyse",
+        "analyze",
+        "explain",
+        "understand",
+        "summarise",
+        "summarize",
+    ),
 }
 INTENT_TASK: Final[dict[str, TaskType]] = {
     "review": TaskType.REVIEW,
@@ -89,7 +159,11 @@ def read_context(request: Request, registry: Registry) -> Context:
     if paths and all(path.lower().endswith(_PROSE) for path in paths):
         artifact, types = "research", ("research",)
     # Without one given, the first whose words the request uses.
-    said = (one for one, words in _INTENTS.items() if any(says(request.text, word) for word in words))
+    said = (
+        one
+        for one, words in _INTENTS.items()
+        if any(says(request.text, word) for word in words)
+    )
     intent = request.explicit_intent or next(said, None)
     detected = registry.detect(
         request.text,
@@ -111,7 +185,9 @@ def read_context(request: Request, registry: Registry) -> Context:
     return Context(artifact, types, intent, detected, missing)
 
 
-def artifact_scores(text: str, paths: Sequence[str], *, has_diff: bool) -> dict[str, int]:
+def artifact_scores(
+    text: str, paths: Sequence[str], *, has_diff: bool
+) -> dict[str, int]:
     """Per kind of artifact: 2 for each extension seen, 1 for each word."""
     extensions = {path.rpartition(".")[2].lower() for path in paths}
     scores = {
@@ -186,12 +262,20 @@ class Clarifier:
         if slot == ARTIFACT:
             # A missing scope shares the slot: once the artifact is known, "which part" is the question (K33).
             known = ARTIFACT not in self._open
-            text = "Which part of it should be looked at?" if known else "What should be looked at?"
+            text = (
+                "Which part of it should be looked at?"
+                if known
+                else "What should be looked at?"
+            )
             return ClarifyingQuestion(slot, text)
         if slot == INTENT:
-            return ClarifyingQuestion(slot, "What do you want to know?", tuple(INTENT_TASK))
+            return ClarifyingQuestion(
+                slot, "What do you want to know?", tuple(INTENT_TASK)
+            )
         return ClarifyingQuestion(
-            slot, "From which points of view? (several, separated by commas)", self._suggestions()
+            slot,
+            "From which points of view? (several, separated by commas)",
+            self._suggestions(),
         )
 
     def answered(self, text: str | None) -> None:
@@ -210,21 +294,37 @@ class Clarifier:
 
     def result(self) -> ScopeClarification:
         """What is settled, with an assumption for everything that is still open."""
-        intent = self._said.get(INTENT, "").casefold() or self.context.intent or "review"
+        intent = (
+            self._said.get(INTENT, "").casefold() or self.context.intent or "review"
+        )
         assumptions = self._assumptions()
-        named = [normalise_domain(name) for name in self._said.get(DOMAINS, "").split(",")]
+        named = [
+            normalise_domain(name) for name in self._said.get(DOMAINS, "").split(",")
+        ]
         # Domains of the context are authoritative; those named now are added.
-        detected = () if self.context.detected.by_default and any(named) else self.context.detected.domains
+        detected = (
+            ()
+            if self.context.detected.by_default and any(named)
+            else self.context.detected.domains
+        )
         domains = tuple(dict.fromkeys([*detected, *filter(None, named)]))
         why = self.context.detected.reasons
-        otherwise = "named in answer to a question" if any(named) else f"usual for {self.context.artifact}"
+        otherwise = (
+            "named in answer to a question"
+            if any(named)
+            else f"usual for {self.context.artifact}"
+        )
         return ScopeClarification(
             artifact=self._said.get(ARTIFACT),
             intent=intent,
             task_type=INTENT_TASK.get(intent, TaskType.REVIEW),
             domains=domains,
             domain_reasons={name: why.get(name, otherwise) for name in domains},
-            deferred=tuple(f"{name} ({why[name]})" for name in self.context.detected.deferred if name not in domains),
+            deferred=tuple(
+                f"{name} ({why[name]})"
+                for name in self.context.detected.deferred
+                if name not in domains
+            ),
             spoken=max(self.context.detected.spoken, len(list(filter(None, named)))),
             constraints=(),
             confidence=Confidence.MEDIUM if assumptions else Confidence.HIGH,
@@ -241,7 +341,11 @@ class Clarifier:
         return self.registry.default_domains(self.context.artifact_types)
 
     def _assumptions(self) -> tuple[str, ...]:
-        scope = "the changed files of the working tree" if self.has_changes else "the current working directory"
+        scope = (
+            "the changed files of the working tree"
+            if self.has_changes
+            else "the current working directory"
+        )
         told = {
             ARTIFACT: "artifact: the current working directory",
             INTENT: "intent: review",

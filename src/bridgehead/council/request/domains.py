@@ -29,8 +29,49 @@ SELECTED_AT: Final = 1.0
 DEFAULT_CAP: Final = 5
 
 CODE_SUFFIXES: Final = frozenset(
-    "py pyi js mjs cjs jsx ts mts cts tsx go rs java kt kts scala rb php cs c cc cpp h hpp m swift sh bash sql vue"
-    " svelte ex exs erl clj lua pl dart r jl tf".split()
+    [
+        "py",
+        "pyi",
+        "js",
+        "mjs",
+        "cjs",
+        "jsx",
+        "ts",
+        "mts",
+        "cts",
+        "tsx",
+        "go",
+        "rs",
+        "java",
+        "kt",
+        "kts",
+        "scala",
+        "rb",
+        "php",
+        "cs",
+        "c",
+        "cc",
+        "cpp",
+        "h",
+        "hpp",
+        "m",
+        "swift",
+        "sh",
+        "bash",
+        "sql",
+        "vue",
+        "svelte",
+        "ex",
+        "exs",
+        "erl",
+        "clj",
+        "lua",
+        "pl",
+        "dart",
+        "r",
+        "jl",
+        "tf",
+    ]
 )
 _MANIFEST: Final = re.compile(
     r"package\.json|requirements.*\.txt|pyproject\.toml|setup\.(py|cfg)|Pipfile|go\.mod|Cargo\.toml|pom\.xml"
@@ -97,7 +138,11 @@ class Domain:
         """How strongly the text's words speak for this domain; distinct signals, each once."""
         strong = sum(says(text, signal) for signal in self.strong)
         weak = sum(says(text, signal) for signal in self.weak)
-        is_named = any(says(text, signal) for signal in self.strong if signal.casefold() in self.id.split("-"))
+        is_named = any(
+            says(text, signal)
+            for signal in self.strong
+            if signal.casefold() in self.id.split("-")
+        )
         beside = sum(says(text, word) for word in self.never_alone) if is_named else 0
         return strong * STRONG + (weak + beside) * WEAK
 
@@ -138,7 +183,9 @@ class Code:
 
     @property
     def is_there(self) -> bool:
-        return self.tests > 0 or any(_suffix(path) in CODE_SUFFIXES for path in self.texts)
+        return self.tests > 0 or any(
+            _suffix(path) in CODE_SUFFIXES for path in self.texts
+        )
 
 
 class Evidence(NamedTuple):
@@ -167,24 +214,46 @@ class Registry:
     def find(self, name: str) -> Domain | None:
         """The entry with that id or alias."""
         wanted = normalise_domain(name)
-        return next((entry for entry in self.domains if wanted == entry.id or wanted in entry.aliases), None)
+        return next(
+            (
+                entry
+                for entry in self.domains
+                if wanted == entry.id or wanted in entry.aliases
+            ),
+            None,
+        )
 
     def position(self, domain: str) -> int:
         """Place in the registry, for sorting; unknown domains come last."""
         places = {entry.id: place for place, entry in enumerate(self.domains)}
         return places.get(domain, len(places))
 
-    def expert(self, name: str, *, task: str = "", reason: str = "", title: str = "") -> Expert:
+    def expert(
+        self, name: str, *, task: str = "", reason: str = "", title: str = ""
+    ) -> Expert:
         """The expert for a requested name: exact, adapted from the nearest domain, or virtual for this run."""
         entry = self.find(name)
         if entry is not None:
-            return Expert(normalise_domain(name), entry.role, entry.lens, entry.focus, entry.standards, "registry")
+            return Expert(
+                normalise_domain(name),
+                entry.role,
+                entry.lens,
+                entry.focus,
+                entry.standards,
+                "registry",
+            )
         ranked = self._ranked(name, f"{_spoken(name)} {reason} {title}")
         wish = ": ".join(filter(None, (_spoken(name), reason or task)))
-        if ranked and ranked[0][0] >= SELECTED_AT and (len(ranked) == 1 or ranked[0][0] > ranked[1][0]):
+        if (
+            ranked
+            and ranked[0][0] >= SELECTED_AT
+            and (len(ranked) == 1 or ranked[0][0] > ranked[1][0])
+        ):
             return _adapted(name, wish, ranked[0][1])
         usual = map(self.find, self.default_domains(("code",)))
-        sources = [entry for _, entry in ranked[:_VIRTUAL_SOURCES]] or [entry for entry in usual if entry is not None]
+        sources = [entry for _, entry in ranked[:_VIRTUAL_SOURCES]] or [
+            entry for entry in usual if entry is not None
+        ]
         return _virtual(name, wish, sources)
 
     def detect(
@@ -205,17 +274,32 @@ class Registry:
         """
         more = dict.fromkeys(self._canonical(added), "added by --add-domain")
         if named := dict.fromkeys(self._canonical(exactly), "named by --domain"):
-            return Detected(tuple(named | more), reasons=more | named, spoken=len(named | more))
+            return Detected(
+                tuple(named | more), reasons=more | named, spoken=len(named | more)
+            )
         unwanted = {*self._canonical(never), *more}
         said = {name: why for name, why in self._said(text).items() if name not in more}
-        seen = {name: why for name, why in self._seen(code, judged=judged).items() if name not in unwanted}
+        seen = {
+            name: why
+            for name, why in self._seen(code, judged=judged).items()
+            if name not in unwanted
+        }
         first = {name: seen[name] for name in self._always if judged and name in seen}
-        wanted = {**first, **said, **{name: why for name, why in seen.items() if name not in said}}
+        wanted = {
+            **first,
+            **said,
+            **{name: why for name, why in seen.items() if name not in said},
+        }
         room = max(cap, len(first))
         chosen, reasons = tuple(wanted)[:room], {**more, **wanted}
         if not (more or chosen):
             return Detected(self.default_domains(artifact_types), by_default=True)
-        return Detected((*chosen, *more), tuple(wanted)[room:], reasons=reasons, spoken=len(more) + len(said))
+        return Detected(
+            (*chosen, *more),
+            tuple(wanted)[room:],
+            reasons=reasons,
+            spoken=len(more) + len(said),
+        )
 
     def evidence(self, code: Code) -> dict[str, Evidence]:
         """What the code says for each domain; of a large tree a part is read."""
@@ -225,7 +309,11 @@ class Registry:
         for path in files[::step]:
             text = code.texts[path][:MOST_CHARACTERS]
             names = read_package_names(text, manifest=_is_manifest(path))
-            changed = text if code.changed is None else code.changed.get(path, "")[:MOST_CHARACTERS]
+            changed = (
+                text
+                if code.changed is None
+                else code.changed.get(path, "")[:MOST_CHARACTERS]
+            )
             lines = "" if _is_manifest(path) else changed
             for entry in self.domains:
                 if signals := list(entry.signals(path, names, lines)):
@@ -234,46 +322,82 @@ class Registry:
                     paths.append(path)
         looked_at = len(files[::step])
         return {
-            name: Evidence(tuple(dict.fromkeys(signals)), tuple(paths), len(paths) / looked_at)
+            name: Evidence(
+                tuple(dict.fromkeys(signals)), tuple(paths), len(paths) / looked_at
+            )
             for name, (signals, paths) in found.items()
         }
 
     def _said(self, text: str) -> dict[str, str]:
         scored = [
-            (entry.score(text) + EXPLICIT * any(says(text, word) for word in (entry.id, *entry.aliases)), entry)
+            (
+                entry.score(text)
+                + EXPLICIT
+                * any(says(text, word) for word in (entry.id, *entry.aliases)),
+                entry,
+            )
             for entry in self.domains
         ]
-        ranked = sorted((pair for pair in scored if pair[0] >= SELECTED_AT), key=lambda pair: -pair[0])
-        return {entry.id: f"the request says {_quoted(entry, text)}" for _, entry in ranked}
+        ranked = sorted(
+            (pair for pair in scored if pair[0] >= SELECTED_AT),
+            key=lambda pair: -pair[0],
+        )
+        return {
+            entry.id: f"the request says {_quoted(entry, text)}" for _, entry in ranked
+        }
 
     def _seen(self, code: Code, *, judged: bool) -> dict[str, str]:
         if not code.is_there:
             return {}
         found = self.evidence(code)
-        enough = sorted((name for name in found if found[name].is_enough), key=lambda name: -found[name].share)
+        enough = sorted(
+            (name for name in found if found[name].is_enough),
+            key=lambda name: -found[name].share,
+        )
         seen = dict.fromkeys(self._always, "sits in every review of code")
-        seen = {name: f"{why}; {found[name]}" if name in found else why for name, why in seen.items() if judged}
+        seen = {
+            name: f"{why}; {found[name]}" if name in found else why
+            for name, why in seen.items()
+            if judged
+        }
         seen |= {name: str(found[name]) for name in enough if name not in seen}
         if set(seen) <= set(self._always):
             seen["code-quality"] = "the code calls for no further specialist"
-        return seen | ({"testing": f"{code.tests} test file{'s'[: code.tests != 1]}"} if code.tests else {})
+        return seen | (
+            {"testing": f"{code.tests} test file{'s'[: code.tests != 1]}"}
+            if code.tests
+            else {}
+        )
 
     @property
     def _always(self) -> list[str]:
         return [entry.id for entry in self.domains if entry.always]
 
     def _canonical(self, names: Iterable[str]) -> list[str]:
-        return list(dict.fromkeys(self.canonical(name) for name in names if normalise_domain(name)))
+        return list(
+            dict.fromkeys(
+                self.canonical(name) for name in names if normalise_domain(name)
+            )
+        )
 
     def default_domains(self, artifact_types: Sequence[str]) -> tuple[str, ...]:
         """What to look at when a request names nothing: the defaults of its artifact types."""
-        found = [domain for kind in artifact_types for domain in self.artifact_defaults.get(kind, ())]
+        found = [
+            domain
+            for kind in artifact_types
+            for domain in self.artifact_defaults.get(kind, ())
+        ]
         return tuple(dict.fromkeys(found)) or ("architecture", "testing")
 
     def _ranked(self, name: str, text: str) -> list[tuple[float, Domain]]:
         words = set(normalise_domain(name).split("-"))
-        scored = [(entry.score(text) + STRONG * (set(entry.id.split("-")) <= words), entry) for entry in self.domains]
-        return sorted((pair for pair in scored if pair[0] >= WEAK), key=lambda pair: -pair[0])
+        scored = [
+            (entry.score(text) + STRONG * (set(entry.id.split("-")) <= words), entry)
+            for entry in self.domains
+        ]
+        return sorted(
+            (pair for pair in scored if pair[0] >= WEAK), key=lambda pair: -pair[0]
+        )
 
     def canonical(self, name: str) -> str:
         """The id behind a name or alias; names nobody registered stay as they are, normalised."""
@@ -284,27 +408,45 @@ class Registry:
 @cache
 def load_registry() -> Registry:
     """The registry that ships with the package."""
-    text = resources.files("bridgehead.council.request").joinpath("domains.yaml").read_text(encoding="utf-8")
+    text = (
+        resources.files("bridgehead.council.request")
+        .joinpath("domains.yaml")
+        .read_text(encoding="utf-8")
+    )
     document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     defaults = document["detection_protocol"]["artifact_defaults"]
-    lists = {name: tuple(ids) for name, ids in defaults.items() if isinstance(ids, list)}
+    lists = {
+        name: tuple(ids) for name, ids in defaults.items() if isinstance(ids, list)
+    }
     return Registry(msgspec.convert(document["domains"], tuple[Domain, ...]), lists)
 
 
 def with_own_domains(registry: Registry, tables: object, name: str) -> Registry:
     """The registry with a project's own domains first; one with a known id takes its place."""
     try:
-        own = [replace(one, id=normalise_domain(one.id)) for one in msgspec.convert(tables, tuple[Domain, ...])]
+        own = [
+            replace(one, id=normalise_domain(one.id))
+            for one in msgspec.convert(tables, tuple[Domain, ...])
+        ]
         for one in own:
             list(map(_line_pattern, one.code))
     except (msgspec.ValidationError, re.error) as error:
         raise ConfigError(
-            f"{name}: {error}", hint="[[domain]] tables with id and role; docs/guides/council.md shows one"
+            f"{name}: {error}",
+            hint="[[domain]] tables with id and role; docs/guides/council.md shows one",
         ) from error
-    if bad := [one for one in own if one.id in RESERVED or not one.id or not one.role.strip()]:
-        raise ConfigError(f"{name}: {bad[0].id!r} is not a valid domain", hint="give it a different id and a role")
+    if bad := [
+        one for one in own if one.id in RESERVED or not one.id or not one.role.strip()
+    ]:
+        raise ConfigError(
+            f"{name}: {bad[0].id!r} is not a valid domain",
+            hint="give it a different id and a role",
+        )
     taken = {one.id for one in own}
-    return replace(registry, domains=(*own, *(one for one in registry.domains if one.id not in taken)))
+    return replace(
+        registry,
+        domains=(*own, *(one for one in registry.domains if one.id not in taken)),
+    )
 
 
 def says(text: str, signal: str) -> bool:
@@ -334,17 +476,29 @@ def _is_manifest(path: str) -> bool:
 def _is_telling(path: str, domains: Iterable[Domain]) -> bool:
     """Whether a file says what the code is: a program, a manifest, or a kind of file that a domain is about."""
     is_code = _suffix(path) in CODE_SUFFIXES or _is_manifest(path)
-    return is_code or any(fnmatch(path, kind) for entry in domains for kind in entry.files)
+    return is_code or any(
+        fnmatch(path, kind) for entry in domains for kind in entry.files
+    )
 
 
 def read_package_names(text: str, *, manifest: bool = False) -> frozenset[str]:
     """The packages a text names, each with what it lies in: `org.springframework.web` is of `org.springframework`."""
     patterns = (_NAMES,) if manifest else _IMPORTS
-    found = {next(filter(None, one.groups()), one[0]) for pattern in patterns for one in pattern.finditer(text)}
+    found = {
+        next(filter(None, one.groups()), one[0])
+        for pattern in patterns
+        for one in pattern.finditer(text)
+    }
     names: set[str] = set()
-    for name in (one[:_NAME].lower().replace("\\", ".").replace("::", ".") for one in found if not one.startswith(".")):
+    for name in (
+        one[:_NAME].lower().replace("\\", ".").replace("::", ".")
+        for one in found
+        if not one.startswith(".")
+    ):
         names.add(name)
-        names.update(name[: cut.start()] for cut in re.finditer(r"[./]", name) if cut.start())
+        names.update(
+            name[: cut.start()] for cut in re.finditer(r"[./]", name) if cut.start()
+        )
     return frozenset(names)
 
 
@@ -365,8 +519,12 @@ def _adapted(name: str, wish: str, base: Domain) -> Expert:
 
 
 def _virtual(name: str, wish: str, sources: Sequence[Domain]) -> Expert:
-    borrowed = [area for source in sources for area in source.focus[:_VIRTUAL_FOCUS_EACH]]
-    standards = dict.fromkeys(standard for source in sources for standard in source.standards)
+    borrowed = [
+        area for source in sources for area in source.focus[:_VIRTUAL_FOCUS_EACH]
+    ]
+    standards = dict.fromkeys(
+        standard for source in sources for standard in source.standards
+    )
     return Expert(
         domain=normalise_domain(name),
         role=f"{_spoken(name).title()} Specialist",

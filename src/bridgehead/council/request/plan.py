@@ -16,7 +16,13 @@ import msgspec
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.verdict import JUDGED_TASKS
-from bridgehead.contract.words import ContextPolicy, Intensity, Mode, OutputType, TaskType
+from bridgehead.contract.words import (
+    ContextPolicy,
+    Intensity,
+    Mode,
+    OutputType,
+    TaskType,
+)
 from bridgehead.council.findings.history import FindingRecord
 
 SECURITY_DOMAIN: Final = "security"
@@ -47,7 +53,15 @@ PARALLEL_WORKFLOW: Final = "parallel-workflow"
 
 DEBATE_AT_DOMAINS: Final = 3
 _COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
-_HIGH_STAKES: Final = ("production", "incident", "breach", "compliance", "audit", "lawsuit", "financial risk")
+_HIGH_STAKES: Final = (
+    "production",
+    "incident",
+    "breach",
+    "compliance",
+    "audit",
+    "lawsuit",
+    "financial risk",
+)
 _CARE_WORDS: Final = ("thorough", "critical", "high-stakes", "careful", "deep")
 _THOROUGH_WORDS: Final = ("thorough", "critical")
 _QUICK_WORDS: Final = ("quick", "fast")
@@ -66,14 +80,20 @@ class Preset:
         return self.security if domain == SECURITY_DOMAIN else self.consensus
 
 
-DEFAULT: Final = Preset("default", Fraction(40, 100), Fraction(50, 100), Fraction(67, 100))
-SECURITY_ELEVATED: Final = Preset("security-elevated", Fraction(50, 100), Fraction(67, 100), Fraction(75, 100))
+DEFAULT: Final = Preset(
+    "default", Fraction(40, 100), Fraction(50, 100), Fraction(67, 100)
+)
+SECURITY_ELEVATED: Final = Preset(
+    "security-elevated", Fraction(50, 100), Fraction(67, 100), Fraction(75, 100)
+)
 PRESETS: Final = {preset.name: preset for preset in (DEFAULT, SECURITY_ELEVATED)}
 
 
 def item_types(task_type: TaskType, mode: Mode | None) -> tuple[OutputType, ...]:
     """The types asked for; the first is what an item of unknown type becomes."""
-    return PROPOSING_ITEM_TYPES if mode in PROPOSING_MODES else TASK_ITEM_TYPES[task_type]
+    return (
+        PROPOSING_ITEM_TYPES if mode in PROPOSING_MODES else TASK_ITEM_TYPES[task_type]
+    )
 
 
 def is_judged(task_type: TaskType, mode: Mode | None) -> bool:
@@ -91,7 +111,11 @@ class Routed:
 
 
 def route_request(
-    request: str, *, domains: int, explicit_route: str | None, explicit_intensity: Intensity | None
+    request: str,
+    *,
+    domains: int,
+    explicit_route: str | None,
+    explicit_intensity: Intensity | None,
 ) -> Routed:
     """Choose route and intensity for a request."""
     intensity = explicit_intensity or infer_intensity(request)
@@ -117,7 +141,9 @@ def infer_intensity(request: str) -> Intensity:
 def says_any(text: str, phrases: Iterable[str]) -> bool:
     """Whether one of the phrases stands in `text` as whole words, any case."""
     words = (r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
-    return any(re.search(rf"(?<!\w){phrase}(?!\w)", text, re.IGNORECASE) for phrase in words)
+    return any(
+        re.search(rf"(?<!\w){phrase}(?!\w)", text, re.IGNORECASE) for phrase in words
+    )
 
 
 class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):

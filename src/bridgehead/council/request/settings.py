@@ -36,9 +36,19 @@ REASONING_LEVELS: Final = ("medium", "high", "xhigh")
 DEFAULT_TTL_HOURS: Final = 24
 
 _TOP_KEYS: Final = frozenset(
-    "bridges reasoning_level updated ttl_hours coordinator withdrawal_guard max_concurrency".split()
+    [
+        "bridges",
+        "reasoning_level",
+        "updated",
+        "ttl_hours",
+        "coordinator",
+        "withdrawal_guard",
+        "max_concurrency",
+    ]
 )
-_RUNTIME_KEYS: Final = frozenset("enabled model on_missing continuity extra_args path".split())
+_RUNTIME_KEYS: Final = frozenset(
+    ["enabled", "model", "on_missing", "continuity", "extra_args", "path"]
+)
 _OWN_KEYS: Final = {
     "opencode": frozenset({"models", "debate_merged"}),
     "static": frozenset({"tools"}),
@@ -54,8 +64,12 @@ _STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.A
 MEDIUM, HIGH, XHIGH = REASONING_LEVELS
 MANY_FILES: Final = 20
 MANY_DOMAINS: Final = 3
-_GRAVE_WORDS: Final = re.compile(r"\b(critical|security|cryptographic|financial|compliance)\b", re.IGNORECASE)
-_GRAVE_DOMAINS: Final = frozenset({"security", "cryptographic", "compliance", "finance", "data-integrity"})
+_GRAVE_WORDS: Final = re.compile(
+    r"\b(critical|security|cryptographic|financial|compliance)\b", re.IGNORECASE
+)
+_GRAVE_DOMAINS: Final = frozenset(
+    {"security", "cryptographic", "compliance", "finance", "data-integrity"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,9 @@ def is_model_name(text: str) -> bool:
     return _MODEL_NAME.fullmatch(text) is not None
 
 
-def choose_models(runtime: str, model: Any, models: Any, known: Sequence[str] | None) -> ModelChoice:
+def choose_models(
+    runtime: str, model: Any, models: Any, known: Sequence[str] | None
+) -> ModelChoice:
     """Settle `model` and, for opencode, `models`; `known` is the provider's list where it could be had."""
     if runtime != "opencode":
         return _single(runtime, model, known)
@@ -143,7 +159,9 @@ class Settings:
 
 
 def load_settings(
-    file_text: str | None, now: datetime, known_models: Mapping[str, Sequence[str]] | None = None
+    file_text: str | None,
+    now: datetime,
+    known_models: Mapping[str, Sequence[str]] | None = None,
 ) -> Settings:
     """Read the file's text (None: there is no file); `known_models` are the provider lists that could be had."""
     document = _parse(file_text)
@@ -156,7 +174,11 @@ def load_settings(
 
 def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]:
     """Who sits when nobody was named: the four runtimes, `static` where it can help, and whom the file names."""
-    named = [name for name in settings.runtimes if name not in DEFAULT_RUNTIMES and name != "static"]
+    named = [
+        name
+        for name in settings.runtimes
+        if name not in DEFAULT_RUNTIMES and name != "static"
+    ]
     static = ["static"] if task_type in _STATIC_TASKS else []
     return (*DEFAULT_RUNTIMES, *named, *static)
 
@@ -173,13 +195,26 @@ def without_untrusted(settings: Settings) -> Settings:
         if (is_rig(name) or is_acp(name)) and entry.enabled:
             ignored.append(name)
             continue
-        ignored += [f"{name}.{key}" for key in (*entry.options, *entry.model_keys) if key not in UNTRUSTED_MAY_SET]
-        kept = {key: value for key, value in entry.options.items() if key in UNTRUSTED_MAY_SET}
+        ignored += [
+            f"{name}.{key}"
+            for key in (*entry.options, *entry.model_keys)
+            if key not in UNTRUSTED_MAY_SET
+        ]
+        kept = {
+            key: value
+            for key, value in entry.options.items()
+            if key in UNTRUSTED_MAY_SET
+        }
         runtimes[name] = RuntimeSettings(entry.enabled, options=kept)
     if settings.reasoning_level != REASONING_LEVELS[0]:
         ignored.append("reasoning_level")
     warnings = (*settings.warnings, *(f"{UNTRUSTED}:{key}" for key in ignored))
-    return replace(settings, runtimes=runtimes, reasoning_level=REASONING_LEVELS[0], warnings=warnings)
+    return replace(
+        settings,
+        runtimes=runtimes,
+        reasoning_level=REASONING_LEVELS[0],
+        warnings=warnings,
+    )
 
 
 def with_agents(settings: Settings, commands: Mapping[str, str]) -> Settings:
@@ -189,7 +224,9 @@ def with_agents(settings: Settings, commands: Mapping[str, str]) -> Settings:
     runtimes = dict(settings.runtimes)
     for name in filter(is_acp, described):
         known = runtimes.get(name, RuntimeSettings())
-        runtimes[name] = replace(known, options={"acp": described[name], **known.options})
+        runtimes[name] = replace(
+            known, options={"acp": described[name], **known.options}
+        )
     return replace(settings, runtimes=runtimes, warnings=(*settings.warnings, *unknown))
 
 
@@ -199,7 +236,10 @@ def is_rig(runtime: str) -> bool:
 
 def is_acp(runtime: str) -> bool:
     """Whether this is the seat of an agent that speaks ACP."""
-    return runtime.startswith(ACP_MARK) and _AGENT_NAME.fullmatch(runtime.removeprefix(ACP_MARK)) is not None
+    return (
+        runtime.startswith(ACP_MARK)
+        and _AGENT_NAME.fullmatch(runtime.removeprefix(ACP_MARK)) is not None
+    )
 
 
 def _parse(file_text: str | None) -> dict[str, Any] | str:
@@ -207,7 +247,9 @@ def _parse(file_text: str | None) -> dict[str, Any] | str:
     if file_text is None:
         return "file_missing"
     try:
-        document = json.loads(file_text.removeprefix("\ufeff"), parse_constant=_refuse_constant)
+        document = json.loads(
+            file_text.removeprefix("\ufeff"), parse_constant=_refuse_constant
+        )
     except (ValueError, RecursionError):
         return "invalid_json"
     return document if isinstance(document, dict) else "not_an_object"
@@ -228,17 +270,27 @@ class _Reader:
         self._warn_unknown(document, _TOP_KEYS, owner="")
         runtimes = self._runtimes(document.get("bridges", {}))
         hours = document.get("ttl_hours", DEFAULT_TTL_HOURS)
-        is_duration = isinstance(hours, int | float) and not isinstance(hours, bool) and 0 <= hours < math.inf
-        ttl_hours = self._valid(hours, is_duration, DEFAULT_TTL_HOURS, "ttl_hours_invalid")
+        is_duration = (
+            isinstance(hours, int | float)
+            and not isinstance(hours, bool)
+            and 0 <= hours < math.inf
+        )
+        ttl_hours = self._valid(
+            hours, is_duration, DEFAULT_TTL_HOURS, "ttl_hours_invalid"
+        )
         level = document.get("reasoning_level", MEDIUM)
         return Settings(
             runtimes=runtimes,
             stale=self._is_stale(document.get("updated"), ttl_hours, now),
             ttl_hours=ttl_hours,
-            reasoning_level=self._valid(level, level in REASONING_LEVELS, MEDIUM, "reasoning_level_invalid"),
+            reasoning_level=self._valid(
+                level, level in REASONING_LEVELS, MEDIUM, "reasoning_level_invalid"
+            ),
             coordinator=self._value(document, "coordinator", None, str),
             withdrawal_guard=self._value(document, "withdrawal_guard", True, bool),
-            max_concurrency=self._value(document, "max_concurrency", DEFAULT_CONCURRENCY, int, least=1),
+            max_concurrency=self._value(
+                document, "max_concurrency", DEFAULT_CONCURRENCY, int, least=1
+            ),
             warnings=tuple(self._warnings),
         )
 
@@ -248,29 +300,51 @@ class _Reader:
             entries = {}
         named = [name for name in entries if not name.startswith("_")]
         known = (*DEFAULT_RUNTIMES, *OPTIONAL_RUNTIMES)
-        unknown = [name for name in named if name not in known and not is_rig(name) and not is_acp(name)]
+        unknown = [
+            name
+            for name in named
+            if name not in known and not is_rig(name) and not is_acp(name)
+        ]
         self._warnings += [f"unknown_bridge:{name}" for name in unknown]
-        extra = [name for name in named if name not in DEFAULT_RUNTIMES and name not in unknown]
-        return {name: self._runtime(name, entries.get(name, {})) for name in (*DEFAULT_RUNTIMES, *extra)}
+        extra = [
+            name
+            for name in named
+            if name not in DEFAULT_RUNTIMES and name not in unknown
+        ]
+        return {
+            name: self._runtime(name, entries.get(name, {}))
+            for name in (*DEFAULT_RUNTIMES, *extra)
+        }
 
     def _runtime(self, name: str, entry: object) -> RuntimeSettings:
         if not isinstance(entry, dict):
             self._warnings.append(f"bridge_not_an_object:{name}")
             return RuntimeSettings()
         known = _RUNTIME_KEYS | _OWN_KEYS.get(
-            RIG_MARK if is_rig(name) else ACP_MARK if is_acp(name) else name, frozenset()
+            RIG_MARK if is_rig(name) else ACP_MARK if is_acp(name) else name,
+            frozenset(),
         )
         self._warn_unknown(entry, known, owner=f"{name}.")
         enabled = entry.get("enabled", True)
         if not isinstance(enabled, bool):
             self._warnings.append(f"enabled_not_bool:{name}")
             enabled = True
-        options = {key: entry[key] for key in entry if key in known - {"enabled", "model", "models"}}
+        options = {
+            key: entry[key]
+            for key in entry
+            if key in known - {"enabled", "model", "models"}
+        }
         listed = entry.get("models") if name == "opencode" else None
-        choice = choose_models(name, entry.get("model"), listed, self._known_models.get(name))
+        choice = choose_models(
+            name, entry.get("model"), listed, self._known_models.get(name)
+        )
         self._warnings += choice.warnings
-        keys = tuple(key for key in ("model", "models") if key in entry and key in known)
-        return RuntimeSettings(enabled, choice.models, options, choice.model_warnings, keys)
+        keys = tuple(
+            key for key in ("model", "models") if key in entry and key in known
+        )
+        return RuntimeSettings(
+            enabled, choice.models, options, choice.model_warnings, keys
+        )
 
     def _is_stale(self, updated: object, ttl_hours: float, now: datetime) -> bool:
         moment = _moment(updated)
@@ -282,16 +356,32 @@ class _Reader:
             self._warnings.append("updated_in_future")
         return ttl_hours == 0 or age_seconds > ttl_hours * 3600
 
-    def _value(self, document: Mapping[str, Any], key: str, default: Any, kind: type, least: int = 0) -> Any:
+    def _value(
+        self,
+        document: Mapping[str, Any],
+        key: str,
+        default: Any,
+        kind: type,
+        least: int = 0,
+    ) -> Any:
         value = document.get(key)
-        is_valid = value is None or (type(value) is kind and not (isinstance(value, int) and value < least))
-        return self._valid(default if value is None else value, is_valid, default, f"invalid_value:{key}")
+        is_valid = value is None or (
+            type(value) is kind and not (isinstance(value, int) and value < least)
+        )
+        return self._valid(
+            default if value is None else value,
+            is_valid,
+            default,
+            f"invalid_value:{key}",
+        )
 
     def _valid(self, value: Any, is_valid: bool, default: Any, warning: str) -> Any:
         self._warnings += [] if is_valid else [warning]
         return value if is_valid else default
 
-    def _warn_unknown(self, given: Mapping[str, Any], known: frozenset[str], *, owner: str) -> None:
+    def _warn_unknown(
+        self, given: Mapping[str, Any], known: frozenset[str], *, owner: str
+    ) -> None:
         unknown = [key for key in given if key not in known and not key.startswith("_")]
         self._warnings += [f"unknown_key:{owner}{key}" for key in unknown]
 
@@ -301,12 +391,18 @@ def _moment(value: object) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(value)
-        return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+        return (
+            moment.replace(tzinfo=UTC)
+            if moment.utcoffset() is None
+            else moment.astimezone(UTC)
+        )
     except (ValueError, OverflowError):
         return None
 
 
-def choose_reasoning_level(task: BridgeInput, *, cap: str, may_use_most: bool = False) -> str:
+def choose_reasoning_level(
+    task: BridgeInput, *, cap: str, may_use_most: bool = False
+) -> str:
     """The level to ask for; the highest needs the user's explicit yes, `may_use_most`."""
     wanted = min(_wanted(task), cap, key=REASONING_LEVELS.index)
     return HIGH if wanted == XHIGH and not may_use_most else wanted
@@ -315,5 +411,7 @@ def choose_reasoning_level(task: BridgeInput, *, cap: str, may_use_most: bool = 
 def _wanted(task: BridgeInput) -> str:
     if _GRAVE_WORDS.search(task.task_description):
         return XHIGH
-    grave = len(task.domains) >= MANY_DOMAINS and bool(_GRAVE_DOMAINS & set(task.domains))
+    grave = len(task.domains) >= MANY_DOMAINS and bool(
+        _GRAVE_DOMAINS & set(task.domains)
+    )
     return HIGH if (task.files or 0) >= MANY_FILES or grave else MEDIUM

@@ -14,7 +14,12 @@ import anyio.to_thread
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import Call, CallFailed, Reply, Result
 from bridgehead.council.reporting.seat_report import excerpt
-from bridgehead.council.runtimes.base import Connection, InProcess, NativeDispatch, Overseer
+from bridgehead.council.runtimes.base import (
+    Connection,
+    InProcess,
+    NativeDispatch,
+    Overseer,
+)
 from bridgehead.council.runtimes.call_errors import DETAIL_CHARACTERS, skip_reason
 from bridgehead.council.runtimes.exchange import (
     CallOutcome,
@@ -40,7 +45,12 @@ LONG_OUTPUT: Final = 256 * 1024
 
 
 def as_result(
-    call: Call, outcome: CallOutcome, *, at: str, duration_seconds: float, mask: Callable[[str], str]
+    call: Call,
+    outcome: CallOutcome,
+    *,
+    at: str,
+    duration_seconds: float,
+    mask: Callable[[str], str],
 ) -> Result:
     """The result of a call; what programs said about their failure is masked before it goes anywhere."""
     if not isinstance(outcome, RuntimeRefusal):
@@ -53,7 +63,9 @@ def as_result(
             duration_seconds=duration_seconds,
             usage=outcome.usage,
         )
-    usual = skip_reason(outcome.error_class, mask(outcome.message), call.timeout_seconds)
+    usual = skip_reason(
+        outcome.error_class, mask(outcome.message), call.timeout_seconds
+    )
     return CallFailed(
         key=call.key,
         reason=outcome.reason or usual,
@@ -84,7 +96,9 @@ class CallRunner:
         for client in self._clients.values():
             await client.aclose()
 
-    async def carry(self, connection: Connection, call: Call, ask: RuntimeRequest) -> CallOutcome:
+    async def carry(
+        self, connection: Connection, call: Call, ask: RuntimeRequest
+    ) -> CallOutcome:
         """What came of the call; never raises for anything a runtime can do."""
         try:
             if isinstance(connection, InProcess):
@@ -94,7 +108,9 @@ class CallRunner:
             return await self._exchanged(connection, ask)
         except Exception as error:  # an adapter or agent from outside is a guest and must not end the council
             logger.warning("%s failed", connection.runtime_name, exc_info=True)
-            return RuntimeRefusal(ErrorClass.OTHER, f"{connection.runtime_name} failed: {error}")
+            return RuntimeRefusal(
+                ErrorClass.OTHER, f"{connection.runtime_name} failed: {error}"
+            )
 
     async def in_thread(self, work: Callable[[Cancel], T]) -> T:
         """Run blocking work in a thread; when the caller is cancelled, so is the token the work was given."""
@@ -102,7 +118,9 @@ class CallRunner:
         async with _cancelling(token):
             return await anyio.to_thread.run_sync(work, token, limiter=self._threads)
 
-    async def _exchanged(self, connection: Connection, ask: RuntimeRequest) -> CallOutcome:
+    async def _exchanged(
+        self, connection: Connection, ask: RuntimeRequest
+    ) -> CallOutcome:
         """Request, reply, and the next request where an exchange has several steps.
 
         A program is given up when it is silent for the limit; what it says shows that it works. The seat's deadline
@@ -113,30 +131,49 @@ class CallRunner:
         for _ in range(MOST_STEPS):
             spent = anyio.current_time() - began
             if isinstance(request, Command):
-                most = None if ask.most_seconds is None else max(ask.most_seconds - spent, 0)
-                run = partial(_run, request, ask.timeout_seconds, most, connection.overseer())
+                most = (
+                    None
+                    if ask.most_seconds is None
+                    else max(ask.most_seconds - spent, 0)
+                )
+                run = partial(
+                    _run, request, ask.timeout_seconds, most, connection.overseer()
+                )
                 received: Received = await self.in_thread(run)
             else:
-                received = await self._posted(request, max(ask.timeout_seconds - spent, 0))
+                received = await self._posted(
+                    request, max(ask.timeout_seconds - spent, 0)
+                )
             outcome = await self._read(connection, ask, received)
             if isinstance(outcome, RuntimeAnswer | RuntimeRefusal):
                 return outcome
             request = outcome
-        return RuntimeRefusal(ErrorClass.MALFORMED, f"{connection.runtime_name} never finished its answer")
+        return RuntimeRefusal(
+            ErrorClass.MALFORMED, f"{connection.runtime_name} never finished its answer"
+        )
 
-    async def _read(self, connection: Connection, ask: RuntimeRequest, received: Received) -> NextStep:
+    async def _read(
+        self, connection: Connection, ask: RuntimeRequest, received: Received
+    ) -> NextStep:
         """What the adapter makes of it; a long output is read in a thread that is left behind when we stop."""
         output = received.text if isinstance(received, HttpReply) else received.stdout
         if len(output) <= LONG_OUTPUT:
             return connection.read(ask, received)
         read = partial(connection.read, ask, received)
-        return await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._threads)
+        return await anyio.to_thread.run_sync(
+            read, abandon_on_cancel=True, limiter=self._threads
+        )
 
     async def _posted(self, request: HttpRequest, timeout_seconds: float) -> HttpReply:
         import httpx
 
         client = self._client(request.url)
-        posting = client.stream(request.method, request.url, headers=dict(request.headers), json=request.body)
+        posting = client.stream(
+            request.method,
+            request.url,
+            headers=dict(request.headers),
+            json=request.body,
+        )
         try:
             with anyio.move_on_after(timeout_seconds):
                 async with posting as reply:
@@ -144,7 +181,10 @@ class CallRunner:
                     async for chunk in reply.aiter_bytes():
                         body += chunk
                         if len(body) > MOST_REPLY_BYTES:
-                            return HttpReply(0, failure=f"the reply is larger than {MOST_REPLY_BYTES} bytes")
+                            return HttpReply(
+                                0,
+                                failure=f"the reply is larger than {MOST_REPLY_BYTES} bytes",
+                            )
                     return HttpReply(reply.status_code, body.decode("utf-8", "replace"))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return HttpReply(0, failure=str(error) or type(error).__name__)
@@ -163,7 +203,9 @@ class CallRunner:
         latency = connection.latency_seconds(call)
         if latency > call.timeout_seconds:
             await anyio.sleep(call.timeout_seconds)
-            return RuntimeRefusal(ErrorClass.TIMEOUT, f"{connection.runtime_name} did not answer in time")
+            return RuntimeRefusal(
+                ErrorClass.TIMEOUT, f"{connection.runtime_name} did not answer in time"
+            )
         await anyio.sleep(latency)
         return connection.answer(call)
 
@@ -172,14 +214,22 @@ class CallRunner:
             with anyio.fail_after(call.timeout_seconds):
                 text = await connection.dispatcher.dispatch(call.prompt, call.key.agent)
         except TimeoutError:
-            return RuntimeRefusal(ErrorClass.TIMEOUT, "the native agent did not answer in time")
+            return RuntimeRefusal(
+                ErrorClass.TIMEOUT, "the native agent did not answer in time"
+            )
         if not text.strip():
-            return RuntimeRefusal(ErrorClass.EMPTY, "the native agent gave an empty answer")
+            return RuntimeRefusal(
+                ErrorClass.EMPTY, "the native agent gave an empty answer"
+            )
         return RuntimeAnswer(text)
 
 
 def _run(
-    command: Command, idle_seconds: float, timeout_seconds: float | None, overseer: Overseer | None, cancel: Cancel
+    command: Command,
+    idle_seconds: float,
+    timeout_seconds: float | None,
+    overseer: Overseer | None,
+    cancel: Cancel,
 ) -> CommandResult:
     """Run a program; an overseer that has seen enough stops it."""
 
@@ -188,7 +238,11 @@ def _run(
             cancel.cancel()
 
     return process.run(
-        command, timeout_seconds=timeout_seconds, idle_seconds=idle_seconds, cancel=cancel, on_output=watch
+        command,
+        timeout_seconds=timeout_seconds,
+        idle_seconds=idle_seconds,
+        cancel=cancel,
+        on_output=watch,
     )
 
 

@@ -41,7 +41,12 @@ from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result
 from bridgehead.council.runtimes.base import HostSeat
-from bridgehead.council.runtimes.exchange import CallOutcome, RuntimeAnswer, RuntimeRefusal, RuntimeRequest
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    RuntimeAnswer,
+    RuntimeRefusal,
+    RuntimeRequest,
+)
 from bridgehead.council.runtimes.rig import RigRejected
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.council.seating.preflight import Ready
@@ -91,7 +96,11 @@ class ActiveCalls:
     running: dict[CallKey, Running] = field(default_factory=dict)
 
     def calls_of(self, seat: str) -> list[Running]:
-        return [running for running in self.running.values() if running.call.key.seat == seat]
+        return [
+            running
+            for running in self.running.values()
+            if running.call.key.seat == seat
+        ]
 
     def progress(self, now: float) -> Iterator[SeatEvent]:
         """A line per live seat. One that is still being looked at has no log yet; the council speaks for it."""
@@ -180,7 +189,9 @@ class Means:
     stop: Cancel | None = None
 
 
-async def conduct(run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Wish] = ()) -> Ending:
+async def conduct(
+    run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[Wish] = ()
+) -> Ending:
     """Take a run as far as it goes in this process; `wishes` are what a resuming user asks for besides.
 
     A seat is given up only when everything else is done and it still waits.
@@ -192,7 +203,9 @@ async def conduct(run: CouncilRun, seats: Seats, means: Means, wishes: Sequence[
 class Conductor:
     """One run in one process. Everything but waiting happens in the order in which it is fed."""
 
-    def __init__(self, run: CouncilRun, seats: Seats, means: Means, runner: CallRunner) -> None:
+    def __init__(
+        self, run: CouncilRun, seats: Seats, means: Means, runner: CallRunner
+    ) -> None:
         self._run = run
         self._seats = seats
         self._means = means
@@ -208,7 +221,9 @@ class Conductor:
 
     async def conduct(self, wishes: Sequence[Wish]) -> Ending:
         stop = self._means.stop
-        with stopping_when(lambda: self._signalled or (stop is not None and stop.cancelled)):
+        with stopping_when(
+            lambda: self._signalled or (stop is not None and stop.cancelled)
+        ):
             try:
                 return await self._conduct(wishes)
             except BaseExceptionGroup as group:
@@ -220,7 +235,9 @@ class Conductor:
                 raise first from group  # what went wrong is said by its own name
 
     def _notice_signal(self) -> None:
-        if self._signalled and self._ending is None:  # the first one was not heeded yet: the event loop has no time
+        if (
+            self._signalled and self._ending is None
+        ):  # the first one was not heeded yet: the event loop has no time
             raise KeyboardInterrupt
         self._signalled = True
 
@@ -244,7 +261,9 @@ class Conductor:
         if not earlier:
             self._carry_out(first)
             return
-        left = self._run.unfinished([first, *(self._run.feed(happened) for happened in earlier)], earlier)
+        left = self._run.unfinished(
+            [first, *(self._run.feed(happened) for happened in earlier)], earlier
+        )
         for seat, calls in left.calls.items():
             self._start(self._sit_down_again, seat, calls)
         for seating in left.seatings:
@@ -273,14 +292,24 @@ class Conductor:
             return
         reason = outcome.report.skip_reason if isinstance(outcome, OwnReport) else None
         for call in calls:
-            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, f"{seat} no longer exists", reason=reason), 0.0)
+            self._deliver(
+                call,
+                RuntimeRefusal(
+                    ErrorClass.OTHER, f"{seat} no longer exists", reason=reason
+                ),
+                0.0,
+            )
 
     async def _look_for_answer(self, pending: SeatPending) -> None:
         """A rig that was asked in an earlier process."""
-        found = await self._runner.in_thread(lambda _cancel: self._seats.rig_answer(pending.seat, pending.request))
+        found = await self._runner.in_thread(
+            lambda _cancel: self._seats.rig_answer(pending.seat, pending.request)
+        )
         if isinstance(found, RigRejected):
             detail = f"rig_answer_rejected:{found.reason}"
-            self._means.log.write(SeatEvent(pending.seat, "warning", {"detail": detail}))
+            self._means.log.write(
+                SeatEvent(pending.seat, "warning", {"detail": detail})
+            )
         elif found is not None:
             self._take_report(found)
 
@@ -318,7 +347,13 @@ class Conductor:
         elif not isinstance(seated.ready.connection, HostSeat):
             self._start(self._make_call, call, seated)
         elif self._means.desk is None:
-            self._deliver(call, RuntimeRefusal(ErrorClass.OTHER, "no handler takes the host seat's requests"), 0.0)
+            self._deliver(
+                call,
+                RuntimeRefusal(
+                    ErrorClass.OTHER, "no handler takes the host seat's requests"
+                ),
+                0.0,
+            )
         else:
             self._posted[call.key] = shown = self._without_secrets(call)
             self._means.desk.post(shown)
@@ -328,13 +363,20 @@ class Conductor:
         prompt, kinds = without_secrets(call.prompt)
         if not kinds:
             return call
-        fields = {"detail": f"secret_left_out:{','.join(kinds)}", "round": call.key.round}
+        fields = {
+            "detail": f"secret_left_out:{','.join(kinds)}",
+            "round": call.key.round,
+        }
         self._means.log.write(SeatEvent(call.key.seat, "warning", fields))
         return replace(call, prompt=prompt)
 
     async def _put_question(self, question: UserQuestion) -> None:
         ask = self._means.ask_user
-        answer = None if ask is None else await self._runner.in_thread(lambda cancel: ask(question, cancel))
+        answer = (
+            None
+            if ask is None
+            else await self._runner.in_thread(lambda cancel: ask(question, cancel))
+        )
         self._feed(UserAnswered(seat=question.seat, answer=answer, at=self._now()))
 
     # -- seats
@@ -347,7 +389,9 @@ class Conductor:
     async def _checked(self, seat: str) -> SeatOutcome:
         self._work.checking[seat] = None
         try:
-            return await self._runner.in_thread(lambda cancel: self._seats.check(seat, cancel))
+            return await self._runner.in_thread(
+                lambda cancel: self._seats.check(seat, cancel)
+            )
         finally:
             del self._work.checking[seat]
 
@@ -377,9 +421,13 @@ class Conductor:
 
     def _take_report(self, own: OwnReport) -> None:
         self._means.log.write_own_report(own.report, own.events)
-        self._feed(SeatReported(report=own.report, verified=own.verified, at=self._now()))
+        self._feed(
+            SeatReported(report=own.report, verified=own.verified, at=self._now())
+        )
 
-    async def _seat_otherwise(self, seated: Seated, call: Call, refused: RuntimeRefusal) -> None:
+    async def _seat_otherwise(
+        self, seated: Seated, call: Call, refused: RuntimeRefusal
+    ) -> None:
         """No call of this seat was answered and it was refused: try its next connection, else it is out."""
         if seated.shut_out:
             return
@@ -389,7 +437,9 @@ class Conductor:
         for running in self._work.calls_of(seated.name):
             running.scope.cancel()
         outcome = await self._runner.in_thread(
-            lambda _cancel: self._seats.check_again(seated.name, refused, seated.ready.connection)
+            lambda _cancel: self._seats.check_again(
+                seated.name, refused, seated.ready.connection
+            )
         )
         self._settle(seated.name, outcome)
 
@@ -403,9 +453,13 @@ class Conductor:
                 since = anyio.current_time()
                 self._work.running[call.key] = Running(call, scope, since)
                 shown = self._without_secrets(call)
-                self._means.journal.started(replace(shown, prompt=self._means.mask(shown.prompt)), self._now())
+                self._means.journal.started(
+                    replace(shown, prompt=self._means.mask(shown.prompt)), self._now()
+                )
                 try:
-                    outcome = await self._runner.carry(seated.ready.connection, shown, self._ask(shown, seated))
+                    outcome = await self._runner.carry(
+                        seated.ready.connection, shown, self._ask(shown, seated)
+                    )
                 finally:
                     self._work.running.pop(call.key, None)
             if scope.cancel_called:
@@ -431,17 +485,26 @@ class Conductor:
             scratch=self._seats.scratch(seated.name),
         )
 
-    def _deliver(self, call: Call, outcome: CallOutcome, duration_seconds: float) -> None:
+    def _deliver(
+        self, call: Call, outcome: CallOutcome, duration_seconds: float
+    ) -> None:
         for asked in outcome.refused if isinstance(outcome, RuntimeAnswer) else ():
-            fields = {"detail": f"request_refused:{self._means.mask(asked)}", "round": call.key.round}
+            fields = {
+                "detail": f"request_refused:{self._means.mask(asked)}",
+                "round": call.key.round,
+            }
             self._means.log.write(SeatEvent(call.key.seat, "warning", fields))
         result = self._result(call, outcome, duration_seconds)
         self._means.log.told(result)
         self._feed(result)
 
-    def _result(self, call: Call, outcome: CallOutcome, duration_seconds: float) -> Result:
+    def _result(
+        self, call: Call, outcome: CallOutcome, duration_seconds: float
+    ) -> Result:
         at, mask = self._now(), self._means.mask
-        return as_result(call, outcome, at=at, duration_seconds=duration_seconds, mask=mask)
+        return as_result(
+            call, outcome, at=at, duration_seconds=duration_seconds, mask=mask
+        )
 
     # -- being under way, and the end
 
@@ -449,7 +512,9 @@ class Conductor:
         self._under_way += 1
         self._tasks.start_soon(self._attend, work, arguments)
 
-    async def _attend(self, work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]) -> None:
+    async def _attend(
+        self, work: Callable[..., Awaitable[None]], arguments: tuple[Any, ...]
+    ) -> None:
         await work(*arguments)
         self._under_way -= 1
         while self._under_way == 0 and self._ending is None:
@@ -468,7 +533,9 @@ class Conductor:
             if self._run.report is not None and not asked:
                 self._ending = Reported(self._run.report)
             else:
-                self._ending = Waiting(tuple(self._posted.values()), self._run.waiting_for)
+                self._ending = Waiting(
+                    tuple(self._posted.values()), self._run.waiting_for
+                )
         self._tasks.cancel_scope.cancel()
 
     async def _heed(self, requests_to_stop: AsyncIterator[str]) -> None:

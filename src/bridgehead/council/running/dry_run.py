@@ -51,9 +51,13 @@ class DryRun:
     def cost_usd(self) -> tuple[float, float]:
         """At least and at most, at those prices; seats without a price are left out."""
         priced = [(self.call_prices.get(seat.name, 0.0), seat) for seat in self.seats]
-        second_look = self.stage_b_calls * self.call_prices.get(self.coordinator or "", 0.0)
+        second_look = self.stage_b_calls * self.call_prices.get(
+            self.coordinator or "", 0.0
+        )
         least = sum(price * len(seat.first_calls) for price, seat in priced)
-        return least, sum(price * seat.most_calls for price, seat in priced) + second_look
+        return least, sum(
+            price * seat.most_calls for price, seat in priced
+        ) + second_look
 
     @property
     def first_calls(self) -> int:
@@ -65,11 +69,18 @@ class DryRun:
 
 
 def plan_calls(
-    plan: CouncilPlan, inputs: RunInputs, ready: Sequence[Seat], no_calls: Mapping[str, str], *, at: str
+    plan: CouncilPlan,
+    inputs: RunInputs,
+    ready: Sequence[Seat],
+    no_calls: Mapping[str, str],
+    *,
+    at: str,
 ) -> DryRun:
     """List the calls for the seats that passed pre-flight; nothing is called."""
     seats = ready[:1] if plan.takes_first_available else ready
-    coordinator = choose_coordinator({seat.name: seat for seat in seats}, (), plan.coordinator)
+    coordinator = choose_coordinator(
+        {seat.name: seat for seat in seats}, (), plan.coordinator
+    )
     debated = coordinator is not None and not plan.skips_stage_b
     preset = plan.preset if plan.is_debate else None
     return DryRun(
@@ -78,7 +89,9 @@ def plan_calls(
                 name=seat.name,
                 connection=seat.connection,
                 models=seat.models,
-                first_calls=run_for(seat, plan.task, inputs, debate=preset).start(at).calls,
+                first_calls=run_for(seat, plan.task, inputs, debate=preset)
+                .start(at)
+                .calls,
                 most_later_calls=_later_calls(seat, plan),
             )
             for seat in seats

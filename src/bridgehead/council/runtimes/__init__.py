@@ -46,7 +46,9 @@ def find_runtime(runtime: str) -> type[Runtime]:
 def runtime_names() -> list[str]:
     """The names of all runtimes except rigs, built-in ones first."""
     load_plug_ins()
-    others = [name for name in registered() if name not in BUILT_IN and name not in _BY_MARK]
+    others = [
+        name for name in registered() if name not in BUILT_IN and name not in _BY_MARK
+    ]
     return [*BUILT_IN, *sorted(others)]
 
 

@@ -18,7 +18,13 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
 from bridgehead.council.calls import Call
 from bridgehead.council.request.settings import RuntimeSettings
-from bridgehead.council.runtimes.exchange import CallOutcome, NextStep, Received, Request, RuntimeRequest
+from bridgehead.council.runtimes.exchange import (
+    CallOutcome,
+    NextStep,
+    Received,
+    Request,
+    RuntimeRequest,
+)
 from bridgehead.council.runtimes.machine import Machine
 
 ENTRY_POINT_GROUP: Final = "bridgehead.runtimes"
@@ -61,7 +67,11 @@ class SeatSetup:
 
     def text_options(self, name: str) -> tuple[str, ...]:
         value = self.settings.options.get(name)
-        return tuple(entry for entry in value if isinstance(entry, str)) if isinstance(value, list) else ()
+        return (
+            tuple(entry for entry in value if isinstance(entry, str))
+            if isinstance(value, list)
+            else ()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +151,14 @@ class _HandedOver(Connection):
     """Prompts are handed over, nothing is sent (running/call_runner.py and conductor.py know how)."""
 
     def ask(self, ask: RuntimeRequest) -> Request:
-        raise TypeError(f"{self.runtime_name} is handed its prompts, it is sent nothing")
+        raise TypeError(
+            f"{self.runtime_name} is handed its prompts, it is sent nothing"
+        )
 
     def read(self, ask: RuntimeRequest, received: Received) -> NextStep:
-        raise TypeError(f"{self.runtime_name} is handed its prompts, it receives nothing")
+        raise TypeError(
+            f"{self.runtime_name} is handed its prompts, it receives nothing"
+        )
 
 
 class InProcess(_HandedOver):
@@ -225,7 +239,9 @@ class Runtime:
     """For runtimes from outside; those of the specification have theirs in contract/timeouts.py."""
 
     @classmethod
-    def reasoning(cls, task: BridgeInput, cap: str, *, may_use_most: bool) -> str | None:
+    def reasoning(
+        cls, task: BridgeInput, cap: str, *, may_use_most: bool
+    ) -> str | None:
         """The reasoning level to ask for under the user's limit; None when the runtime is not told one."""
         return None
 
@@ -250,7 +266,9 @@ def runtime(name: str) -> Callable[[RuntimeT], RuntimeT]:
     def register(adapter: RuntimeT) -> RuntimeT:
         known = _registry.get(name)
         if known is not None and known.__qualname__ != adapter.__qualname__:
-            raise ValueError(f"two runtimes are called {name!r}: {known!r} and {adapter!r}")
+            raise ValueError(
+                f"two runtimes are called {name!r}: {known!r} and {adapter!r}"
+            )
         adapter.name = name
         _registry[name] = adapter
         return adapter

@@ -33,7 +33,11 @@ def _row(error_class: ErrorClass, *alternatives: str) -> _Row:
 
 # Texts that say more than the status they came with: 400 and 429 have several meanings each.
 _DECISIVE: Final = (
-    _row(ErrorClass.RETIRED, "IneligibleTierError", r"has been (?:retired|discontinued|sunset)"),
+    _row(
+        ErrorClass.RETIRED,
+        "IneligibleTierError",
+        r"has been (?:retired|discontinued|sunset)",
+    ),
     _row(
         ErrorClass.TOO_LONG,
         "context_length_exceeded",
@@ -52,7 +56,13 @@ _DECISIVE: Final = (
         r"credit balance is too low",
         r"(?:usage|spending) limit reached",
     ),
-    _row(ErrorClass.AUTH, "API_KEY_INVALID", r"(?:invalid|incorrect) api key", r"not logged in", r"please run /login"),
+    _row(
+        ErrorClass.AUTH,
+        "API_KEY_INVALID",
+        r"(?:invalid|incorrect) api key",
+        r"not logged in",
+        r"please run /login",
+    ),
 )
 _VAGUE: Final = (
     _row(
@@ -64,7 +74,12 @@ _VAGUE: Final = (
         r"must specify the \w+ environment variable",
         r"invalid auth method",
     ),
-    _row(ErrorClass.RATE_LIMIT, r"429 too many requests", r"rate limit", "RESOURCE_EXHAUSTED"),
+    _row(
+        ErrorClass.RATE_LIMIT,
+        r"429 too many requests",
+        r"rate limit",
+        "RESOURCE_EXHAUSTED",
+    ),
     _row(
         ErrorClass.UNKNOWN_MODEL,
         r"model\b.{0,200}\bdoes not exist",
@@ -123,4 +138,6 @@ def skip_reason(error_class: ErrorClass, message: str, timeout_seconds: int) -> 
 
 
 def _first_match(rows: tuple[_Row, ...], text: str) -> ErrorClass | None:
-    return next((error_class for error_class, pattern in rows if pattern.search(text)), None)
+    return next(
+        (error_class for error_class, pattern in rows if pattern.search(text)), None
+    )

@@ -15,7 +15,13 @@ from bridgehead.council.calls import CallUsage
 from bridgehead.council.request.settings import MEDIUM
 from bridgehead.council.runtimes import base, exchange
 from bridgehead.council.runtimes.call_errors import classify
-from bridgehead.council.runtimes.cli import CliConnection, StartupErrors, option, refused_without_record, succeeded
+from bridgehead.council.runtimes.cli import (
+    CliConnection,
+    StartupErrors,
+    option,
+    refused_without_record,
+    succeeded,
+)
 from bridgehead.council.runtimes.exchange import text_at
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
@@ -47,12 +53,21 @@ def read_claude(result: CommandResult) -> exchange.CallOutcome:
         status = record.get("api_error_status")
         error_class = classify(text, status if isinstance(status, int) else None)
         return exchange.RuntimeRefusal(
-            error_class, text or "claude reported an error", result.error_text(), usage=usage
+            error_class,
+            text or "claude reported an error",
+            result.error_text(),
+            usage=usage,
         )
     # The model that wrote most of the answer; small ones may have helped.
     used = _model_usage(record)
-    model = max(used, key=lambda model: exchange.count_at(used[model], "outputTokens"), default=None)
-    answered = exchange.RuntimeAnswer(text, text_at(record, "session_id") or None, model, usage)
+    model = max(
+        used,
+        key=lambda model: exchange.count_at(used[model], "outputTokens"),
+        default=None,
+    )
+    answered = exchange.RuntimeAnswer(
+        text, text_at(record, "session_id") or None, model, usage
+    )
     return succeeded("claude", result, answered)
 
 
@@ -65,8 +80,14 @@ def _usage(record: Mapping[str, Any]) -> CallUsage:
     # `usage` is all zero after a cut stream, `modelUsage` is right (runtimes §3).
     counts = list(_model_usage(record).values())
     return CallUsage(
-        tokens_in=sum(exchange.count_at(each, name) for each in counts for name in _READ) if counts else None,
-        tokens_out=sum(exchange.count_at(each, "outputTokens") for each in counts) if counts else None,
+        tokens_in=sum(
+            exchange.count_at(each, name) for each in counts for name in _READ
+        )
+        if counts
+        else None,
+        tokens_out=sum(exchange.count_at(each, "outputTokens") for each in counts)
+        if counts
+        else None,
         cost_usd=exchange.cost_at(record, "total_cost_usd"),
     )
 
@@ -74,7 +95,9 @@ def _usage(record: Mapping[str, Any]) -> CallUsage:
 class ClaudeCli(CliConnection):
     program = "claude"
     runtime_name = "claude"
-    required_flags: ClassVar = frozenset({"--setting-sources", "--strict-mcp-config", "--tools"})
+    required_flags: ClassVar = frozenset(
+        {"--setting-sources", "--strict-mcp-config", "--tools"}
+    )
     own_variables: ClassVar = (
         "ANTHROPIC_API_KEY",
         "ANTHROPIC_AUTH_TOKEN",
@@ -104,16 +127,34 @@ class ClaudeCli(CliConnection):
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         # `user` alone: a tree's own settings could send key and traffic elsewhere and run commands (runtimes §2.6).
-        fixed = ["-p", "--output-format", "json", "--setting-sources", "user", "--strict-mcp-config"]
+        fixed = [
+            "-p",
+            "--output-format",
+            "json",
+            "--setting-sources",
+            "user",
+            "--strict-mcp-config",
+        ]
         # `--tools` restricts; `--allowedTools` only pre-approves (runtimes §3).
         allowed = WRITING_TOOLS if ask.may_write else READING_TOOLS
         tools = ["--tools", allowed if self.has_tools else ""]
         mode = ["--permission-mode", "acceptEdits"] if ask.may_write else []
         model = option("--model", ask.model)
         effort = option("--effort", ask.reasoning) if "--effort" in self.flags else []
-        return [*fixed, *tools, *_servers(ask), *mode, *model, *effort, *self._continuity(ask), *self.extra_arguments]
+        return [
+            *fixed,
+            *tools,
+            *_servers(ask),
+            *mode,
+            *model,
+            *effort,
+            *self._continuity(ask),
+            *self.extra_arguments,
+        ]
 
-    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
+    def read_result(
+        self, ask: exchange.RuntimeRequest, result: CommandResult
+    ) -> exchange.CallOutcome:
         return read_claude(result)
 
     def _continuity(self, ask: exchange.RuntimeRequest) -> list[str]:
@@ -127,9 +168,15 @@ def _servers(ask: exchange.RuntimeRequest) -> list[str]:
     """The MCP servers of this call and no others; what they offer needs nobody's permission."""
     if not ask.tools:
         return []
-    servers = {one.name: one.started() | ({"type": "http"} if one.url else {}) for one in ask.tools}
+    servers = {
+        one.name: one.started() | ({"type": "http"} if one.url else {})
+        for one in ask.tools
+    }
     allowed = ",".join(f"mcp__{name}" for name in servers)
-    return [f"--mcp-config={json.dumps({'mcpServers': servers})}", f"--allowedTools={allowed}"]
+    return [
+        f"--mcp-config={json.dumps({'mcpServers': servers})}",
+        f"--allowedTools={allowed}",
+    ]
 
 
 class ClaudeApi(base.Connection):
@@ -154,20 +201,31 @@ class ClaudeApi(base.Connection):
     def barrier(self, machine: Machine) -> base.Barred | None:
         listed = machine.get(f"{self._url}/v1/models", self._headers)
         if listed.status in (401, 403):
-            return base.Barred(Status.HALTED, base.NOT_AUTHENTICATED, "the key in ANTHROPIC_API_KEY was refused")
+            return base.Barred(
+                Status.HALTED,
+                base.NOT_AUTHENTICATED,
+                "the key in ANTHROPIC_API_KEY was refused",
+            )
         if listed.status != 200:
             problem = listed.failure or f"HTTP {listed.status}"
-            return base.Barred(Status.SKIPPED, f"cli_error: {self._url}/v1/models: {problem}")
+            return base.Barred(
+                Status.SKIPPED, f"cli_error: {self._url}/v1/models: {problem}"
+            )
         return None
 
     def default_model(self, machine: Machine) -> str | None:
         """The newest model of the middle tier, else the newest of all; the listing begins with the newest."""
         models = self.models(machine) or []
-        return next((model for model in models if "sonnet" in model), models[0] if models else None)
+        return next(
+            (model for model in models if "sonnet" in model),
+            models[0] if models else None,
+        )
 
     def models(self, machine: Machine) -> list[str] | None:
         listed = machine.get(f"{self._url}/v1/models", self._headers)
-        return exchange.listed_ids(listed.text) or None if listed.status == 200 else None
+        return (
+            exchange.listed_ids(listed.text) or None if listed.status == 200 else None
+        )
 
     def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         body = {
@@ -175,21 +233,33 @@ class ClaudeApi(base.Connection):
             "max_tokens": API_MAX_TOKENS,
             "messages": [{"role": "user", "content": ask.prompt}],
         }
-        return exchange.HttpRequest("POST", f"{self._url}/v1/messages", self._headers, body)
+        return exchange.HttpRequest(
+            "POST", f"{self._url}/v1/messages", self._headers, body
+        )
 
-    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.NextStep:
         return exchange.read_http("the Messages API", received, _read_message)
 
 
-def _read_message(document: Mapping[str, Any], reply: exchange.HttpReply) -> exchange.CallOutcome:
+def _read_message(
+    document: Mapping[str, Any], reply: exchange.HttpReply
+) -> exchange.CallOutcome:
     if reply.status != 200:
         error = exchange.mapping_at(document, "error")
         message = text_at(error, "message") or f"HTTP {reply.status}"
-        return exchange.RuntimeRefusal(classify(f"{text_at(error, 'type')} {message}", reply.status), message)
+        return exchange.RuntimeRefusal(
+            classify(f"{text_at(error, 'type')} {message}", reply.status), message
+        )
     blocks = document.get("content")
     if not isinstance(blocks, list):
-        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, "the Messages API gave an answer without content")
-    text = "".join(text_at(block, "text") for block in blocks if isinstance(block, dict))
+        return exchange.RuntimeRefusal(
+            ErrorClass.MALFORMED, "the Messages API gave an answer without content"
+        )
+    text = "".join(
+        text_at(block, "text") for block in blocks if isinstance(block, dict)
+    )
     usage = exchange.mapping_at(document, "usage")
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     used = CallUsage(
@@ -197,8 +267,12 @@ def _read_message(document: Mapping[str, Any], reply: exchange.HttpReply) -> exc
         tokens_out=exchange.count_at(usage, "output_tokens"),
     )
     if not text.strip():
-        return exchange.RuntimeRefusal(ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used)
-    return exchange.RuntimeAnswer(text, model=text_at(document, "model") or None, usage=used)
+        return exchange.RuntimeRefusal(
+            ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used
+        )
+    return exchange.RuntimeAnswer(
+        text, model=text_at(document, "model") or None, usage=used
+    )
 
 
 @base.runtime("claude")
@@ -210,11 +284,16 @@ class ClaudeRuntime(base.Runtime):
     login_hint = LOGIN_HINT
 
     @classmethod
-    def reasoning(cls, task: BridgeInput, cap: str, *, may_use_most: bool) -> str | None:
+    def reasoning(
+        cls, task: BridgeInput, cap: str, *, may_use_most: bool
+    ) -> str | None:
         """Only a level the user has raised is passed on; otherwise claude decides for itself."""
         return cap if cap != MEDIUM else None
 
     @classmethod
     def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
         mode = "agent-teams" if taken.uses_teams else "plain"
-        return {"dispatch_mode": mode, "agents_spawned": len(taken.task.domains) + STANDING_AGENTS}
+        return {
+            "dispatch_mode": mode,
+            "agents_spawned": len(taken.task.domains) + STANDING_AGENTS,
+        }

@@ -18,7 +18,11 @@ from bridgehead.contract.words import ErrorClass
 from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
-from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, DETAIL_CHARACTERS, classify
+from bridgehead.council.runtimes.call_errors import (
+    CLI_NOT_FOUND,
+    DETAIL_CHARACTERS,
+    classify,
+)
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.errors import FileError
 from bridgehead.host.command import Command, CommandResult, Ended, child_environment
@@ -36,34 +40,55 @@ _OWN_END: Final = range(128)
 _TIMED_OUT: Final = 124
 _TERMINAL_CODES: Final = re.compile(r"\x1b\[[0-9;]*m")
 # Their values are files of the user's that the program needs to reach its provider.
-_FILE_VARIABLES: Final = "SSL_CERT_FILE SSL_CERT_DIR NODE_EXTRA_CA_CERTS GOOGLE_APPLICATION_CREDENTIALS".split()
+_FILE_VARIABLES: Final = [
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+]
 _SETTINGS: Final = frozenset({".json", ".jsonc", ".toml", ".md", ".yaml", ".yml"})
 _OWN_FILE_BYTES: Final = 16 * 1024 * 1024
 NOT_CONFINED: Final = "asked_without_tools"
 
 
-def ended_early(program: str, result: CommandResult, timeout_seconds: int) -> exchange.RuntimeRefusal | None:
+def ended_early(
+    program: str, result: CommandResult, timeout_seconds: int
+) -> exchange.RuntimeRefusal | None:
     """The refusal of a program that did not come to its own end, or None."""
     detail = stderr_of(result)
     match result.ended:
         case Ended.NOT_STARTED:
             message = f"{program} could not be started: {result.reason}"
-            return exchange.RuntimeRefusal(ErrorClass.OTHER, message, detail, reason=CLI_NOT_FOUND)
+            return exchange.RuntimeRefusal(
+                ErrorClass.OTHER, message, detail, reason=CLI_NOT_FOUND
+            )
         case Ended.TIMEOUT | Ended.IDLE:
-            message = f"{program} was stopped after {timeout_seconds} s without an answer"
+            message = (
+                f"{program} was stopped after {timeout_seconds} s without an answer"
+            )
             return exchange.RuntimeRefusal(ErrorClass.TIMEOUT, message, detail)
         case Ended.OUTPUT_CAP:
-            return exchange.RuntimeRefusal(ErrorClass.MALFORMED, f"{program} printed too much", detail)
+            return exchange.RuntimeRefusal(
+                ErrorClass.MALFORMED, f"{program} printed too much", detail
+            )
         case Ended.EXITED if result.exit_code == _TIMED_OUT:
-            return exchange.RuntimeRefusal(ErrorClass.TIMEOUT, f"{program} ended with the code of a timeout", detail)
+            return exchange.RuntimeRefusal(
+                ErrorClass.TIMEOUT,
+                f"{program} ended with the code of a timeout",
+                detail,
+            )
     return None
 
 
-def succeeded(program: str, result: CommandResult, answered: exchange.RuntimeAnswer) -> exchange.CallOutcome:
+def succeeded(
+    program: str, result: CommandResult, answered: exchange.RuntimeAnswer
+) -> exchange.CallOutcome:
     """`answered`, unless the program was killed or the answer is empty (runtimes §2.1)."""
     if result.exit_code not in _OWN_END:
         message = f"{program} was ended with code {result.exit_code}"
-        return exchange.RuntimeRefusal(ErrorClass.OTHER, message, stderr_of(result), usage=answered.usage)
+        return exchange.RuntimeRefusal(
+            ErrorClass.OTHER, message, stderr_of(result), usage=answered.usage
+        )
     if not answered.text.strip():
         return empty(program, result, answered)
     return answered
@@ -74,18 +99,29 @@ def empty(
 ) -> exchange.RuntimeRefusal:
     message = f"{program} ended with code {result.exit_code} and gave no answer"
     usage = answered.usage if answered else exchange.NOTHING_REPORTED
-    return exchange.RuntimeRefusal(ErrorClass.EMPTY, message, stderr_of(result), usage=usage)
+    return exchange.RuntimeRefusal(
+        ErrorClass.EMPTY, message, stderr_of(result), usage=usage
+    )
 
 
-def refused_without_record(program: str, result: CommandResult, known: StartupErrors) -> exchange.RuntimeRefusal:
+def refused_without_record(
+    program: str, result: CommandResult, known: StartupErrors
+) -> exchange.RuntimeRefusal:
     """A run that left no record of its own: what stderr says decides, or else the prose on stdout."""
     said = stderr_of(result)
-    message = excerpt(said) or f"{program} ended with code {result.exit_code} and no output"
-    told = next((error_class for pattern, error_class in known if pattern.search(said)), None)
+    message = (
+        excerpt(said) or f"{program} ended with code {result.exit_code} and no output"
+    )
+    told = next(
+        (error_class for pattern, error_class in known if pattern.search(said)), None
+    )
     told = told or classify(said)
     if told is ErrorClass.OTHER:
         printed = excerpt(_TERMINAL_CODES.sub("", result.text()))
-        told, message = classify(printed), message if said else excerpt(printed) or message
+        told, message = (
+            classify(printed),
+            message if said else excerpt(printed) or message,
+        )
     if told is ErrorClass.OTHER and result.exit_code == 0:
         return empty(program, result)
     return exchange.RuntimeRefusal(told, message, said)
@@ -134,7 +170,9 @@ class CliConnection(Connection):
 
     def hold(self, machine: Machine) -> None:
         """Settle what confines the program here; without anything it is asked with its tools off."""
-        self._mechanism = machine.confinement(nests=self.nests_sandbox, brought=self.brought_helpers())
+        self._mechanism = machine.confinement(
+            nests=self.nests_sandbox, brought=self.brought_helpers()
+        )
         self._home = str(machine.home)
         self.held_by = self._mechanism[0] if self._mechanism else self.own_sandbox()
         self.has_tools = bool(self.held_by)
@@ -157,7 +195,8 @@ class CliConnection(Connection):
         if path is None:
             return Missing(CLI_NOT_FOUND, f"{wanted} is not on PATH")
         probe = machine.probe(
-            cls._command_for(setup, path, ["--version"]), cls._command_for(setup, path, cls.help_arguments)
+            cls._command_for(setup, path, ["--version"]),
+            cls._command_for(setup, path, cls.help_arguments),
         )
         if probe.version is None:
             return Missing(f"cli_error: {cls.program} --version: {probe.problem}", path)
@@ -173,7 +212,9 @@ class CliConnection(Connection):
         """The arguments for one prompt, which goes to stdin."""
 
     @abstractmethod
-    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
+    def read_result(
+        self, ask: exchange.RuntimeRequest, result: CommandResult
+    ) -> exchange.CallOutcome:
         """What a run that came to its own end has said."""
 
     def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
@@ -197,17 +238,30 @@ class CliConnection(Connection):
             return None
         mechanism, helper = self._mechanism
         environment = self.setup.environment
-        own = {name: _in_home(name, self._home, environment) for name in self.own_folders}
-        moved = (environment[name] for name in self.folder_variables if environment.get(name))
+        own = {
+            name: _in_home(name, self._home, environment) for name in self.own_folders
+        }
+        moved = (
+            environment[name] for name in self.folder_variables if environment.get(name)
+        )
         files = (environment[name] for name in _FILE_VARIABLES if environment.get(name))
         write = [*own.values(), *moved]
-        read = [*installation(self.path, environment.get("PATH", os.defpath)), *files, *_linked_settings(write)]
+        read = [
+            *installation(self.path, environment.get("PATH", os.defpath)),
+            *files,
+            *_linked_settings(write),
+        ]
         read += [str(Path(path).expanduser()) for path in self.setup.readable]
         read += [str(ask.schema_file)] if ask.schema_file else []
         (write if ask.may_write else read).append(str(ask.workspace))
-        hidden = (self._home, *([str(self.setup.project)] if self.setup.project else []))
+        hidden = (
+            self._home,
+            *([str(self.setup.project)] if self.setup.project else []),
+        )
         scratch = None
-        if ask.scratch is not None and mechanism != SEATBELT:  # a keychain is found by the real home
+        if (
+            ask.scratch is not None and mechanism != SEATBELT
+        ):  # a keychain is found by the real home
             scratch = _furnished(ask.scratch, own, self.own_files, Path(self._home))
         else:
             read += [str(ask.scratch)] if ask.scratch else []
@@ -223,7 +277,9 @@ class CliConnection(Connection):
             helper=helper,
         )
 
-    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.NextStep:
         if isinstance(received, exchange.HttpReply):
             raise TypeError(f"{self.program} is a program and got an HTTP reply")
         early = ended_early(self.program, received, ask.timeout_seconds)
@@ -231,20 +287,32 @@ class CliConnection(Connection):
 
     def probing(self, *arguments: str) -> Command:
         """A command that asks the program something about itself."""
-        return Command([self.path, *arguments], env=self.environment(None), first_signal=self.first_signal)
+        return Command(
+            [self.path, *arguments],
+            env=self.environment(None),
+            first_signal=self.first_signal,
+        )
 
     @property
     def extra_arguments(self) -> tuple[str, ...]:
         return self.setup.text_options("extra_args")
 
     @classmethod
-    def _command_for(cls, setup: SeatSetup, path: str, arguments: Sequence[str]) -> Command:
-        return Command([path, *arguments], env=cls._environment_for(setup), first_signal=cls.first_signal)
+    def _command_for(
+        cls, setup: SeatSetup, path: str, arguments: Sequence[str]
+    ) -> Command:
+        return Command(
+            [path, *arguments],
+            env=cls._environment_for(setup),
+            first_signal=cls.first_signal,
+        )
 
     @classmethod
     def _environment_for(cls, setup: SeatSetup) -> dict[str, str]:
         keep = (*cls.own_variables, *setup.pass_env)
-        return child_environment(cls.fixed_environment, keep=keep, base=setup.environment)
+        return child_environment(
+            cls.fixed_environment, keep=keep, base=setup.environment
+        )
 
 
 def _in_home(name: str, home: str, environment: Mapping[str, str]) -> str:
@@ -260,12 +328,18 @@ def _linked_settings(folders: Iterable[str]) -> list[str]:
     found: list[Path] = []
     for folder in folders:
         with suppress(OSError):
-            links = [Path(one.path) for one in os.scandir(folder) if one.is_symlink() and one.is_file()]
+            links = [
+                Path(one.path)
+                for one in os.scandir(folder)
+                if one.is_symlink() and one.is_file()
+            ]
             found += [link.resolve() for link in links if link.suffix in _SETTINGS]
     return [str(path) for path in found if path.suffix in _SETTINGS]
 
 
-def _furnished(scratch: Path, own: Mapping[str, str], files: Sequence[str], home: Path) -> Path:
+def _furnished(
+    scratch: Path, own: Mapping[str, str], files: Sequence[str], home: Path
+) -> Path:
     """A home with links to the program's own folders and copies of its own files, and a temporary folder."""
     for folder in (scratch, scratch / "home", scratch / "tmp"):
         make_private_dir(folder)
@@ -276,7 +350,9 @@ def _furnished(scratch: Path, own: Mapping[str, str], files: Sequence[str], home
             link.symlink_to(target) if Path(target).is_dir() else link.mkdir(mode=0o700)
     for name in files:
         if not (scratch / "home" / name).exists():
-            with suppress(FileError, OSError, ValueError, RecursionError, AttributeError):
+            with suppress(
+                FileError, OSError, ValueError, RecursionError, AttributeError
+            ):
                 said = json.loads(read_bounded(home / name, _OWN_FILE_BYTES))
                 said.pop("projects", None)
                 write_atomic(scratch / "home" / name, json.dumps(said), private=True)

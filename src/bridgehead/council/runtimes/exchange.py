@@ -29,7 +29,11 @@ class ToolServer:
 
     def started(self) -> dict[str, Any]:
         """As most programs have it in their settings, but for the type of a URL."""
-        return {"url": self.url} if self.url else {"command": self.words[0], "args": self.words[1:]}
+        return (
+            {"url": self.url}
+            if self.url
+            else {"command": self.words[0], "args": self.words[1:]}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +123,18 @@ NextStep = CallOutcome | Request
 def objects_in(printed: str) -> Iterator[dict[str, Any]]:
     """Every line that is a JSON object, in order."""
     # Only a line feed ends a line: U+2028 and its like may stand inside a JSON string.
-    yield from (found for line in printed.split("\n") if (found := object_from(line)) is not None)
+    yield from (
+        found
+        for line in printed.split("\n")
+        if (found := object_from(line)) is not None
+    )
 
 
 def last_of(events: Sequence[dict[str, Any]], kind: str) -> dict[str, Any] | None:
     """The last event of a type."""
-    return next((event for event in reversed(events) if event.get("type") == kind), None)
+    return next(
+        (event for event in reversed(events) if event.get("type") == kind), None
+    )
 
 
 def last_pretty_object(printed: str) -> dict[str, Any] | None:
@@ -149,7 +159,11 @@ def text_at(value: Mapping[str, Any], name: str) -> str:
 
 def cost_at(value: Mapping[str, Any], name: str) -> float | None:
     found = value.get(name)
-    return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return (
+        float(found)
+        if isinstance(found, int | float) and not isinstance(found, bool)
+        else None
+    )
 
 
 def count_at(value: Mapping[str, Any], name: str) -> int:
@@ -168,13 +182,19 @@ def read_http(far_side: str, received: Received, read: ReadDocument) -> NextStep
     if received.timed_out:
         return RuntimeRefusal(ErrorClass.TIMEOUT, f"{far_side} did not answer in time")
     if received.failure is not None:
-        return RuntimeRefusal(ErrorClass.UNREACHABLE, f"{far_side} cannot be reached: {received.failure}")
+        return RuntimeRefusal(
+            ErrorClass.UNREACHABLE, f"{far_side} cannot be reached: {received.failure}"
+        )
     document = object_from(received.text)
     if document is not None:
         return read(document, received)
     if received.status == 200:
-        return RuntimeRefusal(ErrorClass.MALFORMED, f"{far_side} sent something that is not a JSON object")
-    message = f"{far_side} answered HTTP {received.status}: {excerpt(received.text, 200)}"
+        return RuntimeRefusal(
+            ErrorClass.MALFORMED, f"{far_side} sent something that is not a JSON object"
+        )
+    message = (
+        f"{far_side} answered HTTP {received.status}: {excerpt(received.text, 200)}"
+    )
     return RuntimeRefusal(classify(received.text, received.status), message)
 
 
@@ -183,4 +203,8 @@ def listed_ids(listing: str) -> list[str]:
     entries = (object_from(listing) or {}).get("data")
     if not isinstance(entries, list):
         return []
-    return [str(entry["id"]) for entry in entries if isinstance(entry, dict) and "id" in entry]
+    return [
+        str(entry["id"])
+        for entry in entries
+        if isinstance(entry, dict) and "id" in entry
+    ]

@@ -21,7 +21,10 @@ from bridgehead.host.files import write_private
 
 STARTUP_ERRORS: Final[cli.StartupErrors] = (
     (re.compile(r"^Unknown argument", re.MULTILINE), ErrorClass.BAD_USAGE),
-    (re.compile(r"Error resuming session|Invalid session identifier"), ErrorClass.UNKNOWN_SESSION),
+    (
+        re.compile(r"Error resuming session|Invalid session identifier"),
+        ErrorClass.UNKNOWN_SESSION,
+    ),
     (re.compile(r"No input provided via stdin"), ErrorClass.NO_PROMPT),
     (re.compile(r"not running in a trusted directory"), ErrorClass.UNTRUSTED_FOLDER),
 )
@@ -36,8 +39,12 @@ API_URL: Final = "https://generativelanguage.googleapis.com"
 BASE_URL_VARIABLE: Final = "GOOGLE_GEMINI_BASE_URL"
 KEY_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 VERTEX_VARIABLES: Final = ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION")
-STAYS_IN_PLAN: Final = '[[rule]]\ntoolName = "exit_plan_mode"\ndecision = "deny"\npriority = 999\n'
-TOOLS_ALLOWED: Final = '[[rule]]\nmcpName = "*"\ntoolName = "*"\ndecision = "allow"\npriority = 500\n'
+STAYS_IN_PLAN: Final = (
+    '[[rule]]\ntoolName = "exit_plan_mode"\ndecision = "deny"\npriority = 999\n'
+)
+TOOLS_ALLOWED: Final = (
+    '[[rule]]\nmcpName = "*"\ntoolName = "*"\ndecision = "allow"\npriority = 500\n'
+)
 TRUSTED: Final = {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
 """Reads the settings of the folder; `--skip-trust` comes too late for that."""
 LOGIN_HINT: Final = "run `gemini` once and log in, or set GEMINI_API_KEY"
@@ -52,14 +59,22 @@ def read_gemini(result: CommandResult) -> exchange.CallOutcome:
         return _read_stream(events, final, result)
     whole = object_from(printed) or {}
     # A stream that was cut leaves an error beside the words that came; they are used (runtimes §11).
-    if (error := exchange.mapping_at(whole, "error")) and not exchange.text_at(whole, "response").strip():
+    if (error := exchange.mapping_at(whole, "error")) and not exchange.text_at(
+        whole, "response"
+    ).strip():
         return _refused_by_record(error, result)
     return _read_whole(whole, result) if "response" in whole else _read_error(result)
 
 
-def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult) -> exchange.CallOutcome:
+def _read_stream(
+    events: list[dict[str, Any]], final: Mapping[str, Any], result: CommandResult
+) -> exchange.CallOutcome:
     usage = _stream_usage(exchange.mapping_at(final, "stats"))
-    said = [event for event in events if event.get("type") == "message" and event.get("role") == "assistant"]
+    said = [
+        event
+        for event in events
+        if event.get("type") == "message" and event.get("role") == "assistant"
+    ]
     text = "".join(exchange.text_at(event, "content") for event in said)
     # As in the other format: a cut stream ends with code 0, and without an error in the last record.
     was_cut = result.exit_code == 0 and "error" not in final and bool(text.strip())
@@ -68,50 +83,78 @@ def _read_stream(events: list[dict[str, Any]], final: Mapping[str, Any], result:
     first = next((event for event in events if event.get("type") == "init"), {})
     models = list(exchange.mapping_at(final, "stats", "models"))
     answered = exchange.RuntimeAnswer(
-        text, exchange.text_at(first, "session_id") or None, models[0] if models else None, usage
+        text,
+        exchange.text_at(first, "session_id") or None,
+        models[0] if models else None,
+        usage,
     )
     return cli.succeeded("gemini", result, answered)
 
 
 def _stream_error(events: list[dict[str, Any]], final: Mapping[str, Any]) -> str:
     """Why a stream ended in an error: the last record says it, or an `error` event before it."""
-    said = [exchange.text_at(event, "message") for event in events if event.get("type") == "error"]
-    told = exchange.text_at(exchange.mapping_at(final, "error"), "message") or next(filter(None, reversed(said)), "")
+    said = [
+        exchange.text_at(event, "message")
+        for event in events
+        if event.get("type") == "error"
+    ]
+    told = exchange.text_at(exchange.mapping_at(final, "error"), "message") or next(
+        filter(None, reversed(said)), ""
+    )
     return told or UNEXPLAINED
 
 
-def _read_whole(whole: Mapping[str, Any], result: CommandResult) -> exchange.CallOutcome:
+def _read_whole(
+    whole: Mapping[str, Any], result: CommandResult
+) -> exchange.CallOutcome:
     models = exchange.mapping_at(whole, "stats", "models")
     counts = [exchange.mapping_at(models, name, "tokens") for name in models]
     usage = CallUsage(
-        tokens_in=sum(exchange.count_at(each, "prompt") for each in counts) if counts else None,
-        tokens_out=sum(exchange.count_at(each, "candidates") + exchange.count_at(each, "thoughts") for each in counts)
+        tokens_in=sum(exchange.count_at(each, "prompt") for each in counts)
+        if counts
+        else None,
+        tokens_out=sum(
+            exchange.count_at(each, "candidates") + exchange.count_at(each, "thoughts")
+            for each in counts
+        )
         if counts
         else None,
     )
     session = exchange.text_at(whole, "session_id") or None
-    answered = exchange.RuntimeAnswer(exchange.text_at(whole, "response"), session, next(iter(models), None), usage)
+    answered = exchange.RuntimeAnswer(
+        exchange.text_at(whole, "response"), session, next(iter(models), None), usage
+    )
     return cli.succeeded("gemini", result, answered)
 
 
 def _read_error(result: CommandResult) -> exchange.RuntimeRefusal:
     """Errors of the `json` format: the last object on stderr, after warnings and traces."""
-    error = exchange.mapping_at(exchange.last_pretty_object(result.error_text()) or {}, "error")
+    error = exchange.mapping_at(
+        exchange.last_pretty_object(result.error_text()) or {}, "error"
+    )
     if error:
         return _refused_by_record(error, result)
     refused = cli.refused_without_record("gemini", result, STARTUP_ERRORS)
     if result.exit_code == 0:
         return refused
-    return replace(refused, error_class=_class_of(cli.stderr_of(result) or refused.message, result))
+    return replace(
+        refused, error_class=_class_of(cli.stderr_of(result) or refused.message, result)
+    )
 
 
-def _refused_by_record(error: Mapping[str, Any], result: CommandResult) -> exchange.RuntimeRefusal:
+def _refused_by_record(
+    error: Mapping[str, Any], result: CommandResult
+) -> exchange.RuntimeRefusal:
     message = exchange.text_at(error, "message") or UNEXPLAINED
     return _refused(message, result, exchange.NOTHING_REPORTED, code=error.get("code"))
 
 
-def _refused(message: str, result: CommandResult, usage: CallUsage, code: object = None) -> exchange.RuntimeRefusal:
-    return exchange.RuntimeRefusal(_class_of(message, result, code), message, cli.stderr_of(result), usage=usage)
+def _refused(
+    message: str, result: CommandResult, usage: CallUsage, code: object = None
+) -> exchange.RuntimeRefusal:
+    return exchange.RuntimeRefusal(
+        _class_of(message, result, code), message, cli.stderr_of(result), usage=usage
+    )
 
 
 def _class_of(message: str, result: CommandResult, code: object = None) -> ErrorClass:
@@ -120,7 +163,14 @@ def _class_of(message: str, result: CommandResult, code: object = None) -> Error
         return ErrorClass.RETIRED
     if result.exit_code in _EXIT_CLASSES:
         return _EXIT_CLASSES[result.exit_code]
-    told = next((error_class for pattern, error_class in STARTUP_ERRORS if pattern.search(message)), None)
+    told = next(
+        (
+            error_class
+            for pattern, error_class in STARTUP_ERRORS
+            if pattern.search(message)
+        ),
+        None,
+    )
     return told or classify(message, _status(code, result))
 
 
@@ -138,14 +188,19 @@ def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
     if "total_tokens" not in stats:
         return exchange.NOTHING_REPORTED
     # Thoughts are in the total only.
-    total, tokens_in = exchange.count_at(stats, "total_tokens"), exchange.count_at(stats, "input_tokens")
+    total, tokens_in = (
+        exchange.count_at(stats, "total_tokens"),
+        exchange.count_at(stats, "input_tokens"),
+    )
     return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))
 
 
 class GeminiCli(cli.CliConnection):
     program = "gemini"
     runtime_name = "gemini"
-    required_flags: ClassVar = frozenset({"--approval-mode", "--admin-policy", "--skip-trust", "--output-format"})
+    required_flags: ClassVar = frozenset(
+        {"--approval-mode", "--admin-policy", "--skip-trust", "--output-format"}
+    )
     own_variables: ClassVar = (
         *KEY_VARIABLES,
         *VERTEX_VARIABLES,
@@ -158,24 +213,37 @@ class GeminiCli(cli.CliConnection):
     own_folders: ClassVar = (".gemini",)
     takes_tools = True
 
-    def __init__(self, setup: base.SeatSetup, path: str, probe: Probe, auth_type: str | None = None) -> None:
+    def __init__(
+        self,
+        setup: base.SeatSetup,
+        path: str,
+        probe: Probe,
+        auth_type: str | None = None,
+    ) -> None:
         super().__init__(setup, path, probe)
         self._auth_type = auth_type
 
     @classmethod
     def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
         if setup.retired:
-            return base.Missing(CLI_NOT_FOUND, "gemini refused this account permanently at the last call")
+            return base.Missing(
+                CLI_NOT_FOUND,
+                "gemini refused this account permanently at the last call",
+            )
         located = super().locate(setup, machine)
         if isinstance(located, GeminiCli):
-            chosen = exchange.mapping_at(_read_settings(machine, machine.home), "security", "auth")
+            chosen = exchange.mapping_at(
+                _read_settings(machine, machine.home), "security", "auth"
+            )
             located._auth_type = exchange.text_at(chosen, "selectedType") or None
         return located
 
     def barrier(self, machine: Machine) -> base.Barred | None:
         if has_auth_method(machine):
             return None
-        return base.Barred(Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}")
+        return base.Barred(
+            Status.SKIPPED, f"auth_probe_failed: no method is configured; {LOGIN_HINT}"
+        )
 
     def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
         """A `.env` in the tree could name another address, so ours is named where that does no harm (runtimes §2.6).
@@ -193,18 +261,35 @@ class GeminiCli(cli.CliConnection):
     def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         """There is no flag for MCP servers, so they are the settings of the folder in which this call works."""
         if ask.tools:
-            servers = {one.name: {"httpUrl": one.url} if one.url else one.started() for one in ask.tools}
-            write_private(ask.workspace / ".gemini" / "settings.json", json.dumps({"mcpServers": servers}))
+            servers = {
+                one.name: {"httpUrl": one.url} if one.url else one.started()
+                for one in ask.tools
+            }
+            write_private(
+                ask.workspace / ".gemini" / "settings.json",
+                json.dumps({"mcpServers": servers}),
+            )
         return super().ask(ask)
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         # An untrusted folder would silently turn `plan` into `default` and then end the run (runtimes §5).
         mode = "auto_edit" if ask.may_write else "plan"
-        fixed = ["--output-format", "stream-json", "--approval-mode", mode, "--skip-trust"]
-        model, session = cli.option("--model", ask.model), cli.option("--resume", ask.session)
+        fixed = [
+            "--output-format",
+            "stream-json",
+            "--approval-mode",
+            mode,
+            "--skip-trust",
+        ]
+        model, session = (
+            cli.option("--model", ask.model),
+            cli.option("--resume", ask.session),
+        )
         return [*fixed, *rules(ask), *model, *session, *self.extra_arguments]
 
-    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
+    def read_result(
+        self, ask: exchange.RuntimeRequest, result: CommandResult
+    ) -> exchange.CallOutcome:
         return read_gemini(result)
 
 
@@ -236,18 +321,35 @@ class AgyCli(cli.CliConnection):
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         return ["--print", *self.extra_arguments]
 
-    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
+    def read_result(
+        self, ask: exchange.RuntimeRequest, result: CommandResult
+    ) -> exchange.CallOutcome:
         if result.exit_code != 0:
             return cli.refused_without_record("agy", result, ())
-        return cli.succeeded("agy", result, exchange.RuntimeAnswer(result.text().strip()))
+        return cli.succeeded(
+            "agy", result, exchange.RuntimeAnswer(result.text().strip())
+        )
 
     @classmethod
     def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
-        if not setup.retired and machine.which(setup.text_option("path") or GeminiCli.program) is not None:
-            return base.Missing(CLI_NOT_FOUND, "agy is used only if gemini is not installed or its account was refused")
+        if (
+            not setup.retired
+            and machine.which(setup.text_option("path") or GeminiCli.program)
+            is not None
+        ):
+            return base.Missing(
+                CLI_NOT_FOUND,
+                "agy is used only if gemini is not installed or its account was refused",
+            )
         # `path` in the settings names the gemini program, not this one.
-        options = {name: value for name, value in setup.settings.options.items() if name != "path"}
-        return super().locate(replace(setup, settings=replace(setup.settings, options=options)), machine)
+        options = {
+            name: value
+            for name, value in setup.settings.options.items()
+            if name != "path"
+        }
+        return super().locate(
+            replace(setup, settings=replace(setup.settings, options=options)), machine
+        )
 
 
 class GeminiNative(base.NativeDispatch):
@@ -258,7 +360,10 @@ class GeminiNative(base.NativeDispatch):
         located = super().locate(setup, machine)
         if isinstance(located, base.Missing) or _agents_enabled(setup, machine):
             return located
-        return base.Missing(base.NO_CONNECTION, "experimental.enableAgents is not set in Gemini's settings")
+        return base.Missing(
+            base.NO_CONNECTION,
+            "experimental.enableAgents is not set in Gemini's settings",
+        )
 
 
 def has_auth_method(machine: Machine) -> bool:
@@ -270,7 +375,10 @@ def has_auth_method(machine: Machine) -> bool:
         return True
     folder = machine.home / ".gemini"
     stored_key = machine.read_user_file(folder / ".env") or ""
-    return machine.read_user_file(folder / "oauth_creds.json") is not None or "GEMINI_API_KEY=" in stored_key
+    return (
+        machine.read_user_file(folder / "oauth_creds.json") is not None
+        or "GEMINI_API_KEY=" in stored_key
+    )
 
 
 def _agents_enabled(setup: base.SeatSetup, machine: Machine) -> bool:
@@ -283,7 +391,10 @@ def _agents_enabled(setup: base.SeatSetup, machine: Machine) -> bool:
 
 
 def _read_settings(machine: Machine, root: Path) -> dict[str, Any]:
-    return object_from(machine.read_user_file(root / ".gemini" / "settings.json") or "") or {}
+    return (
+        object_from(machine.read_user_file(root / ".gemini" / "settings.json") or "")
+        or {}
+    )
 
 
 @base.runtime("gemini")
@@ -302,4 +413,8 @@ class GeminiRuntime(base.Runtime):
 
     @classmethod
     def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
-        return {"subagent_mode": "native" if taken.connection.kind == "native-dispatch" else "none"}
+        return {
+            "subagent_mode": "native"
+            if taken.connection.kind == "native-dispatch"
+            else "none"
+        }

@@ -22,7 +22,13 @@ from bridgehead.council.runtimes.exchange import HttpReply
 from bridgehead.errors import FileError
 from bridgehead.host import process
 from bridgehead.host.command import Command, CommandResult, Ended, child_environment
-from bridgehead.host.confinement import BUBBLEWRAP, LANDLOCK, SEATBELT, SEATBELT_PROGRAM, landlock_version
+from bridgehead.host.confinement import (
+    BUBBLEWRAP,
+    LANDLOCK,
+    SEATBELT,
+    SEATBELT_PROGRAM,
+    landlock_version,
+)
 from bridgehead.host.files import read_bounded, write_private
 
 PROBE_SECONDS: Final = 10.0
@@ -47,7 +53,11 @@ class Probe:
 
 class RunProgram(Protocol):
     def __call__(
-        self, command: Command, *, timeout_seconds: float | None, idle_seconds: float | None
+        self,
+        command: Command,
+        *,
+        timeout_seconds: float | None,
+        idle_seconds: float | None,
     ) -> CommandResult: ...
 
 
@@ -94,9 +104,15 @@ class Machine:
         limit = self._probe_seconds * (SLOW_FACTOR if slow else 1)
         return self._run(command, timeout_seconds=limit, idle_seconds=None)
 
-    def get(self, url: str, headers: Mapping[str, str] | None = None, *, slow: bool = False) -> HttpReply:
+    def get(
+        self, url: str, headers: Mapping[str, str] | None = None, *, slow: bool = False
+    ) -> HttpReply:
         """One short GET; a listing may take longer than a sign of life."""
-        return self._get(url, headers or {}, self._probe_seconds * SLOW_FACTOR if slow else HTTP_SECONDS)
+        return self._get(
+            url,
+            headers or {},
+            self._probe_seconds * SLOW_FACTOR if slow else HTTP_SECONDS,
+        )
 
     def probe(self, version: Command, usage: Command) -> Probe:
         """The version of a program and the flags its help names; both commands start with the same path."""
@@ -115,7 +131,9 @@ class Machine:
         except (FileError, OSError):
             return None
 
-    def confinement(self, *, nests: bool, brought: Sequence[str] = ()) -> tuple[str, str] | None:
+    def confinement(
+        self, *, nests: bool, brought: Sequence[str] = ()
+    ) -> tuple[str, str] | None:
         """What can hold a program to some paths here, and the helper it takes; None when nothing can.
 
         A program that `nests` puts its own commands into a sandbox of mounts: Landlock and sandbox-exec do not let it.
@@ -133,8 +151,22 @@ class Machine:
     def _works(self, bubblewrap: str) -> bool:
         """Whether this bubblewrap may make its namespaces here; some systems and containers forbid it."""
         if bubblewrap not in self._bubblewraps:
-            words = ["--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
-            ended = self.run(Command([bubblewrap, *words], env=child_environment({}, base=self.environment)))
+            words = [
+                "--unshare-user",
+                "--unshare-pid",
+                "--ro-bind",
+                "/",
+                "/",
+                "--proc",
+                "/proc",
+                "true",
+            ]
+            ended = self.run(
+                Command(
+                    [bubblewrap, *words],
+                    env=child_environment({}, base=self.environment),
+                )
+            )
             self._bubblewraps[bubblewrap] = ended.exit_code == 0
         return self._bubblewraps[bubblewrap]
 
@@ -147,7 +179,9 @@ class Machine:
         if found is None:
             return Probe(None, problem=problem_of(shown))
         helped = self.run(usage)
-        return Probe(found[0], frozenset(_FLAG.findall(helped.text() + helped.error_text())))
+        return Probe(
+            found[0], frozenset(_FLAG.findall(helped.text() + helped.error_text()))
+        )
 
 
 def is_local(url: str) -> bool:
@@ -161,10 +195,16 @@ def http_get(url: str, headers: Mapping[str, str], timeout_seconds: float) -> Ht
 
     try:
         reply = httpx.get(
-            url, headers=dict(headers), timeout=timeout_seconds, follow_redirects=False, trust_env=not is_local(url)
+            url,
+            headers=dict(headers),
+            timeout=timeout_seconds,
+            follow_redirects=False,
+            trust_env=not is_local(url),
         )
     except httpx.TimeoutException:
-        return HttpReply(0, failure=f"no answer within {timeout_seconds:g} s", timed_out=True)
+        return HttpReply(
+            0, failure=f"no answer within {timeout_seconds:g} s", timed_out=True
+        )
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return HttpReply(0, failure=str(error) or type(error).__name__)
     return HttpReply(reply.status_code, reply.text)
@@ -176,7 +216,15 @@ def _probe_key(version: Command, usage: Command) -> str:
         found = Path(path).stat()
     except OSError:
         return f"{path} does not exist"
-    return " ".join([path, str(found.st_mtime_ns), str(found.st_size), *version.argv[1:], *usage.argv[1:]])
+    return " ".join(
+        [
+            path,
+            str(found.st_mtime_ns),
+            str(found.st_size),
+            *version.argv[1:],
+            *usage.argv[1:],
+        ]
+    )
 
 
 def problem_of(result: CommandResult) -> str:
@@ -185,7 +233,9 @@ def problem_of(result: CommandResult) -> str:
             return result.reason or "cannot be started"
         case Ended.EXITED:
             said = (result.error_text() or result.text()).strip().splitlines()
-            return f"exit code {result.exit_code}" + (f": {said[0][:200]}" if said else "")
+            return f"exit code {result.exit_code}" + (
+                f": {said[0][:200]}" if said else ""
+            )
         case _:
             return f"no answer within {result.duration_seconds:.0f} s"
 
@@ -197,7 +247,11 @@ class ProbeFile(dict[str, Probe]):
         super().__init__()
         self._path = path
         with suppress(FileError, OSError, msgspec.DecodeError):
-            self.update(msgspec.json.decode(read_bounded(path, _MOST_BYTES), type=dict[str, Probe]))
+            self.update(
+                msgspec.json.decode(
+                    read_bounded(path, _MOST_BYTES), type=dict[str, Probe]
+                )
+            )
 
     def __setitem__(self, key: str, probe: Probe) -> None:
         self.pop(key, None)

@@ -27,23 +27,52 @@ MOST_UNKNOWN_STEPS: Final = 3
 STARTUP_ERRORS: Final[cli.StartupErrors] = (
     (re.compile(r"Session not found"), ErrorClass.UNKNOWN_SESSION),
     (re.compile(r"You must provide a message"), ErrorClass.NO_PROMPT),
-    (re.compile(r"^opencode run \[message\.\.\]|Positionals:|^Options:", re.MULTILINE), ErrorClass.BAD_USAGE),
+    (
+        re.compile(
+            r"^opencode run \[message\.\.\]|Positionals:|^Options:", re.MULTILINE
+        ),
+        ErrorClass.BAD_USAGE,
+    ),
 )
 # Offered even without any credentials; using it would send the code to a service nobody chose (council §4.2).
 HOSTED_PROVIDER: Final = "opencode"
 NO_PROVIDER: Final = "no_provider_configured"
-LOGIN_HINT: Final = "run `opencode auth login`, or name a provider in your opencode configuration"
+LOGIN_HINT: Final = (
+    "run `opencode auth login`, or name a provider in your opencode configuration"
+)
 
 # `--agent plan` alone runs shell commands (runtimes §6).
-READ_ONLY: Final = {"edit": "deny", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
+READ_ONLY: Final = {
+    "edit": "deny",
+    "bash": "deny",
+    "webfetch": "deny",
+    "external_directory": "deny",
+}
 # A server that the user started is confined by nobody, so it gets the material in the prompt.
 NO_TOOLS: Final = {"*": "deny"}
 # No shell: a command could reach beyond the worktree.
-MAY_EDIT: Final = {"edit": "allow", "bash": "deny", "webfetch": "deny", "external_directory": "deny"}
+MAY_EDIT: Final = {
+    "edit": "allow",
+    "bash": "deny",
+    "webfetch": "deny",
+    "external_directory": "deny",
+}
 PROVIDER_KEYS: Final = (
     *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"),
-    *("GOOGLE_GENERATIVE_AI_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY"),
-    *("TOGETHER_API_KEY", "CEREBRAS_API_KEY", "FIREWORKS_API_KEY", "MOONSHOT_API_KEY", "ZHIPU_API_KEY"),
+    *(
+        "GOOGLE_GENERATIVE_AI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "XAI_API_KEY",
+    ),
+    *(
+        "TOGETHER_API_KEY",
+        "CEREBRAS_API_KEY",
+        "FIREWORKS_API_KEY",
+        "MOONSHOT_API_KEY",
+        "ZHIPU_API_KEY",
+    ),
 )
 
 
@@ -71,46 +100,76 @@ def read_opencode(result: CommandResult) -> exchange.CallOutcome:
     usage = _usage([exchange.mapping_at(step, "part") for step in steps])
     error = next((event for event in events if event.get("type") == "error"), None)
     if error is not None:
-        return read_error(exchange.mapping_at(error, "error"), cli.stderr_of(result), usage)
-    if any(_reason(step) == "unknown" for step in steps) and _reason(steps[-1]) != "stop":
+        return read_error(
+            exchange.mapping_at(error, "error"), cli.stderr_of(result), usage
+        )
+    if (
+        any(_reason(step) == "unknown" for step in steps)
+        and _reason(steps[-1]) != "stop"
+    ):
         message = "the model's replies never finished, and opencode kept asking"
-        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, message, cli.stderr_of(result), usage=usage)
+        return exchange.RuntimeRefusal(
+            ErrorClass.MALFORMED, message, cli.stderr_of(result), usage=usage
+        )
     if not steps:
         return cli.refused_without_record("opencode", result, STARTUP_ERRORS)
-    answered = exchange.RuntimeAnswer(_last_words(events), text_at(events[0], "sessionID") or None, None, usage)
+    answered = exchange.RuntimeAnswer(
+        _last_words(events), text_at(events[0], "sessionID") or None, None, usage
+    )
     return cli.succeeded("opencode", result, answered)
 
 
-def read_error(error: Mapping[str, Any], detail: str, usage: CallUsage) -> exchange.RuntimeRefusal:
+def read_error(
+    error: Mapping[str, Any], detail: str, usage: CallUsage
+) -> exchange.RuntimeRefusal:
     """An error object of opencode, from an event or from its HTTP server."""
     data = exchange.mapping_at(error, "data")
-    message = text_at(data, "message") or text_at(error, "name") or "opencode reported an error"
+    message = (
+        text_at(data, "message")
+        or text_at(error, "name")
+        or "opencode reported an error"
+    )
     if text_at(error, "name") == "ContextOverflowError":
-        return exchange.RuntimeRefusal(ErrorClass.TOO_LONG, message, detail, usage=usage)
+        return exchange.RuntimeRefusal(
+            ErrorClass.TOO_LONG, message, detail, usage=usage
+        )
     # A model that is not in the configuration fails before any request; only a reference to a log tells.
     if text_at(error, "name") == "UnknownError" and "ref" in data:
         message = f"{message} (usually: no such model in opencode's configuration)"
-        return exchange.RuntimeRefusal(ErrorClass.UNKNOWN_MODEL, message, detail, usage=usage)
+        return exchange.RuntimeRefusal(
+            ErrorClass.UNKNOWN_MODEL, message, detail, usage=usage
+        )
     status = data.get("statusCode")
     text = f"{message}\n{text_at(data, 'responseBody')}"
     return exchange.RuntimeRefusal(
-        classify(text, status if isinstance(status, int) else None), message, detail, usage=usage
+        classify(text, status if isinstance(status, int) else None),
+        message,
+        detail,
+        usage=usage,
     )
 
 
 def listed_models(printed: str) -> list[str]:
     """The `provider/model` lines of `opencode models`."""
-    return [line.strip() for line in printed.splitlines() if re.fullmatch(r"[^/\s]+/\S+", line.strip())]
+    return [
+        line.strip()
+        for line in printed.splitlines()
+        if re.fullmatch(r"[^/\s]+/\S+", line.strip())
+    ]
 
 
 def usage_of(part: Mapping[str, Any]) -> CallUsage:
     """Tokens of one step or message; `output` excludes reasoning and `input` excludes cache reads."""
-    tokens, cache = exchange.mapping_at(part, "tokens"), exchange.mapping_at(part, "tokens", "cache")
+    tokens, cache = (
+        exchange.mapping_at(part, "tokens"),
+        exchange.mapping_at(part, "tokens", "cache"),
+    )
     return CallUsage(
         tokens_in=exchange.count_at(tokens, "input")
         + exchange.count_at(cache, "read")
         + exchange.count_at(cache, "write"),
-        tokens_out=exchange.count_at(tokens, "output") + exchange.count_at(tokens, "reasoning"),
+        tokens_out=exchange.count_at(tokens, "output")
+        + exchange.count_at(tokens, "reasoning"),
         cost_usd=exchange.cost_at(part, "cost"),
     )
 
@@ -154,7 +213,9 @@ class OpencodeServer(base.Connection):
     keeps_history = True
     reads_files = False
 
-    def __init__(self, url: str, password: str | None, health: exchange.HttpReply) -> None:
+    def __init__(
+        self, url: str, password: str | None, health: exchange.HttpReply
+    ) -> None:
         self._url = url
         self._headers = _basic_auth(password) if password else {}
         self._health = health
@@ -168,9 +229,14 @@ class OpencodeServer(base.Connection):
             return base.Missing(base.NO_CONNECTION, "OPENCODE_PORT is not a port")
         url = f"http://127.0.0.1:{int(port)}"
         password = setup.environment.get("OPENCODE_SERVER_PASSWORD")
-        health = machine.get(f"{url}/global/health", _basic_auth(password) if password else {})
+        health = machine.get(
+            f"{url}/global/health", _basic_auth(password) if password else {}
+        )
         if health.status not in (200, 401):
-            return base.Missing(base.NO_CONNECTION, f"{url}/global/health: {health.failure or health.status}")
+            return base.Missing(
+                base.NO_CONNECTION,
+                f"{url}/global/health: {health.failure or health.status}",
+            )
         return cls(url, password, health)
 
     def barrier(self, machine: Machine) -> base.Barred | None:
@@ -182,11 +248,15 @@ class OpencodeServer(base.Connection):
         listing = self._list_providers(machine)
         if listing.status != 200:
             problem = listing.failure or f"HTTP {listing.status}"
-            return base.Barred(Status.SKIPPED, f"cli_error: {self._url}/config/providers: {problem}")
+            return base.Barred(
+                Status.SKIPPED, f"cli_error: {self._url}/config/providers: {problem}"
+            )
         return base.Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:
-        providers = (object_from(self._list_providers(machine).text) or {}).get("providers")
+        providers = (object_from(self._list_providers(machine).text) or {}).get(
+            "providers"
+        )
         if not isinstance(providers, list):
             return None
         found = [
@@ -200,7 +270,9 @@ class OpencodeServer(base.Connection):
     def _list_providers(self, machine: Machine) -> exchange.HttpReply:
         """Asked once: it takes seconds, and three steps of pre-flight look at it."""
         if self._listing is None:
-            self._listing = machine.get(f"{self._url}/config/providers", self._headers, slow=True)
+            self._listing = machine.get(
+                f"{self._url}/config/providers", self._headers, slow=True
+            )
         return self._listing
 
     def default_model(self, machine: Machine) -> str | None:
@@ -209,16 +281,32 @@ class OpencodeServer(base.Connection):
     def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         if ask.session:
             return self._message(ask, ask.session)
-        agent, permissions = ("build", MAY_EDIT) if ask.may_write else ("plan", NO_TOOLS)
-        rules = [{"permission": name, "pattern": "*", "action": action} for name, action in permissions.items()]
+        agent, permissions = (
+            ("build", MAY_EDIT) if ask.may_write else ("plan", NO_TOOLS)
+        )
+        rules = [
+            {"permission": name, "pattern": "*", "action": action}
+            for name, action in permissions.items()
+        ]
         body = {"title": ask.title, "agent": agent, "permission": rules}
-        return self._post(f"/session?directory={quote(str(ask.workspace), safe='')}", body)
+        return self._post(
+            f"/session?directory={quote(str(ask.workspace), safe='')}", body
+        )
 
-    def read(self, ask: exchange.RuntimeRequest, received: exchange.Received) -> exchange.NextStep:
-        return exchange.read_http("the opencode server", received, lambda found, reply: self._read(ask, found, reply))
+    def read(
+        self, ask: exchange.RuntimeRequest, received: exchange.Received
+    ) -> exchange.NextStep:
+        return exchange.read_http(
+            "the opencode server",
+            received,
+            lambda found, reply: self._read(ask, found, reply),
+        )
 
     def _read(
-        self, ask: exchange.RuntimeRequest, document: Mapping[str, Any], reply: exchange.HttpReply
+        self,
+        ask: exchange.RuntimeRequest,
+        document: Mapping[str, Any],
+        reply: exchange.HttpReply,
     ) -> exchange.NextStep:
         if reply.status != 200:
             return _refusal(document, reply.status)
@@ -227,7 +315,9 @@ class OpencodeServer(base.Connection):
             return self._message(ask, created)
         return read_message(document)
 
-    def _message(self, ask: exchange.RuntimeRequest, session: str) -> exchange.HttpRequest:
+    def _message(
+        self, ask: exchange.RuntimeRequest, session: str
+    ) -> exchange.HttpRequest:
         body: dict[str, Any] = {
             "parts": [{"type": "text", "text": ask.prompt}],
             "agent": "build" if ask.may_write else "plan",
@@ -248,22 +338,42 @@ def read_message(document: Mapping[str, Any]) -> exchange.CallOutcome:
     if error := exchange.mapping_at(info, "error"):
         return read_error(error, "", usage)
     parts = document.get("parts")
-    entries = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-    text = "".join(text_at(part, "text") for part in entries if part.get("type") == "text")
+    entries = (
+        [part for part in parts if isinstance(part, dict)]
+        if isinstance(parts, list)
+        else []
+    )
+    text = "".join(
+        text_at(part, "text") for part in entries if part.get("type") == "text"
+    )
     if not text.strip():
-        return exchange.RuntimeRefusal(ErrorClass.EMPTY, "the opencode server gave an empty answer", usage=usage)
-    model = f"{text_at(info, 'providerID')}/{text_at(info, 'modelID')}".strip("/") or None
-    return exchange.RuntimeAnswer(text, text_at(info, "sessionID") or None, model, usage)
+        return exchange.RuntimeRefusal(
+            ErrorClass.EMPTY, "the opencode server gave an empty answer", usage=usage
+        )
+    model = (
+        f"{text_at(info, 'providerID')}/{text_at(info, 'modelID')}".strip("/") or None
+    )
+    return exchange.RuntimeAnswer(
+        text, text_at(info, "sessionID") or None, model, usage
+    )
 
 
 def _refusal(document: Mapping[str, Any], status: int) -> exchange.RuntimeRefusal:
     if status == 404:
-        message = text_at(exchange.mapping_at(document, "data"), "message") or "session not found"
+        message = (
+            text_at(exchange.mapping_at(document, "data"), "message")
+            or "session not found"
+        )
         return exchange.RuntimeRefusal(ErrorClass.UNKNOWN_SESSION, message)
     if status == 401:
-        return exchange.RuntimeRefusal(ErrorClass.AUTH, "the opencode server wants a password")
+        return exchange.RuntimeRefusal(
+            ErrorClass.AUTH, "the opencode server wants a password"
+        )
     if status == 400:
-        return exchange.RuntimeRefusal(ErrorClass.BAD_USAGE, text_at(exchange.mapping_at(document, "data"), "message"))
+        return exchange.RuntimeRefusal(
+            ErrorClass.BAD_USAGE,
+            text_at(exchange.mapping_at(document, "data"), "message"),
+        )
     return read_error(document, "", exchange.NOTHING_REPORTED)
 
 
@@ -297,13 +407,17 @@ class OpencodeCli(cli.CliConnection):
         listing = self._list_models(machine)
         if listing.exit_code != 0:
             why = f"cli_error: opencode models: {problem_of(listing)}"
-            return base.Barred(Status.SKIPPED, why, "run `opencode models` to see what is wrong")
+            return base.Barred(
+                Status.SKIPPED, why, "run `opencode models` to see what is wrong"
+            )
         return base.Barred(Status.HALTED, NO_PROVIDER, LOGIN_HINT)
 
     def models(self, machine: Machine) -> list[str] | None:
         """What can be asked for: the listing is of configured providers, minus the hosted one."""
         listed = listed_models(self._list_models(machine).text())
-        return [model for model in listed if not model.startswith(f"{HOSTED_PROVIDER}/")] or None
+        return [
+            model for model in listed if not model.startswith(f"{HOSTED_PROVIDER}/")
+        ] or None
 
     def default_model(self, machine: Machine) -> str | None:
         """The user's own default where it is configured, else the first of the listing; never left to opencode."""
@@ -316,29 +430,53 @@ class OpencodeCli(cli.CliConnection):
         config: dict[str, Any] = {
             "autoupdate": False,
             "share": "disabled",
-            "permission": {**((MAY_EDIT if may_write else READ_ONLY) if self.has_tools else NO_TOOLS)},
+            "permission": {
+                **(
+                    (MAY_EDIT if may_write else READ_ONLY)
+                    if self.has_tools
+                    else NO_TOOLS
+                )
+            },
         }
         if not self._names_hosted_model():
             config["disabled_providers"] = [HOSTED_PROVIDER]
         if ask is not None and ask.tools:
             config["mcp"] = {
-                one.name: {"type": "remote", "url": one.url} if one.url else {"type": "local", "command": one.words}
+                one.name: {"type": "remote", "url": one.url}
+                if one.url
+                else {"type": "local", "command": one.words}
                 for one in ask.tools
             }
             config["permission"] |= {f"{one.name}_*": "allow" for one in ask.tools}
-        return super().environment(ask) | {"OPENCODE_CONFIG_CONTENT": json.dumps(config)}
+        return super().environment(ask) | {
+            "OPENCODE_CONFIG_CONTENT": json.dumps(config)
+        }
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
         model = cli.option("--model", ask.model)
         agent = ["--agent", "build" if ask.may_write else "plan"]
         # A title spares the model call that would make one; a session has its title already.
-        session = cli.option("--session", ask.session) or cli.option("--title", ask.title)
-        return ["run", "--format", "json", *model, *agent, *session, *self.extra_arguments]
+        session = cli.option("--session", ask.session) or cli.option(
+            "--title", ask.title
+        )
+        return [
+            "run",
+            "--format",
+            "json",
+            *model,
+            *agent,
+            *session,
+            *self.extra_arguments,
+        ]
 
-    def read_result(self, ask: exchange.RuntimeRequest, result: CommandResult) -> exchange.CallOutcome:
+    def read_result(
+        self, ask: exchange.RuntimeRequest, result: CommandResult
+    ) -> exchange.CallOutcome:
         outcome = read_opencode(result)
         if isinstance(outcome, exchange.RuntimeAnswer):
-            return exchange.RuntimeAnswer(outcome.text, outcome.session, ask.model, outcome.usage)
+            return exchange.RuntimeAnswer(
+                outcome.text, outcome.session, ask.model, outcome.usage
+            )
         return outcome
 
     def overseer(self) -> base.Overseer | None:
@@ -351,14 +489,20 @@ class OpencodeCli(cli.CliConnection):
         return self._listing
 
     def _names_hosted_model(self) -> bool:
-        return any(model.startswith(f"{HOSTED_PROVIDER}/") for model in self.setup.settings.models if model)
+        return any(
+            model.startswith(f"{HOSTED_PROVIDER}/")
+            for model in self.setup.settings.models
+            if model
+        )
 
 
 def user_default_model(machine: Machine) -> str | None:
     """The `model` of the user's own opencode configuration."""
     folder = machine.environment.get("XDG_CONFIG_HOME") or str(machine.home / ".config")
     for name in ("opencode.json", "config.json"):
-        found = object_from(machine.read_user_file(machine.home / folder / "opencode" / name) or "")
+        found = object_from(
+            machine.read_user_file(machine.home / folder / "opencode" / name) or ""
+        )
         if found and isinstance(found.get("model"), str):
             return str(found["model"])
     return None
@@ -374,6 +518,8 @@ class OpencodeRuntime(base.Runtime):
 
     @classmethod
     def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
-        configured = tuple(model for model in taken.setup.settings.models if model is not None)
+        configured = tuple(
+            model for model in taken.setup.settings.models if model is not None
+        )
         mode = "multi-model" if len(taken.models) > 1 else "single-model"
         return {"dispatch_mode": mode, "models_configured": configured}

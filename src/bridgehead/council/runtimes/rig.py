@@ -20,7 +20,13 @@ from bridgehead.contract.task import BridgeInput, normalise_domain
 from bridgehead.contract.words import Confidence, LocalCouncilType, OutputState, Status
 from bridgehead.council.replies.items import Draft, Intake, as_line
 from bridgehead.council.replies.reply import Answered, Found, read_reply
-from bridgehead.council.reporting.seat_report import Analysed, SeatFacts, completed_report, excerpt, skipped_report
+from bridgehead.council.reporting.seat_report import (
+    Analysed,
+    SeatFacts,
+    completed_report,
+    excerpt,
+    skipped_report,
+)
 from bridgehead.council.request.domains import CROSS_DOMAIN
 from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, runtime
 
@@ -28,7 +34,14 @@ UNKNOWN_FAMILY: Final = "unknown"
 UNREADABLE: Final = "unreadable_report"
 MOST_CLAIMED: Final = 200
 MOST_MODELS: Final = 20
-_USAGE: Final = ("calls", "prompt_chars", "reply_chars", "tokens_in", "tokens_out", "cost_usd")
+_USAGE: Final = (
+    "calls",
+    "prompt_chars",
+    "reply_chars",
+    "tokens_in",
+    "tokens_out",
+    "cost_usd",
+)
 
 
 @runtime("rig")
@@ -94,23 +107,37 @@ def read_answer(
         return RigRejected("other_session")
     if commit is not None and document.get("commit") != commit:
         return RigRejected("other_commit")
-    return _in_our_words(document, answer, task, replace(facts, extra={"remote": _claim(document)}))
+    return _in_our_words(
+        document, answer, task, replace(facts, extra={"remote": _claim(document)})
+    )
 
 
 def _read_report(value: Any) -> Found[dict[str, Any]] | None:
     if not isinstance(value, dict):
         return None
     inner = value.get("bridge_report", value)
-    if not isinstance(inner, dict) or "session_id" not in inner or not isinstance(inner.get("outputs"), list):
+    if (
+        not isinstance(inner, dict)
+        or "session_id" not in inner
+        or not isinstance(inner.get("outputs"), list)
+    ):
         return None
-    return Found({**inner, "commit": inner.get("commit", value.get("commit"))}, 1 + len(inner["outputs"]))
+    return Found(
+        {**inner, "commit": inner.get("commit", value.get("commit"))},
+        1 + len(inner["outputs"]),
+    )
 
 
-def _in_our_words(document: Mapping[str, Any], answer: RigAnswer, task: BridgeInput, facts: SeatFacts) -> BridgeReport:
+def _in_our_words(
+    document: Mapping[str, Any], answer: RigAnswer, task: BridgeInput, facts: SeatFacts
+) -> BridgeReport:
     family = _claimed(document.get("model_family")) if answer.verified else ""
     seated = replace(facts, model_family=family or UNKNOWN_FAMILY, connection="rig")
     if document.get("status") != Status.COMPLETED:
-        reason = as_line(document.get("skip_reason") or document.get("halt_reason")) or "it did not complete"
+        reason = (
+            as_line(document.get("skip_reason") or document.get("halt_reason"))
+            or "it did not complete"
+        )
         return skipped_report(task, seated, f"remote: {excerpt(reason)}")
     live, withdrawn, disputed = _outputs(document, task, verified=answer.verified)
     rounds = document.get("debate_rounds")
@@ -118,8 +145,14 @@ def _in_our_words(document: Mapping[str, Any], answer: RigAnswer, task: BridgeIn
         outputs=tuple(live),
         withdrawn_outputs=tuple(withdrawn),
         disputed_outputs=tuple(disputed),
-        domains_covered=tuple(dict.fromkeys(filter(None, map(_domain, _listed(document.get("domains_covered")))))),
-        debate_rounds=rounds if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0 else 0,
+        domains_covered=tuple(
+            dict.fromkeys(
+                filter(None, map(_domain, _listed(document.get("domains_covered"))))
+            )
+        ),
+        debate_rounds=rounds
+        if isinstance(rounds, int) and not isinstance(rounds, bool) and rounds >= 0
+        else 0,
         confidence=Confidence.MEDIUM if answer.verified else Confidence.LOW,
         local_council_type=LocalCouncilType.RUNTIME_NATIVE_REVIEW,
         runtime=facts.name,
@@ -136,21 +169,36 @@ def _outputs(
         for number, entry in enumerate(_entries(document.get("outputs")), start=1)
     ]
     disputed = [
-        DisputedOutput(one, "disputed by the remote seat") for one in live if one.status is OutputState.DISPUTED
+        DisputedOutput(one, "disputed by the remote seat")
+        for one in live
+        if one.status is OutputState.DISPUTED
     ]
     withdrawn = [
         msgspec.structs.replace(
-            _output(entry, intake.draft(entry), len(live) + number, verified=verified), status=OutputState.WITHDRAWN
+            _output(entry, intake.draft(entry), len(live) + number, verified=verified),
+            status=OutputState.WITHDRAWN,
         )
-        for number, entry in enumerate(_entries(document.get("withdrawn_outputs")), start=1)
+        for number, entry in enumerate(
+            _entries(document.get("withdrawn_outputs")), start=1
+        )
     ]
     return live, withdrawn, disputed
 
 
-def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bool) -> Output:
+def _output(
+    entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bool
+) -> Output:
     status = entry.get("status")
-    known = {state.value: state for state in OutputState if state is not OutputState.WITHDRAWN}
-    optional = {"requirement_id": draft.requirement_id, "met": draft.met, "unverified": None if verified else True}
+    known = {
+        state.value: state
+        for state in OutputState
+        if state is not OutputState.WITHDRAWN
+    }
+    optional = {
+        "requirement_id": draft.requirement_id,
+        "met": draft.met,
+        "unverified": None if verified else True,
+    }
     return draft.output(
         numbered_id("R", number),
         status=known.get(status) if isinstance(status, str) else None,
@@ -162,12 +210,30 @@ def _output(entry: Mapping[str, Any], draft: Draft, number: int, *, verified: bo
 
 def _claim(document: Mapping[str, Any]) -> dict[str, Any]:
     """What the remote says about how it came to its report; kept as a claim, believed by nobody."""
-    words = ("bridge", "model_family", "connection_used", "runtime", "toolchain", "verdict", "confidence")
-    claim: dict[str, Any] = {name: said for name in words if (said := _claimed(document.get(name)))}
-    if models := [said for model in _listed(document.get("models_used")) if (said := _claimed(model))]:
+    words = (
+        "bridge",
+        "model_family",
+        "connection_used",
+        "runtime",
+        "toolchain",
+        "verdict",
+        "confidence",
+    )
+    claim: dict[str, Any] = {
+        name: said for name in words if (said := _claimed(document.get(name)))
+    }
+    if models := [
+        said
+        for model in _listed(document.get("models_used"))
+        if (said := _claimed(model))
+    ]:
         claim["models_used"] = models[:MOST_MODELS]
     if isinstance(usage := document.get("usage"), dict):
-        claim["usage"] = {name: usage[name] for name in _USAGE if isinstance(usage.get(name), int | float)}
+        claim["usage"] = {
+            name: usage[name]
+            for name in _USAGE
+            if isinstance(usage.get(name), int | float)
+        }
     return claim
 
 
@@ -175,7 +241,9 @@ def _entries(value: object) -> Sequence[Mapping[str, Any]]:
     return [
         entry
         for entry in _listed(value)
-        if isinstance(entry, dict) and isinstance(entry.get("title"), str) and entry["title"].strip()
+        if isinstance(entry, dict)
+        and isinstance(entry.get("title"), str)
+        and entry["title"].strip()
     ]
 
 

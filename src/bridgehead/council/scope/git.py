@@ -47,7 +47,8 @@ class GitFailed(BridgeheadError):
     def __init__(self, arguments: Sequence[str], says: str) -> None:
         hint = f"a review fetches nothing; in a partial clone, run git {arguments[0]} yourself once"
         super().__init__(
-            f"git {arguments[0]} failed: {says}", hint=hint if "lazy fetching" in says or "promisor" in says else None
+            f"git {arguments[0]} failed: {says}",
+            hint=hint if "lazy fetching" in says or "promisor" in says else None,
         )
 
 
@@ -55,7 +56,10 @@ class NoSuchRevision(UserError):
     """A name that is not a commit of this repository."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name!r} is not a commit of this repository", hint="`git log --oneline` lists the commits")
+        super().__init__(
+            f"{name!r} is not a commit of this repository",
+            hint="`git log --oneline` lists the commits",
+        )
 
 
 class Git:
@@ -76,7 +80,11 @@ class Git:
         self._inputs = process.child_environment(fixed, base=environment)
 
     def run(
-        self, *arguments: str, stdin: bytes = b"", codes: Sequence[int] = (0,), extra: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        codes: Sequence[int] = (0,),
+        extra: Mapping[str, str] | None = None,
     ) -> bytes:
         """What git prints; an exit code that is not in `codes` raises GitFailed."""
         settings = [word for entry in _SETTINGS for word in ("-c", entry)]
@@ -89,7 +97,11 @@ class Git:
         )
         result = process.run(command, timeout_seconds=GIT_SECONDS, idle_seconds=None)
         if result.ended is not Ended.EXITED or result.exit_code not in codes:
-            says = result.reason or result.error_text().strip()[:500] or f"{result.ended}, code {result.exit_code}"
+            says = (
+                result.reason
+                or result.error_text().strip()[:500]
+                or f"{result.ended}, code {result.exit_code}"
+            )
             raise GitFailed(arguments, says)
         return result.stdout
 
@@ -101,7 +113,13 @@ class Git:
     def commit(self, name: str) -> str:
         """The full id of the commit that `name` stands for."""
         try:
-            found = self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            found = self.run(
+                "rev-parse",
+                "--verify",
+                "--quiet",
+                "--end-of-options",
+                f"{name}^{{commit}}",
+            )
         except GitFailed as error:
             raise NoSuchRevision(name) from error
         return found.decode().strip()
@@ -115,7 +133,17 @@ class Git:
 
     def is_dirty(self) -> bool:
         """Whether the working tree below the directory differs from the commit, untracked files included."""
-        return bool(self.run("status", "--porcelain", "-z", "--untracked-files=normal", NO_SUBMODULES, "--", "."))
+        return bool(
+            self.run(
+                "status",
+                "--porcelain",
+                "-z",
+                "--untracked-files=normal",
+                NO_SUBMODULES,
+                "--",
+                ".",
+            )
+        )
 
     def merge_base(self, one: str, other: str) -> str | None:
         found = self.run("merge-base", one, other, codes=(0, 1)).decode().strip()
@@ -128,7 +156,14 @@ class Git:
         """
         printed = self.run(
             "diff",
-            *("--no-ext-diff", "--no-textconv", NO_SUBMODULES, "--no-color", "--find-renames", "--unified=5"),
+            *(
+                "--no-ext-diff",
+                "--no-textconv",
+                NO_SUBMODULES,
+                "--no-color",
+                "--find-renames",
+                "--unified=5",
+            ),
             *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--relative"),
             *what,
             "--",
@@ -139,7 +174,9 @@ class Git:
         """The contents of blobs, in order; None for one that is missing."""
         if not ids:
             return []
-        printed = self.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in ids).encode())
+        printed = self.run(
+            "cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in ids).encode()
+        )
         contents: list[bytes | None] = []
         position = 0
         for _ in ids:
@@ -171,7 +208,17 @@ def _filters_off(git: Git) -> tuple[str, ...]:
 
     Their names may hold a `=`, where `-c` would end them.
     """
-    listed = git.run("config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1)).decode()
-    names = {match[1] for name in listed.split("\0") if (match := re.match(r"(filter\..+)\.[a-z]+$", name))}
+    listed = git.run(
+        "config", "--null", "--name-only", "--get-regexp", r"^filter\.", codes=(0, 1)
+    ).decode()
+    names = {
+        match[1]
+        for name in listed.split("\0")
+        if (match := re.match(r"(filter\..+)\.[a-z]+$", name))
+    }
     parts = ("smudge", "clean", "process", "required")
-    return tuple(f"--config-env={name}.{part}={_NOTHING}" for name in sorted(names) for part in parts)
+    return tuple(
+        f"--config-env={name}.{part}={_NOTHING}"
+        for name in sorted(names)
+        for part in parts
+    )

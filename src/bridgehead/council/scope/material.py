@@ -48,27 +48,41 @@ class ScopeMaterial:
         return Material(
             self.diff.passages + self.files.passages,
             tuple(dict.fromkeys(self.diff.left_out + self.files.left_out)),
-            tuple(path for path in self.files.left_out if f"diff of {path}" not in shown),
+            tuple(
+                path for path in self.files.left_out if f"diff of {path}" not in shown
+            ),
         )
 
 
 def scope_material(files: Mapping[str, str], diff: str | None = None) -> ScopeMaterial:
     """Take whole files in path order as far as they fit; what does not is named."""
     parts = (
-        (f"diff of {part.new}" if part.new else f"diff: {part.text.partition(chr(10))[0]}", part.text.rstrip("\n"))
+        (
+            f"diff of {part.new}"
+            if part.new
+            else f"diff: {part.text.partition(chr(10))[0]}",
+            part.text.rstrip("\n"),
+        )
         for part in sections(diff or "")
     )
     changed = _fitting(parts, MOST_CHARACTERS)
     room = MOST_CHARACTERS - sum(len(passage.text) for passage in changed.passages)
-    return ScopeMaterial(changed, _fitting(sorted(files.items()), room, with_line_numbers))
+    return ScopeMaterial(
+        changed, _fitting(sorted(files.items()), room, with_line_numbers)
+    )
 
 
 def with_line_numbers(text: str) -> str:
     """The text as it is cited: every line with its number."""
-    return "\n".join(f"{number:>5} | {line}" for number, line in enumerate(FileText(text).lines, start=1))
+    return "\n".join(
+        f"{number:>5} | {line}"
+        for number, line in enumerate(FileText(text).lines, start=1)
+    )
 
 
-def _fitting(texts: Iterable[tuple[str, str]], room: int, show: Callable[[str], str] = str) -> Material:
+def _fitting(
+    texts: Iterable[tuple[str, str]], room: int, show: Callable[[str], str] = str
+) -> Material:
     """Those that fit as they are shown, which is never shorter than they are."""
     taken: list[Passage] = []
     left_out: list[str] = []

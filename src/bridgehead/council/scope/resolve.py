@@ -12,7 +12,13 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bridgehead.council.scope.git import NO_SUBMODULES, Git, GitFailed, NoSuchRevision, repository_at
+from bridgehead.council.scope.git import (
+    NO_SUBMODULES,
+    Git,
+    GitFailed,
+    NoSuchRevision,
+    repository_at,
+)
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
@@ -24,13 +30,29 @@ from bridgehead.council.scope.scope import (
     sections,
     text_digest,
 )
-from bridgehead.council.scope.withheld import LARGEST_FILE_BYTES, OWN_FOLDERS, Reason, is_ours
+from bridgehead.council.scope.withheld import (
+    LARGEST_FILE_BYTES,
+    OWN_FOLDERS,
+    Reason,
+    is_ours,
+)
 from bridgehead.errors import FileError, UserError
 from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 
 # What a project without git is known to hold and nobody wants reviewed.
-_NOT_SOURCE: Final = frozenset({"node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".hg", ".svn"})
+_NOT_SOURCE: Final = frozenset(
+    {
+        "node_modules",
+        "__pycache__",
+        ".venv",
+        "venv",
+        ".tox",
+        ".mypy_cache",
+        ".hg",
+        ".svn",
+    }
+)
 _GITLINK: Final = "160000"
 _SYMLINK: Final = "120000"
 
@@ -65,7 +87,9 @@ def walk(root: Path, start: str) -> Iterator[str]:
         yield start
         return
     for folder, folders, names in os.walk(root / start):
-        folders[:] = sorted(name for name in folders if name not in _NOT_SOURCE | OWN_FOLDERS)
+        folders[:] = sorted(
+            name for name in folders if name not in _NOT_SOURCE | OWN_FOLDERS
+        )
         for name in names:
             yield (Path(folder) / name).relative_to(root).as_posix()
 
@@ -87,15 +111,23 @@ class Change:
         sieve = ScopeFilter(self._no_secrets)
         for path in dict.fromkeys([*_changed(diff), *untracked]):
             take_from_disk(sieve, self._git.directory, path)
-        added = "".join(_as_added(path, sieve.texts[path]) for path in untracked if path in sieve.texts)
-        return self._scope(f"changes since {base}", sieve, diff + added, base_commit=start, dirty=True)
+        added = "".join(
+            _as_added(path, sieve.texts[path])
+            for path in untracked
+            if path in sieve.texts
+        )
+        return self._scope(
+            f"changes since {base}", sieve, diff + added, base_commit=start, dirty=True
+        )
 
     def staged(self) -> Scope:
         """What the next commit would hold."""
         diff = self._git.diff("--cached")
         sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._entries(), _changed(diff))
-        return self._scope("staged changes", sieve, diff, base_commit=self._git.head(), dirty=True)
+        return self._scope(
+            "staged changes", sieve, diff, base_commit=self._git.head(), dirty=True
+        )
 
     def commits(self, commit_range: str) -> Scope:
         """`A..B` compares the two ends, `A...B` starts where they parted, as git diff does."""
@@ -109,7 +141,9 @@ class Change:
         diff = self._git.diff(start, end)
         sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._entries(end), _changed(diff))
-        return self._scope(f"changes in {commit_range}", sieve, diff, base_commit=start, commit=end)
+        return self._scope(
+            f"changes in {commit_range}", sieve, diff, base_commit=start, commit=end
+        )
 
     def patch(self, patch: str) -> Scope:
         """A patch somebody sent, on top of the working tree where it applies."""
@@ -121,20 +155,31 @@ class Change:
             sieve.take(path, content)
         warnings = () if applied else ("patch_not_applied",)
         head = self._git.head()
-        return self._scope("a patch", sieve, patch, base_commit=head, dirty=True, warnings=warnings)
+        return self._scope(
+            "a patch", sieve, patch, base_commit=head, dirty=True, warnings=warnings
+        )
 
     def pushed_base(self, commit: str | None) -> str | None:
         """Where a change begins that is to be pushed: what the upstream or the remote's main branch has of it."""
         tip = self._git.commit(commit or "HEAD") if commit or self._git.head() else None
         for name in ("@{upstream}", "origin/HEAD"):
             with suppress(NoSuchRevision):
-                return self._git.merge_base(self._git.commit(name), tip) if tip else None
+                return (
+                    self._git.merge_base(self._git.commit(name), tip) if tip else None
+                )
         return tip if commit is None else None
 
     def touched(self, base: str | None) -> tuple[str, ...]:
         """Files that differ from `base` in the working tree, new ones included."""
         untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
-        return tuple(dict.fromkeys([*self._differing(base), *(path for path in untracked if not is_ours(path))]))
+        return tuple(
+            dict.fromkeys(
+                [
+                    *self._differing(base),
+                    *(path for path in untracked if not is_ours(path)),
+                ]
+            )
+        )
 
     def committed(
         self, commit: str, base: str | None, paths: Collection[str]
@@ -143,7 +188,9 @@ class Change:
         changed = self._differing(base, commit)
         return self._digests(self._entries(commit), {*paths, *changed}), changed
 
-    def indexed(self, base: str | None, paths: Collection[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    def indexed(
+        self, base: str | None, paths: Collection[str]
+    ) -> tuple[dict[str, str], tuple[str, ...]]:
         """The same of what the next commit would hold."""
         changed = self._differing("--cached", base)
         return self._digests(self._entries(), {*paths, *changed}), changed
@@ -152,13 +199,31 @@ class Change:
         """Files of the user's that git names; ours are never part of a review."""
         if None in what:
             return ()
-        names = self._git.fields("diff", NO_SUBMODULES, "--name-only", "--relative", "-z", *filter(None, what), "--")
+        names = self._git.fields(
+            "diff",
+            NO_SUBMODULES,
+            "--name-only",
+            "--relative",
+            "-z",
+            *filter(None, what),
+            "--",
+        )
         return tuple(name for name in names if not is_ours(name))
 
-    def _digests(self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]) -> dict[str, str]:
-        found = {path: blob for mode, blob, path in entries if path in wanted and mode not in (_SYMLINK, _GITLINK)}
+    def _digests(
+        self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]
+    ) -> dict[str, str]:
+        found = {
+            path: blob
+            for mode, blob, path in entries
+            if path in wanted and mode not in (_SYMLINK, _GITLINK)
+        }
         texts = zip(found, self._git.blobs(list(found.values())), strict=True)
-        return {path: text_digest(text.decode("utf-8", "replace")) for path, text in texts if text is not None}
+        return {
+            path: text_digest(text.decode("utf-8", "replace"))
+            for path, text in texts
+            if text is not None
+        }
 
     def _scope(
         self,
@@ -189,23 +254,36 @@ class Change:
 
     def _entries(self, commit: str | None = None) -> Iterator[tuple[str, str, str]]:
         """Mode, blob and path of the files of a commit, or of the index."""
-        listing = ("ls-files", "--stage", "-z") if commit is None else ("ls-tree", "-r", "-z", commit)
+        listing = (
+            ("ls-files", "--stage", "-z")
+            if commit is None
+            else ("ls-tree", "-r", "-z", commit)
+        )
         for entry in self._git.fields(*listing):
             info, _, path = entry.partition("\t")
             mode, *rest = info.split(" ")
             yield mode, rest[0 if commit is None else 1], path
 
-    def _take_blobs(self, sieve: ScopeFilter, entries: Iterator[tuple[str, str, str]], changed: list[str]) -> None:
+    def _take_blobs(
+        self,
+        sieve: ScopeFilter,
+        entries: Iterator[tuple[str, str, str]],
+        changed: list[str],
+    ) -> None:
         wanted = set(changed)
         regular: list[tuple[str, str]] = []
         for mode, blob, path in entries:
             if path not in wanted:
                 continue
             if mode in (_SYMLINK, _GITLINK):
-                sieve.leave_out(path, Reason.SYMLINK if mode == _SYMLINK else Reason.SUBMODULE)
+                sieve.leave_out(
+                    path, Reason.SYMLINK if mode == _SYMLINK else Reason.SUBMODULE
+                )
             else:
                 regular.append((path, blob))
-        for (path, _), content in zip(regular, self._git.blobs([blob for _, blob in regular]), strict=True):
+        for (path, _), content in zip(
+            regular, self._git.blobs([blob for _, blob in regular]), strict=True
+        ):
             sieve.take(path, content)
 
 
@@ -230,12 +308,18 @@ def _apply_in_scratch(git: Git, patch: str) -> tuple[dict[str, bytes | None], bo
     with TemporaryDirectory(prefix="bridgehead-patch-") as name:
         folder = Path(name)
         for path in paths:
-            if (content := read_working(git.directory, path)) is not None and _stays_inside(path):
+            if (
+                content := read_working(git.directory, path)
+            ) is not None and _stays_inside(path):
                 make_dir((folder / path).parent, root=folder)
                 write_atomic(folder / path, content, root=folder)
         applied = _try_patch(folder, patch)
-        found = {path: read_working(folder, path) for path in paths if _stays_inside(path)}
-    return {path: content for path, content in found.items() if content is not None}, applied
+        found = {
+            path: read_working(folder, path) for path in paths if _stays_inside(path)
+        }
+    return {
+        path: content for path, content in found.items() if content is not None
+    }, applied
 
 
 def _stays_inside(path: str) -> bool:
@@ -246,7 +330,10 @@ def _stays_inside(path: str) -> bool:
 def _try_patch(folder: Path, patch: str) -> bool:
     """Apply it, or see that it has been applied already."""
     scratch = Git(folder, {"PATH": os.environ.get("PATH", os.defpath)})
-    alone = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_DIR": str(folder / ".no-repository")}
+    alone = {
+        "GIT_CEILING_DIRECTORIES": str(folder.parent),
+        "GIT_DIR": str(folder / ".no-repository"),
+    }
     for how in (["--whitespace=nowarn"], ["--reverse", "--check"]):
         with suppress(GitFailed):
             scratch.run("apply", *how, "-", stdin=patch.encode(), extra=alone)
@@ -258,7 +345,10 @@ class NoRepository(UserError):
     """A scope that only git can tell, outside a git repository."""
 
     def __init__(self, kind: str, hint: str = "name paths instead") -> None:
-        super().__init__(f"{kind} needs a git repository, and this directory is not in one", hint=hint)
+        super().__init__(
+            f"{kind} needs a git repository, and this directory is not in one",
+            hint=hint,
+        )
 
 
 def resolve_scope(
@@ -273,11 +363,16 @@ def resolve_scope(
     """The scope that was asked for; without any, the whole project. `allow_words` admits entries that name no path."""
     if len(request.kinds) > 1:
         kinds = ", ".join(request.kinds)
-        raise UserError(f"give only one of {kinds}", hint="a scope is either paths or one kind of change")
+        raise UserError(
+            f"give only one of {kinds}",
+            hint="a scope is either paths or one kind of change",
+        )
     root = project.resolve()
     git = repository_at(root, environment)
     if request.kinds in ([], ["paths"]):
-        return _Paths(git, root, cwd, no_secrets).scope(request.paths or (str(root),), allow_words=allow_words)
+        return _Paths(git, root, cwd, no_secrets).scope(
+            request.paths or (str(root),), allow_words=allow_words
+        )
     if git is None:
         raise NoRepository(request.kinds[0])
     change = Change(git, no_secrets)
@@ -285,13 +380,17 @@ def resolve_scope(
         return change.patch(request.patch)
     if request.commit_range is not None:
         return change.commits(request.commit_range)
-    return change.staged() if request.staged else change.since(request.diff_base or "HEAD")
+    return (
+        change.staged() if request.staged else change.since(request.diff_base or "HEAD")
+    )
 
 
 class _Paths:
     """Files and directories in their working state."""
 
-    def __init__(self, git: Git | None, root: Path, cwd: Path, no_secrets: tuple[str, ...]) -> None:
+    def __init__(
+        self, git: Git | None, root: Path, cwd: Path, no_secrets: tuple[str, ...]
+    ) -> None:
         self._git = git
         self._no_secrets = no_secrets
         self._root = root
@@ -306,7 +405,10 @@ class _Paths:
         for path in self._ignored(paths):
             sieve.leave_out(path, Reason.IGNORED)
         named = zip(entries, wanted, strict=True)
-        described = tuple("the whole project" if path == "." else path or entry for entry, path in named)
+        described = tuple(
+            "the whole project" if path == "." else path or entry
+            for entry, path in named
+        )
         if not sieve.texts and not allow_words:
             raise EmptyScope(", ".join(described), sieve.left_out)
         return Scope(
@@ -334,7 +436,9 @@ class _Paths:
 
     def _listed(self, wanted: list[str]) -> list[str]:
         if self._git is None:
-            return sorted({path for start in wanted for path in walk(self._root, start)})
+            return sorted(
+                {path for start in wanted for path in walk(self._root, start)}
+            )
         if not wanted:
             return []
         kinds = ("--cached", "--others", "--exclude-standard", "--deduplicate")

@@ -25,8 +25,13 @@ from bridgehead.errors import UserError
 
 _SECTION: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
 _PLAIN_SECTION: Final = re.compile(r"^(?=--- [^\n]+\n\+\+\+ )", re.MULTILINE)
-_NAMES: Final = re.compile(r"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (?P<name>[^\t\n]+)", re.MULTILINE)
-_HEADER: Final = re.compile(r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$", re.MULTILINE)
+_NAMES: Final = re.compile(
+    r"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (?P<name>[^\t\n]+)",
+    re.MULTILINE,
+)
+_HEADER: Final = re.compile(
+    r"^diff --git (?P<old>.+) (?P<new>\S+|\"[^\"]+\")$", re.MULTILINE
+)
 _HUNK: Final = re.compile(r"^@@ ", re.MULTILINE)
 _HUNK_START: Final = re.compile(r"@@ -\S+ \+(?P<new>\d+)")
 _HUNK_AND_AFTER: Final = re.compile(r"\A.*?(?=^@@ )", re.MULTILINE | re.DOTALL)
@@ -46,7 +51,9 @@ class Section:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(path for path in (self.old, self.new) if path is not None))
+        return tuple(
+            dict.fromkeys(path for path in (self.old, self.new) if path is not None)
+        )
 
     @property
     def is_text(self) -> bool:
@@ -71,7 +78,11 @@ def without_paths(patch: str, withheld: Container[str]) -> str:
 
 def touched_lines(patch: str) -> dict[str, tuple[tuple[int, int], ...]]:
     """{path: (first, last), ...} of the lines a patch adds or changes; where it only removes, the two lines around."""
-    return {section.new: tuple(_blocks(section.text)) for section in sections(patch) if section.new}
+    return {
+        section.new: tuple(_blocks(section.text))
+        for section in sections(patch)
+        if section.new
+    }
 
 
 def _blocks(section: str) -> Iterator[tuple[int, int]]:
@@ -94,8 +105,14 @@ def _blocks(section: str) -> Iterator[tuple[int, int]]:
 
 def renamed(patch: str) -> dict[str, str]:
     """{old path: new path} of the files a patch renames."""
-    moved = [section for section in sections(patch) if re.search(r"^rename from ", section.text, re.MULTILINE)]
-    return {section.old: section.new for section in moved if section.old and section.new}
+    moved = [
+        section
+        for section in sections(patch)
+        if re.search(r"^rename from ", section.text, re.MULTILINE)
+    ]
+    return {
+        section.old: section.new for section in moved if section.old and section.new
+    }
 
 
 def changed_lines(patch: str, marks: str = "+-") -> dict[str, str]:
@@ -104,7 +121,12 @@ def changed_lines(patch: str, marks: str = "+-") -> dict[str, str]:
     for section in sections(patch):
         if path := section.new or section.old:
             hunks = _HUNK.split(section.text)[1:]
-            lines = (line[1:] for hunk in hunks for line in hunk.split("\n") if line.startswith(tuple(marks)))
+            lines = (
+                line[1:]
+                for hunk in hunks
+                for line in hunk.split("\n")
+                if line.startswith(tuple(marks))
+            )
             taken[path] = "\n".join(lines)
     return taken
 
@@ -134,7 +156,11 @@ def _unquoted(name: str) -> str:
     """C-style quoting as git uses it for unusual names."""
     plain = re.sub(
         rb"\\([0-7]{3}|.)",
-        lambda found: bytes([int(found[1], 8)]) if len(found[1]) == 3 else _ESCAPES.get(found[1], found[1]),
+        lambda found: (
+            bytes([int(found[1], 8)])
+            if len(found[1]) == 3
+            else _ESCAPES.get(found[1], found[1])
+        ),
         name.encode(),
     )
     return plain.decode("utf-8", "replace")
@@ -166,8 +192,13 @@ class ScopeRequest:
 class UnknownScope(UserError):
     """A scope entry that names nothing here."""
 
-    def __init__(self, entry: str, problem: str = "there is no such file or directory") -> None:
-        super().__init__(f"scope {entry!r}: {problem}", hint="name files or directories of this project")
+    def __init__(
+        self, entry: str, problem: str = "there is no such file or directory"
+    ) -> None:
+        super().__init__(
+            f"scope {entry!r}: {problem}",
+            hint="name files or directories of this project",
+        )
 
 
 class EmptyScope(UserError):
@@ -175,7 +206,9 @@ class EmptyScope(UserError):
 
     def __init__(self, described: str, left_out: Iterable[LeftOut]) -> None:
         super().__init__(
-            "; ".join([f"nothing to review in {described}", *_left_out_notes(left_out)]),
+            "; ".join(
+                [f"nothing to review in {described}", *_left_out_notes(left_out)]
+            ),
             hint="name what to review: bridgehead council review PATH",
         )
 
@@ -211,12 +244,21 @@ class Scope:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out, for the reader of the report."""
-        return _left_out_notes(entry for entry in self.left_out if entry.reason is not Reason.IGNORED)
+        return _left_out_notes(
+            entry for entry in self.left_out if entry.reason is not Reason.IGNORED
+        )
 
     def without(self, folders: Iterable[str]) -> Scope:
         """The same scope as if these folders of the root were not there."""
         prefixes = tuple(f"{folder}/" for folder in folders)
-        return replace(self, texts={path: text for path, text in self.texts.items() if not path.startswith(prefixes)})
+        return replace(
+            self,
+            texts={
+                path: text
+                for path, text in self.texts.items()
+                if not path.startswith(prefixes)
+            },
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -226,7 +268,9 @@ class Scope:
         """
         digest = hashlib.sha256((self.diff or "").encode("utf-8", "surrogatepass"))
         for path in sorted(self.texts):
-            content = hashlib.sha256(self.texts[path].encode("utf-8", "surrogatepass")).hexdigest()
+            content = hashlib.sha256(
+                self.texts[path].encode("utf-8", "surrogatepass")
+            ).hexdigest()
             digest.update(f"\n{content} {path}".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -240,14 +284,26 @@ def _left_out_notes(left_out: Iterable[LeftOut]) -> tuple[str, ...]:
 
 
 def _left_out_note(reason: Reason, paths: list[str]) -> str:
-    how = "; council.no_secrets names files to show as they are" if reason in _ABOUT_SECRETS else ""
-    what = "shown with values masked" if reason is Reason.MASKED else f"left out ({reason})"
+    how = (
+        "; council.no_secrets names files to show as they are"
+        if reason in _ABOUT_SECRETS
+        else ""
+    )
+    what = (
+        "shown with values masked"
+        if reason is Reason.MASKED
+        else f"left out ({reason})"
+    )
     return f"{what}: {named(paths)}{how}"
 
 
 def named(paths: list[str]) -> str:
     """The first few of some paths, for a sentence."""
-    more = f" and {len(paths) - NAMED_IN_NOTES} more" if len(paths) > NAMED_IN_NOTES else ""
+    more = (
+        f" and {len(paths) - NAMED_IN_NOTES} more"
+        if len(paths) > NAMED_IN_NOTES
+        else ""
+    )
     return ", ".join(paths[:NAMED_IN_NOTES]) + more
 
 
@@ -270,10 +326,17 @@ class ScopeFilter:
             self.leave_out(path, Reason.UNREADABLE)
             return
         by_name, by_content = withheld_by_name(path), withheld_by_content(content)
-        if Reason.SECRET in (by_name, *(by_content or ())) and self._has_no_secrets(path):
+        if Reason.SECRET in (by_name, *(by_content or ())) and self._has_no_secrets(
+            path
+        ):
             by_name = by_content = None
         original = content
-        if by_name is None and by_content and by_content[0] is Reason.SECRET and (shown := masked(content)):
+        if (
+            by_name is None
+            and by_content
+            and by_content[0] is Reason.SECRET
+            and (shown := masked(content))
+        ):
             self.leave_out(path, Reason.MASKED, by_content[1])
             content, by_content = shown, None
             self.withheld_texts[path] = original.decode("utf-8", "replace")
@@ -287,7 +350,9 @@ class ScopeFilter:
             self._room -= len(content)
             self.texts[path] = content.decode("utf-8", "replace")
             return
-        if (by_name or (by_content and by_content[0])) is Reason.SECRET and b"\0" not in content:
+        if (
+            by_name or (by_content and by_content[0])
+        ) is Reason.SECRET and b"\0" not in content:
             self.withheld_texts[path] = content.decode("utf-8", "replace")
 
     def leave_out(self, path: str, reason: Reason, detail: str = "") -> None:
@@ -298,7 +363,9 @@ class ScopeFilter:
     def clean_diff(self, diff: str) -> str:
         """The diff without withheld files, and without sections that bear a secret themselves; values are masked."""
         shown = "".join(self._masked(section) for section in sections(diff))
-        hidden = {entry.path for entry in self.left_out if entry.reason is not Reason.MASKED}
+        hidden = {
+            entry.path for entry in self.left_out if entry.reason is not Reason.MASKED
+        }
         for section in sections(shown):
             hidden |= self._hidden_in(section.text, section.paths)
         return without_paths(shown, hidden)
@@ -320,7 +387,9 @@ class ScopeFilter:
         by_name = next(filter(None, map(withheld_by_name, paths)), None)
         if by_name is None and (found is None or found[0] is not Reason.SECRET):
             return set()
-        known = {entry.path for entry in self.left_out if entry.reason is not Reason.MASKED}
+        known = {
+            entry.path for entry in self.left_out if entry.reason is not Reason.MASKED
+        }
         for path in paths:
             if path not in known:
                 self.leave_out(path, by_name or Reason.SECRET, "in the diff")

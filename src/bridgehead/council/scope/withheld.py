@@ -18,29 +18,106 @@ LARGEST_FILE_BYTES: Final = 2 * 1024 * 1024
 # Ours: never part of a scope, of its counts or of its fingerprint (council §18).
 OWN_FOLDERS: Final = frozenset({".outputs", ".bridgehead", ".git"})
 OWN_FILES: Final = frozenset(
-    {".agent-request.json", ".agent-response.json", ".template-create-state.json", ".bridge-settings.json"}
+    {
+        ".agent-request.json",
+        ".agent-response.json",
+        ".template-create-state.json",
+        ".bridge-settings.json",
+    }
 )
 OWN_REQUEST_FOLDERS: Final = frozenset({".agent-requests", ".agent-responses"})
 
 _AGENT_FOLDERS: Final = frozenset(
-    {".claude", ".gemini", ".codex", ".opencode", ".agents", ".cursor", ".windsurf", ".continue", ".aider"}
+    {
+        ".claude",
+        ".gemini",
+        ".codex",
+        ".opencode",
+        ".agents",
+        ".cursor",
+        ".windsurf",
+        ".continue",
+        ".aider",
+    }
 )
 _AGENT_FILES: Final = frozenset(
     {
-        *("opencode.json", "opencode.jsonc", ".mcp.json", "mcp.json", ".claude.json", ".aider.conf.yml"),
-        *("claude.md", "claude.local.md", "agents.md", "agents.override.md", "gemini.md", ".cursorrules"),
-        *(".windsurfrules", ".clinerules", "copilot-instructions.md", ".geminiignore", "gemini-extension.json"),
+        *(
+            "opencode.json",
+            "opencode.jsonc",
+            ".mcp.json",
+            "mcp.json",
+            ".claude.json",
+            ".aider.conf.yml",
+        ),
+        *(
+            "claude.md",
+            "claude.local.md",
+            "agents.md",
+            "agents.override.md",
+            "gemini.md",
+            ".cursorrules",
+        ),
+        *(
+            ".windsurfrules",
+            ".clinerules",
+            "copilot-instructions.md",
+            ".geminiignore",
+            "gemini-extension.json",
+        ),
     }
 )
 _SECRET_FILES: Final = frozenset(
     {
-        *(".npmrc", ".yarnrc", ".yarnrc.yml", ".netrc", "_netrc", ".pypirc", ".git-credentials", ".htpasswd"),
-        *(".dockercfg", ".pgpass", ".my.cnf", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "credentials"),
-        *("credentials.json", "service-account.json", "terraform.tfstate", "terraform.tfstate.backup"),
-        *("kubeconfig", ".s3cfg", ".boto", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml"),
+        *(
+            ".npmrc",
+            ".yarnrc",
+            ".yarnrc.yml",
+            ".netrc",
+            "_netrc",
+            ".pypirc",
+            ".git-credentials",
+            ".htpasswd",
+        ),
+        *(
+            ".dockercfg",
+            ".pgpass",
+            ".my.cnf",
+            "id_rsa",
+            "id_dsa",
+            "id_ecdsa",
+            "id_ed25519",
+            "credentials",
+        ),
+        *(
+            "credentials.json",
+            "service-account.json",
+            "terraform.tfstate",
+            "terraform.tfstate.backup",
+        ),
+        *(
+            "kubeconfig",
+            ".s3cfg",
+            ".boto",
+            "secrets.yml",
+            "secrets.yaml",
+            "secrets.json",
+            "secrets.toml",
+        ),
     }
 )
-_SECRET_SUFFIXES: Final = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".asc", ".tfvars")
+_SECRET_SUFFIXES: Final = (
+    ".pem",
+    ".key",
+    ".p12",
+    ".pfx",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".ppk",
+    ".asc",
+    ".tfvars",
+)
 _EXAMPLE: Final = re.compile(r"[._-](example|sample|template|dist|defaults?)$")
 
 
@@ -74,7 +151,9 @@ def is_ours(path: str) -> bool:
     *folders, name = PurePosixPath(path).parts
     if path.endswith("/"):
         folders.append(name)
-    return name in OWN_FILES or not (OWN_FOLDERS | OWN_REQUEST_FOLDERS).isdisjoint(folders)
+    return name in OWN_FILES or not (OWN_FOLDERS | OWN_REQUEST_FOLDERS).isdisjoint(
+        folders
+    )
 
 
 def withheld_by_name(path: str) -> Reason | None:
@@ -82,7 +161,11 @@ def withheld_by_name(path: str) -> Reason | None:
     *folders, name = PurePosixPath(path.casefold()).parts
     if any(folder in _AGENT_FOLDERS for folder in folders) or name in _AGENT_FILES:
         return Reason.AGENT_CONFIGURATION
-    if name in _SECRET_FILES or name.endswith(_SECRET_SUFFIXES) or _is_environment_file(name):
+    if (
+        name in _SECRET_FILES
+        or name.endswith(_SECRET_SUFFIXES)
+        or _is_environment_file(name)
+    ):
         return Reason.SECRET
     return None
 
@@ -100,7 +183,9 @@ def withheld_by_content(content: bytes) -> tuple[Reason, str] | None:
 
 def masked_text(text: str) -> str:
     """The text with values that are given to telling names masked."""
-    return with_values_masked(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+    return with_values_masked(text.encode("utf-8", "surrogatepass")).decode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def masked(content: bytes) -> bytes | None:

@@ -76,7 +76,9 @@ def _put(tree: Path, path: str, content: bytes) -> None:
     """Write one file; a crash leaves the mark unwritten, so single files need no care."""
     target = tree / path
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    handle = os.open(
+        target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
+    )
     with os.fdopen(handle, "wb") as file:
         file.write(content)
 
@@ -107,10 +109,19 @@ class Worktree:
         inside.run("add", "--all", "--", ".")
         tree = inside.run("write-tree").decode().strip()
         patch = inside.diff("--cached", "--binary", self.base)
-        files = tuple(inside.fields("diff", "--cached", "--name-only", "-z", self.base, "--"))
+        files = tuple(
+            inside.fields("diff", "--cached", "--name-only", "-z", self.base, "--")
+        )
         commit = None
         if files:
-            commit = inside.run("commit-tree", tree, "-p", self.base, stdin=message.encode(), extra=_IDENTITY).decode()
+            commit = inside.run(
+                "commit-tree",
+                tree,
+                "-p",
+                self.base,
+                stdin=message.encode(),
+                extra=_IDENTITY,
+            ).decode()
             commit = commit.strip()
             self.git.run("update-ref", f"refs/heads/{self.branch}", commit, self.base)
         self.discard(keep_branch=commit is not None)
@@ -151,20 +162,37 @@ def _without_hidden(worktree: Worktree) -> Worktree:
     for path in inside.fields("ls-files", "-z"):
         take_from_disk(sieve, worktree.path, path)
     hidden = [entry for entry in sieve.left_out if entry.reason in _HIDDEN]
-    unseen = [entry.path for entry in sieve.left_out if entry in hidden or entry.reason is Reason.SUBMODULE]
+    unseen = [
+        entry.path
+        for entry in sieve.left_out
+        if entry in hidden or entry.reason is Reason.SUBMODULE
+    ]
     if unseen:
         names = "".join(f"{path}\0" for path in unseen)
-        inside.run("update-index", "--skip-worktree", "-z", "--stdin", stdin=names.encode())
+        inside.run(
+            "update-index", "--skip-worktree", "-z", "--stdin", stdin=names.encode()
+        )
         for entry in hidden:
             (worktree.path / entry.path).unlink(missing_ok=True)
-    return Worktree(worktree.git, worktree.path, worktree.branch, worktree.base, tuple(hidden))
+    return Worktree(
+        worktree.git, worktree.path, worktree.branch, worktree.base, tuple(hidden)
+    )
 
 
 def _pointed_at(worktree: Worktree) -> Git:
     """git for this checkout, told where everything is instead of asking the checkout."""
-    common = worktree.git.run("rev-parse", "--path-format=absolute", "--git-common-dir").decode().strip()
+    common = (
+        worktree.git.run("rev-parse", "--path-format=absolute", "--git-common-dir")
+        .decode()
+        .strip()
+    )
     inputs: Mapping[str, str] = {
         "GIT_DIR": str(Path(common) / "worktrees" / worktree.path.name),
         "GIT_WORK_TREE": str(worktree.path),
     }
-    return Git(worktree.path, worktree.git.environment, settings=(*worktree.git.settings, *_STAY_HIDDEN), inputs=inputs)
+    return Git(
+        worktree.path,
+        worktree.git.environment,
+        settings=(*worktree.git.settings, *_STAY_HIDDEN),
+        inputs=inputs,
+    )

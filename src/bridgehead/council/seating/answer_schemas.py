@@ -20,10 +20,17 @@ _OPTIONAL_TEXT: Final[Schema] = {"type": ["string", "null"]}
 _SEVERITY: Final[Schema] = {"enum": [*map(str, Severity), None]}
 
 
-def _object(required: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+def _object(
+    required: dict[str, Schema], optional: dict[str, Schema] | None = None
+) -> Schema:
     # Strict modes want every property listed as required; optional ones may be null.
     properties = {**required, **(optional or {})}
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def _list(entry: Schema) -> Schema:
@@ -35,7 +42,13 @@ def _words(values: Any) -> Schema:
 
 
 _ITEM: Final = _object(
-    {"id": _TEXT, "type": _words(OutputType), "severity": _SEVERITY, "title": _TEXT, "description": _TEXT},
+    {
+        "id": _TEXT,
+        "type": _words(OutputType),
+        "severity": _SEVERITY,
+        "title": _TEXT,
+        "description": _TEXT,
+    },
     {
         "evidence": _OPTIONAL_TEXT,
         "action": _OPTIONAL_TEXT,
@@ -43,10 +56,18 @@ _ITEM: Final = _object(
         "met": {"type": ["boolean", "null"]},
     },
 )
-_SIGNAL: Final = _object({"domain": _TEXT, "reason": _TEXT}, {"finding_index": {"type": ["integer", "null"]}})
-_RULING: Final = _object({"challenge_id": _TEXT, "ruling": _words(Ruling), "reason": _TEXT})
+_SIGNAL: Final = _object(
+    {"domain": _TEXT, "reason": _TEXT}, {"finding_index": {"type": ["integer", "null"]}}
+)
+_RULING: Final = _object(
+    {"challenge_id": _TEXT, "ruling": _words(Ruling), "reason": _TEXT}
+)
 _CHALLENGE: Final = _object(
-    {"target_finding_id": _TEXT, "challenge_text": _TEXT, "mechanism": _words(MECHANISMS)},
+    {
+        "target_finding_id": _TEXT,
+        "challenge_text": _TEXT,
+        "mechanism": _words(MECHANISMS),
+    },
     {"proposed_severity": _SEVERITY},
 )
 _RESPONSE: Final = _object(
@@ -69,7 +90,9 @@ _NOTE: Final = _object(
     },
     {"new_severity": _SEVERITY},
 )
-_POSITION: Final = _object({"finding_id": _TEXT, "position": _words(("support", "oppose", "abstain"))})
+_POSITION: Final = _object(
+    {"finding_id": _TEXT, "position": _words(("support", "oppose", "abstain"))}
+)
 
 _SCHEMAS: Final[dict[Answer, Schema]] = {
     Answer.ITEMS: _object(
@@ -91,7 +114,11 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
         }
     ),
     Answer.RESPONSES: _object(
-        {"responses": _list(_RESPONSE), "outputs": _list(_ITEM), "cross_domain_signals": _list(_SIGNAL)}
+        {
+            "responses": _list(_RESPONSE),
+            "outputs": _list(_ITEM),
+            "cross_domain_signals": _list(_SIGNAL),
+        }
     ),
     Answer.RULINGS: _object({"rulings": _list(_RULING)}),
     Answer.NOTES: _object({"challenge_notes": _list(_NOTE)}),

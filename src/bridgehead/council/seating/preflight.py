@@ -11,14 +11,27 @@ from typing import Any, Final
 
 from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.timeouts import MAX_ROUNDS, Timeout, bridge_deadline, estimate_timeout
+from bridgehead.contract.timeouts import (
+    MAX_ROUNDS,
+    Timeout,
+    bridge_deadline,
+    estimate_timeout,
+)
 from bridgehead.contract.words import Intensity, Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.calls import Seat, SeatEvent
 from bridgehead.council.debate.five_phase import ROUNDS
 from bridgehead.council.request.settings import MEDIUM, NOT_FOUND
 from bridgehead.council.runtimes import BUILT_IN
-from bridgehead.council.runtimes.base import Barred, Connection, Missing, NativeDispatch, Runtime, SeatSetup, Taken
+from bridgehead.council.runtimes.base import (
+    Barred,
+    Connection,
+    Missing,
+    NativeDispatch,
+    Runtime,
+    SeatSetup,
+    Taken,
+)
 from bridgehead.council.runtimes.machine import Machine
 
 STEPS_OF_A_ROUND: Final = 3
@@ -34,7 +47,12 @@ _EXECUTOR_HINTS: Final = {
     "OPENCODE_CLIENT": "opencode",
     "GEMINI_CLI": "gemini",
 }
-_BRIDGE_OF_EXECUTOR: Final = {"claude-code": "claude", "codex": "codex", "opencode": "opencode", "gemini": "gemini"}
+_BRIDGE_OF_EXECUTOR: Final = {
+    "claude-code": "claude",
+    "codex": "codex",
+    "opencode": "opencode",
+    "gemini": "gemini",
+}
 UNKNOWN: Final = "unknown"
 TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
 TEAM_DOMAINS: Final = 3
@@ -42,13 +60,22 @@ NO_TOOLS: Final = "it has no tools, or nothing here can confine them: bridgehead
 NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
 
 
-def executor_type(environment: Mapping[str, str], client_name: str | None = None) -> str:
+def executor_type(
+    environment: Mapping[str, str], client_name: str | None = None
+) -> str:
     """Which agent runs us: `claude-code opencode codex gemini`, or `unknown`; an MCP client may have said its name."""
     said = (client_name or "").casefold()
     for executor in ("claude-code", "opencode", "codex", "gemini"):
         if executor in said or (executor == "claude-code" and "claude" in said):
             return executor
-    return next((executor for name, executor in _EXECUTOR_HINTS.items() if environment.get(name)), UNKNOWN)
+    return next(
+        (
+            executor
+            for name, executor in _EXECUTOR_HINTS.items()
+            if environment.get(name)
+        ),
+        UNKNOWN,
+    )
 
 
 def host_bridge(executor: str) -> str | None:
@@ -61,10 +88,16 @@ def discovery_manifest(machine: Machine, executor: str) -> dict[str, Any]:
     programs = {name: machine.which(name) for name in PROGRAMS}
     return {
         "executor_type": executor,
-        "native_dispatch": {"available": False, "tool_name": None, "session_continuity": False, "messaging": False},
+        "native_dispatch": {
+            "available": False,
+            "tool_name": None,
+            "session_continuity": False,
+            "messaging": False,
+        },
         "mcp_tools": {"available": False, "servers": [], "tools": []},
         "cli_tools": {
-            name: {"available": path is not None, "path": path, "version": None} for name, path in programs.items()
+            name: {"available": path is not None, "path": path, "version": None}
+            for name, path in programs.items()
         },
         "recommended_dispatch": "cli" if any(programs.values()) else "none",
     }
@@ -153,31 +186,57 @@ class _Preflight:
             located = kind.locate(self._setup, self._machine)
             if isinstance(located, Missing):
                 missing.append(located)
-                self._note("availability_check", "absent", connection=kind.kind, detail=located.detail)
+                self._note(
+                    "availability_check",
+                    "absent",
+                    connection=kind.kind,
+                    detail=located.detail,
+                )
                 continue
-            self._note("availability_check", "found", connection=kind.kind, path=getattr(located, "path", None))
+            self._note(
+                "availability_check",
+                "found",
+                connection=kind.kind,
+                path=getattr(located, "path", None),
+            )
             barrier = self._unable(located) or located.barrier(self._machine)
             if barrier is None:
                 self._note("auth_check", "passed", connection=kind.kind)
                 return located
-            self._note("auth_check", "failed", connection=kind.kind, detail=barrier.reason)
+            self._note(
+                "auth_check", "failed", connection=kind.kind, detail=barrier.reason
+            )
             barred.append((barrier, located))
         if not barred:
             return self._absent(missing)
         barrier, self._connection = barred[0]
-        return self._not_seated(barrier.status, barrier.reason, barrier.message or self._runtime.login_hint)
+        return self._not_seated(
+            barrier.status, barrier.reason, barrier.message or self._runtime.login_hint
+        )
 
     def _unable(self, connection: Connection) -> Barred | None:
         """An implementation is made by somebody who has the files and may use tools."""
-        if self._task.task_type is not TaskType.IMPLEMENTATION or (connection.reads_files and connection.changes_files):
+        if self._task.task_type is not TaskType.IMPLEMENTATION or (
+            connection.reads_files and connection.changes_files
+        ):
             return None
-        return Barred(Status.SKIPPED, f"cli_error: {connection.runtime_name} cannot change files here", NO_TOOLS)
+        return Barred(
+            Status.SKIPPED,
+            f"cli_error: {connection.runtime_name} cannot change files here",
+            NO_TOOLS,
+        )
 
     def _absent(self, missing: Sequence[Missing]) -> NotSeated:
-        broken = next((one.reason for one in missing if one.reason.startswith("cli_error")), None)
+        broken = next(
+            (one.reason for one in missing if one.reason.startswith("cli_error")), None
+        )
         if self._setup.settings.options.get("on_missing") == "halt":
-            return self._not_seated(Status.HALTED, self._runtime.missing_halt, self._runtime.install_hint)
-        return self._not_seated(Status.SKIPPED, broken or self._runtime.missing, self._runtime.install_hint)
+            return self._not_seated(
+                Status.HALTED, self._runtime.missing_halt, self._runtime.install_hint
+            )
+        return self._not_seated(
+            Status.SKIPPED, broken or self._runtime.missing, self._runtime.install_hint
+        )
 
     def _seat(self, connection: Connection) -> Ready:
         has_agents = connection.has_agents(self._machine)
@@ -186,10 +245,19 @@ class _Preflight:
         timeout = self._timeout(multi_agent=has_agents)
         reasoning = self._reasoning()
         team = self._team(connection)
-        taken = Taken(self._task, self._setup, connection, models, reasoning, has_agents, team is True)
+        taken = Taken(
+            self._task,
+            self._setup,
+            connection,
+            models,
+            reasoning,
+            has_agents,
+            team is True,
+        )
         seat = Seat(
             name=self._setup.runtime,
-            model_family=self._setup.text_option("family") or self._runtime.model_family,
+            model_family=self._setup.text_option("family")
+            or self._runtime.model_family,
             connection=connection.kind,
             id_prefix=self._runtime.id_prefix,
             timeout_seconds=timeout.timeout_s,
@@ -202,21 +270,35 @@ class _Preflight:
             exchange_mode=_exchange_mode(connection, in_team=taken.uses_teams),
             degradation_reason=NO_TEAM if team is False else None,
             runtime=connection.runtime_name,
-            toolchain=f"{connection.runtime_name} {connection.version}" if connection.version else None,
+            toolchain=f"{connection.runtime_name} {connection.version}"
+            if connection.version
+            else None,
             model_validation_warnings=model_warnings,
-            warnings=(*connection.warnings, *self._runtime.warnings(self._wishes.reasoning_cap)),
+            warnings=(
+                *connection.warnings,
+                *self._runtime.warnings(self._wishes.reasoning_cap),
+            ),
             extra=self._runtime.report_fields(taken),
         )
         return Ready(seat, connection, tuple(self._events), reasoning)
 
-    def _models(self, connection: Connection) -> tuple[tuple[str | None, ...], tuple[ModelWarning, ...]]:
+    def _models(
+        self, connection: Connection
+    ) -> tuple[tuple[str | None, ...], tuple[ModelWarning, ...]]:
         """The models to ask for: those of the settings that exist, else the connection's default (council §13)."""
         wanted = self._setup.settings.models
         named = [model for model in wanted if model is not None]
         known = connection.models(self._machine) if named else None
-        unknown = (ModelWarning(model, NOT_FOUND) for model in named if known is not None and model not in known)
+        unknown = (
+            ModelWarning(model, NOT_FOUND)
+            for model in named
+            if known is not None and model not in known
+        )
         kept = tuple(model for model in named if known is None or model in known)
-        self._note("model_validation", "list unavailable" if named and known is None else "checked")
+        self._note(
+            "model_validation",
+            "list unavailable" if named and known is None else "checked",
+        )
         warnings = (*self._setup.settings.model_warnings, *unknown)
         return kept or (connection.default_model(self._machine),), warnings
 
@@ -230,21 +312,40 @@ class _Preflight:
         )
         if self._runtime.name not in BUILT_IN:
             factor = self._runtime.timeout_factor
-            timeout = replace(timeout, timeout_s=math.ceil(timeout.timeout_s * factor), bridge_multiplier=factor)
-        self._note("timeout_estimate", "done", value_seconds=timeout.timeout_s, basis=timeout.basis)
-        return replace(timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout))
+            timeout = replace(
+                timeout,
+                timeout_s=math.ceil(timeout.timeout_s * factor),
+                bridge_multiplier=factor,
+            )
+        self._note(
+            "timeout_estimate",
+            "done",
+            value_seconds=timeout.timeout_s,
+            basis=timeout.basis,
+        )
+        return replace(
+            timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout)
+        )
 
-    def _deadline(self, timeout_seconds: int, taken: Taken, models: Sequence[str | None]) -> int:
+    def _deadline(
+        self, timeout_seconds: int, taken: Taken, models: Sequence[str | None]
+    ) -> int:
         """Long enough for every step: a five-phase debate has its rounds and a last word, others a reminder each."""
         intensity, wishes = self._task.intensity, self._wishes
         in_phases = wishes.debates or taken.uses_teams
-        steps = 2 + (ROUNDS[intensity] if in_phases else STEPS_OF_A_ROUND * MAX_ROUNDS[intensity])
+        steps = 2 + (
+            ROUNDS[intensity] if in_phases else STEPS_OF_A_ROUND * MAX_ROUNDS[intensity]
+        )
         size = (len(self._task.domains), wishes.max_concurrency)
-        return bridge_deadline(timeout_seconds, intensity, *size, steps=steps, models=len(models))
+        return bridge_deadline(
+            timeout_seconds, intensity, *size, steps=steps, models=len(models)
+        )
 
     def _reasoning(self) -> str | None:
         level = self._runtime.reasoning(
-            self._task, self._wishes.reasoning_cap, may_use_most=self._wishes.may_use_most_reasoning
+            self._task,
+            self._wishes.reasoning_cap,
+            may_use_most=self._wishes.may_use_most_reasoning,
         )
         if level is not None:
             self._note("reasoning_level", level)
@@ -252,24 +353,41 @@ class _Preflight:
 
     def _team(self, connection: Connection) -> bool | None:
         """claude's Agent Teams (council §4.1): None when none is asked for, else whether messages can be passed."""
-        if self._setup.runtime != "claude" or not isinstance(connection, NativeDispatch):
+        if self._setup.runtime != "claude" or not isinstance(
+            connection, NativeDispatch
+        ):
             return None
         switched_on = self._setup.environment.get(TEAMS_VARIABLE) == "1"
-        worth_it = len(self._task.domains) >= TEAM_DOMAINS or self._task.intensity is Intensity.THOROUGH
+        worth_it = (
+            len(self._task.domains) >= TEAM_DOMAINS
+            or self._task.intensity is Intensity.THOROUGH
+        )
         return connection.dispatcher.messaging if switched_on and worth_it else None
 
     def _not_seated(self, status: Status, reason: str, message: str = "") -> NotSeated:
         timeout = self._timeout()
         used = self._connection.kind if self._connection else None
-        return NotSeated(status, reason, message, tuple(self._events), timeout.timeout_s, used)
+        return NotSeated(
+            status, reason, message, tuple(self._events), timeout.timeout_s, used
+        )
 
     def _note(self, step: str, result: str, **fields: Any) -> None:
-        told = {name: value for name, value in fields.items() if value not in (None, "", {})}
-        self._events.append(SeatEvent(self._setup.runtime, "preflight", {"step": step, "result": result, **told}))
+        told = {
+            name: value for name, value in fields.items() if value not in (None, "", {})
+        }
+        self._events.append(
+            SeatEvent(
+                self._setup.runtime,
+                "preflight",
+                {"step": step, "result": result, **told},
+            )
+        )
 
 
 def _exchange_mode(connection: Connection, *, in_team: bool) -> str:
     """How later rounds reach a role (council §9.8)."""
     if in_team:
         return "direct-async"
-    return "session-continuity" if connection.keeps_history else connection.exchange_mode
+    return (
+        "session-continuity" if connection.keeps_history else connection.exchange_mode
+    )

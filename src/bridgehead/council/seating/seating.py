@@ -15,7 +15,12 @@ from typing import Any, Protocol, TypeVar
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import estimate_timeout
-from bridgehead.contract.words import CapabilityProfile, Confidence, LocalCouncilType, Status
+from bridgehead.contract.words import (
+    CapabilityProfile,
+    Confidence,
+    LocalCouncilType,
+    Status,
+)
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.calls import Answer, Call, SeatEvent, Step
 from bridgehead.council.reporting.report import STATIC
@@ -28,11 +33,27 @@ from bridgehead.council.reporting.seat_report import (
 )
 from bridgehead.council.request.settings import RIG_MARK, RuntimeSettings, Settings
 from bridgehead.council.runtimes import find_runtime
-from bridgehead.council.runtimes.base import NO_CONNECTION, NOT_AUTHENTICATED, Connection, NativeDispatcher, SeatSetup
+from bridgehead.council.runtimes.base import (
+    NO_CONNECTION,
+    NOT_AUTHENTICATED,
+    Connection,
+    NativeDispatcher,
+    SeatSetup,
+)
 from bridgehead.council.runtimes.exchange import RuntimeRefusal
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.rig import RigAnswer, RigRejected, SeatTransport, read_answer, request_body
-from bridgehead.council.runtimes.static.seat import absent_analysers, available_analysers, examine
+from bridgehead.council.runtimes.rig import (
+    RigAnswer,
+    RigRejected,
+    SeatTransport,
+    read_answer,
+    request_body,
+)
+from bridgehead.council.runtimes.static.seat import (
+    absent_analysers,
+    available_analysers,
+    examine,
+)
 from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot
 from bridgehead.council.seating.answer_schemas import schema_of
@@ -72,7 +93,9 @@ class Seats(Protocol):
         """Take the runtime through pre-flight."""
         ...
 
-    def check_again(self, runtime: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+    def check_again(
+        self, runtime: str, refused: RuntimeRefusal, connection: Connection
+    ) -> SeatOutcome:
         """The runtime's first call was refused for want of a login or for good: another connection, or its report."""
         ...
 
@@ -127,24 +150,41 @@ class LocalSeats:
                 return self._examine(cancel)
             if runtime.startswith(RIG_MARK):
                 return self._post(runtime)
-            self.barred.pop(runtime, None)  # seated anew: somebody may have logged in meanwhile
+            self.barred.pop(
+                runtime, None
+            )  # seated anew: somebody may have logged in meanwhile
             outcome = self.preflight(self.setup(runtime))
             if isinstance(outcome, Ready) and self._refuses(outcome):
                 facts = self._facts(runtime, connection=outcome.connection.kind)
-                return OwnReport(skipped_report(self.task, facts, self.refused[runtime]), outcome.events)
+                return OwnReport(
+                    skipped_report(self.task, facts, self.refused[runtime]),
+                    outcome.events,
+                )
             return self._settled(runtime, outcome)
-        except Exception as error:  # a runtime from outside is a guest and must not end the council
+        except (
+            Exception
+        ) as error:  # a runtime from outside is a guest and must not end the council
             logger.warning("the check of %s failed", runtime, exc_info=True)
-            return OwnReport(skipped_report(self.task, self._facts(runtime), f"cli_error: {error}"))
+            return OwnReport(
+                skipped_report(self.task, self._facts(runtime), f"cli_error: {error}")
+            )
 
     def _refuses(self, ready: Ready) -> bool:
         """Whether this very program has refused calls lately; a successor and the host seat are asked."""
         name = ready.seat.name
-        return name in self.refused and ready.connection.runtime_name == name and self.host_seat != name
+        return (
+            name in self.refused
+            and ready.connection.runtime_name == name
+            and self.host_seat != name
+        )
 
-    def check_again(self, name: str, refused: RuntimeRefusal, connection: Connection) -> SeatOutcome:
+    def check_again(
+        self, name: str, refused: RuntimeRefusal, connection: Connection
+    ) -> SeatOutcome:
         setup = replace(self.setup(name), retired=refused.error_class == "retired")
-        self.barred[name] = self.barred.get(name, frozenset()) | {connection.runtime_name}
+        self.barred[name] = self.barred.get(name, frozenset()) | {
+            connection.runtime_name
+        }
         again = self.preflight(setup, barred=self.barred[name])
         if isinstance(again, Ready):
             return again
@@ -167,7 +207,10 @@ class LocalSeats:
         """Nothing, the private copy, or the checkout where an implementation is made and, once made, looked at."""
         if not connection.reads_files:
             return self.snapshot.empty
-        is_first_round = call.key.step is Step.ANALYSIS and call.profile is not CapabilityProfile.MODIFY
+        is_first_round = (
+            call.key.step is Step.ANALYSIS
+            and call.profile is not CapabilityProfile.MODIFY
+        )
         if self.worktree is not None and not is_first_round:
             return self.worktree
         return self.snapshot.tree
@@ -193,10 +236,14 @@ class LocalSeats:
             return read
         return OwnReport(read, verified=answer.verified)
 
-    def preflight(self, setup: SeatSetup, barred: frozenset[str] = frozenset()) -> Ready | NotSeated:
+    def preflight(
+        self, setup: SeatSetup, barred: frozenset[str] = frozenset()
+    ) -> Ready | NotSeated:
         """The steps of council §4 for a runtime that takes prompts."""
         runtime = find_runtime(setup.runtime)
-        return check_seat(runtime, setup, self.task, self.machine, self.wishes, barred_before=barred)
+        return check_seat(
+            runtime, setup, self.task, self.machine, self.wishes, barred_before=barred
+        )
 
     def _settled(self, runtime: str, outcome: Ready | NotSeated) -> SeatOutcome:
         if isinstance(outcome, Ready):
@@ -209,7 +256,9 @@ class LocalSeats:
             model_validation_warnings=self.entry(runtime).model_warnings,
         )
         if outcome.status is Status.HALTED:
-            report = halted_report(self.task, facts, outcome.reason, outcome.message or outcome.reason)
+            report = halted_report(
+                self.task, facts, outcome.reason, outcome.message or outcome.reason
+            )
         else:
             report = skipped_report(self.task, facts, outcome.reason)
         return OwnReport(report, outcome.events)
@@ -242,10 +291,16 @@ class LocalSeats:
         event = SeatEvent(
             STATIC,
             "preflight",
-            {"step": "availability_check", "result": "found" if found else "absent", "detail": found},
+            {
+                "step": "availability_check",
+                "result": "found" if found else "absent",
+                "detail": found,
+            },
         )
         if not analysers:
-            return OwnReport(skipped_report(self.task, self._facts(STATIC), NO_CONNECTION), (event,))
+            return OwnReport(
+                skipped_report(self.task, self._facts(STATIC), NO_CONNECTION), (event,)
+            )
         started_at = iso_ms(self.clock.now())
         timeout = self._facts(STATIC).timeout_seconds
         examined = examine(
@@ -257,9 +312,16 @@ class LocalSeats:
             cache=self.cache,
             absent=absent_analysers(setup, self.machine),
         )
-        facts = self._facts(STATIC, started_at=started_at, connection="embedded", warnings=examined.warnings)
+        facts = self._facts(
+            STATIC,
+            started_at=started_at,
+            connection="embedded",
+            warnings=examined.warnings,
+        )
         if examined.failure is not None:
-            return OwnReport(skipped_report(self.task, facts, examined.failure), (event,))
+            return OwnReport(
+                skipped_report(self.task, facts, examined.failure), (event,)
+            )
         report = completed_report(
             self.task,
             facts,
@@ -281,8 +343,12 @@ class LocalSeats:
         if not setup.settings.enabled:
             return OwnReport(skipped_report(self.task, self._facts(runtime), DISABLED))
         if self.transport is None or not self.transport.knows(rig_id):
-            return OwnReport(skipped_report(self.task, self._facts(runtime), NO_CONNECTION))
-        title = f"council {self.task.session_id}: {self.task.task_type} of {self.task.scope_text}"[:200]
+            return OwnReport(
+                skipped_report(self.task, self._facts(runtime), NO_CONNECTION)
+            )
+        title = f"council {self.task.session_id}: {self.task.task_type} of {self.task.scope_text}"[
+            :200
+        ]
         body = request_body(self.task, self.scope.commit)
         thread = setup.text_option("thread")
         return Posted(self.transport.ask(rig_id, thread=thread, title=title, body=body))
@@ -290,7 +356,14 @@ class LocalSeats:
     def _facts(self, runtime: str, **facts: Any) -> SeatFacts:
         now = iso_ms(self.clock.now())
         timeout = estimate_timeout(
-            files=self.task.files, loc=self.task.loc, intensity=self.task.intensity, bridge=runtime
+            files=self.task.files,
+            loc=self.task.loc,
+            intensity=self.task.intensity,
+            bridge=runtime,
         )
-        usual: dict[str, Any] = {"timeout_seconds": timeout.timeout_s, "started_at": now, "finished_at": now}
+        usual: dict[str, Any] = {
+            "timeout_seconds": timeout.timeout_s,
+            "started_at": now,
+            "finished_at": now,
+        }
         return SeatFacts(name=runtime, **(usual | facts))

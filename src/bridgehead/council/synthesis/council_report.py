@@ -16,9 +16,21 @@ from bridgehead.contract.words import OutputState, Verdict
 from bridgehead.council.attendance import Attendance
 from bridgehead.council.calls import sum_known
 from bridgehead.council.debate.five_phase import debate_verdict
-from bridgehead.council.findings.dismissals import Dismissable, Dismissed, apply_dismissals, read_entry
+from bridgehead.council.findings.dismissals import (
+    Dismissable,
+    Dismissed,
+    apply_dismissals,
+    read_entry,
+)
 from bridgehead.council.findings.fingerprint import place_fingerprints
-from bridgehead.council.findings.history import Comparison, FindingRecord, FoundAgain, Run, carry_forward, compare
+from bridgehead.council.findings.history import (
+    Comparison,
+    FindingRecord,
+    FoundAgain,
+    Run,
+    carry_forward,
+    compare,
+)
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.reporting.report import (
@@ -50,10 +62,16 @@ from bridgehead.council.synthesis.verdict import council_verdict
 
 UNMET, DISPUTED, MET, NOT_MENTIONED = "unmet", "disputed", "met", "not_mentioned"
 # By what the seats say, met or not; who says both is disputed.
-_STATES: Final = {frozenset[bool](): NOT_MENTIONED, frozenset({True}): MET, frozenset({False}): UNMET}
+_STATES: Final = {
+    frozenset[bool](): NOT_MENTIONED,
+    frozenset({True}): MET,
+    frozenset({False}): UNMET,
+}
 
 
-def apply_to_entries(plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree) -> Dismissed:
+def apply_to_entries(
+    plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree
+) -> Dismissed:
     """What the dismissals file says about the findings that stand."""
     candidates = [
         Dismissable(
@@ -66,10 +84,14 @@ def apply_to_entries(plan: CouncilPlan, inputs: RunInputs, standing: Sequence[Fi
         )
         for entry in standing
     ]
-    return apply_dismissals(plan.dismissals.tables, candidates, tree, inputs.renames, plan.today)
+    return apply_dismissals(
+        plan.dismissals.tables, candidates, tree, inputs.renames, plan.today
+    )
 
 
-def counts_for_gate(entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed) -> bool:
+def counts_for_gate(
+    entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed
+) -> bool:
     """Whether a gate looks at a finding: a change cannot quietly silence its own review (council §24)."""
     number = dismissed.dismissed.get(entry.id)
     if number is None:
@@ -77,7 +99,9 @@ def counts_for_gate(entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed
     return plan.dismissals.is_new(number) and not plan.options.allow_new_dismissals
 
 
-def dismissed_finding(entry: FindingEntry, plan: CouncilPlan, number: int) -> DismissedFinding:
+def dismissed_finding(
+    entry: FindingEntry, plan: CouncilPlan, number: int
+) -> DismissedFinding:
     """A dismissed finding with the reason that stands in the file."""
     table = read_entry(plan.dismissals.tables[number])
     if table is None:
@@ -106,25 +130,40 @@ def dismissal_warnings(dismissed: Dismissed) -> tuple[str, ...]:
 
 
 def annotated(
-    entry: FindingEntry, plan: CouncilPlan, dismissed: Dismissed, comparison: Comparison | None
+    entry: FindingEntry,
+    plan: CouncilPlan,
+    dismissed: Dismissed,
+    comparison: Comparison | None,
 ) -> FindingEntry:
     """The entry with its state since the last run, and a word on dismissals that come near it."""
     changes: dict[str, Any] = {}
     if comparison is not None:
         changes["state"] = comparison.current[entry.id].state
     note = dismissed.notes.get(entry.id)
-    if note is not None and (told := read_entry(plan.dismissals.tables[note.entry])) is not None:
+    if (
+        note is not None
+        and (told := read_entry(plan.dismissals.tables[note.entry])) is not None
+    ):
         changes["dismissal_note"] = (
             f"dismissed before ({told.title}, {told.reason}, {told.author}, {told.date}): {note.why}"
         )
     proposed = dismissed.proposed.get(entry.id)
-    if proposed is not None and (told := read_entry(plan.dismissals.tables[proposed])) is not None:
-        changes["resembles_dismissed"] = f"{told.title} ({told.reason}, {told.author}, {told.date})"
+    if (
+        proposed is not None
+        and (told := read_entry(plan.dismissals.tables[proposed])) is not None
+    ):
+        changes["resembles_dismissed"] = (
+            f"{told.title} ({told.reason}, {told.author}, {told.date})"
+        )
     return msgspec.structs.replace(entry, **changes)
 
 
 def compare_entries(
-    plan: CouncilPlan, inputs: RunInputs, seats: Sequence[SeatReport], standing: Sequence[FindingEntry], tree: Tree
+    plan: CouncilPlan,
+    inputs: RunInputs,
+    seats: Sequence[SeatReport],
+    standing: Sequence[FindingEntry],
+    tree: Tree,
 ) -> tuple[Comparison | None, Run]:
     """What became of earlier findings, for task types where that means something; and this run as history sees it."""
     completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
@@ -132,7 +171,9 @@ def compare_entries(
         findings={entry.id: _found(entry) for entry in standing},
         seats_completed=frozenset(seat.name for seat in completed),
         files=frozenset(tree.paths),
-        domains_covered=frozenset(domain for seat in completed for domain in seat.report.domains_covered),
+        domains_covered=frozenset(
+            domain for seat in completed for domain in seat.report.domains_covered
+        ),
         scope=plan.task.scope_entries,
     )
     if plan.task.task_type not in JUDGED_TASKS:
@@ -166,7 +207,9 @@ def comparison_entry(
         name: [] for name in ("new", "persistent", "fixed", "regressed", "unknown")
     }
     for entry in standing:
-        told = ComparedFinding(id=entry.id, fingerprint=entry.fingerprint, title=entry.title)
+        told = ComparedFinding(
+            id=entry.id, fingerprint=entry.fingerprint, title=entry.title
+        )
         lists[comparison.current[entry.id].state].append(told)
     known = {record.key: record for record in plan.records}
     for key, state in comparison.previous.items():
@@ -174,20 +217,28 @@ def comparison_entry(
             how = state.how or state.why
             # The key of a record may count on (`-2`); the fingerprint it was last seen under is the name to show.
             fingerprint, title = known[key].fingerprints[0], known[key].title
-            lists[state.state].append(ComparedFinding(id=None, fingerprint=fingerprint, title=title, how=how))
+            lists[state.state].append(
+                ComparedFinding(id=None, fingerprint=fingerprint, title=title, how=how)
+            )
     return RunComparison(
-        previous_review_id=plan.previous_review_id, **{name: tuple(found) for name, found in lists.items()}
+        previous_review_id=plan.previous_review_id,
+        **{name: tuple(found) for name, found in lists.items()},
     )
 
 
 def requirement_entries(
-    requirements: Sequence[Requirement], seats: Iterable[SeatReport], standing: Sequence[FindingEntry]
+    requirements: Sequence[Requirement],
+    seats: Iterable[SeatReport],
+    standing: Sequence[FindingEntry],
 ) -> tuple[RequirementEntry, ...]:
     """One entry per requirement, in the order of the audit."""
     said: dict[str, set[bool]] = {}
     for seat in seats:
         for output in seat.report.outputs:
-            if isinstance(output.requirement_id, str) and output.status is not OutputState.WITHDRAWN:
+            if (
+                isinstance(output.requirement_id, str)
+                and output.status is not OutputState.WITHDRAWN
+            ):
                 said.setdefault(output.requirement_id, set()).add(output.met is True)
     return tuple(
         RequirementEntry(
@@ -195,7 +246,9 @@ def requirement_entries(
             level=one.level.value,
             text=one.text,
             state=_STATES.get(frozenset(said.get(one.id, ())), DISPUTED),
-            findings=tuple(entry.id for entry in standing if entry.requirement_id == one.id),
+            findings=tuple(
+                entry.id for entry in standing if entry.requirement_id == one.id
+            ),
         )
         for one in requirements
     )
@@ -217,24 +270,39 @@ def assemble_report(
     tree = inputs.tree or Tree.of({})
     failed = debated.outcome == FAILED
     entries = [
-        finding_entry(one, inputs.tree, inputs.renames, debated.notes, coordinator_failed=failed) for one in findings
+        finding_entry(
+            one, inputs.tree, inputs.renames, debated.notes, coordinator_failed=failed
+        )
+        for one in findings
     ]
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
     dismissed = apply_to_entries(plan, inputs, standing, tree)
     comparison, run = compare_entries(plan, inputs, seats, standing, tree)
     standing = [annotated(entry, plan, dismissed, comparison) for entry in standing]
     apart = {entry.id for entry in standing if not touches(entry, inputs)}
-    left = [entry for entry in standing if entry.id not in dismissed.dismissed and entry.id not in apart]
-    gated = [entry for entry in standing if counts_for_gate(entry, plan, dismissed) and entry.id not in apart]
+    left = [
+        entry
+        for entry in standing
+        if entry.id not in dismissed.dismissed and entry.id not in apart
+    ]
+    gated = [
+        entry
+        for entry in standing
+        if counts_for_gate(entry, plan, dismissed) and entry.id not in apart
+    ]
     used = [seat for seat in seats if seat.report.bridge in attendance.available]
-    unread = unread_files(used) if is_judged(plan.task.task_type, plan.task.mode) else ()
+    unread = (
+        unread_files(used) if is_judged(plan.task.task_type, plan.task.mode) else ()
+    )
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
         verdict=_unless_unread(_verdict(plan, seats, findings, left), unread),
         gate_verdict=_unless_unread(_verdict(plan, seats, findings, gated), unread),
         untouched_findings=tuple(
-            entry for entry in standing if entry.id in apart and entry.id not in dismissed.dismissed
+            entry
+            for entry in standing
+            if entry.id in apart and entry.id not in dismissed.dismissed
         ),
         incomplete=bool(unread),
         unread=unread,
@@ -260,10 +328,13 @@ def assemble_report(
         downgraded_findings=tuple(
             Downgraded(one.id, one.severity_original, one.severity, one.reason or "")
             for one in findings
-            if one.severity_original is not None and one.cls is not FindingClass.WITHDRAWN
+            if one.severity_original is not None
+            and one.cls is not FindingClass.WITHDRAWN
         ),
         withdrawn_findings=tuple(
-            Withdrawn(id=entry.id, title=entry.title, reason=one.reason or "", finding=entry)
+            Withdrawn(
+                id=entry.id, title=entry.title, reason=one.reason or "", finding=entry
+            )
             for entry, one in zip(entries, findings, strict=True)
             if one.cls is FindingClass.WITHDRAWN
         ),
@@ -274,7 +345,10 @@ def assemble_report(
         ),
         comparison=comparison_entry(plan, comparison, left),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
-        synthesis_notes=(*plan.notes, *([f"read by no seat: {', '.join(unread)}"] if unread else [])),
+        synthesis_notes=(
+            *plan.notes,
+            *([f"read by no seat: {', '.join(unread)}"] if unread else []),
+        ),
         stage_b=debated.outcome,
         warnings=(
             *plan.warnings,
@@ -287,12 +361,20 @@ def assemble_report(
         participants=tuple(_participant(seat, plan.task.files) for seat in seats),
         models_used=_union(_models(seat) for seat in used),
         runtimes_used=_union((seat.report.runtime or seat.name,) for seat in used),
-        toolchains_used=_union((seat.report.toolchain,) for seat in used if seat.report.toolchain),
-        exchange_modes_used=_union((seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode),
+        toolchains_used=_union(
+            (seat.report.toolchain,) for seat in used if seat.report.toolchain
+        ),
+        exchange_modes_used=_union(
+            (seat.report.exchange_mode,) for seat in used if seat.report.exchange_mode
+        ),
         debate_layers=_layers(seats, debated),
         requirements=requirement_entries(plan.task.requirements, used, standing),
         context_policy=plan.task.context_policy,
-        context_overflow=tuple({"bridge": seat.name, **one} for seat in seats for one in seat.report.context_overflow),
+        context_overflow=tuple(
+            {"bridge": seat.name, **one}
+            for seat in seats
+            for one in seat.report.context_overflow
+        ),
         supersedes=None,
         usage=_total_usage([*(seat.report.usage for seat in seats), debated.usage]),
         scope=plan.task.scope_text,
@@ -302,7 +384,11 @@ def assemble_report(
         proposals=proposal_entries(plan, findings, debated),
         contradictions=debated.contradictions,
     )
-    records = carry_forward(plan.records, run, comparison) if comparison is not None else plan.records
+    records = (
+        carry_forward(plan.records, run, comparison)
+        if comparison is not None
+        else plan.records
+    )
     return report, records
 
 
@@ -324,22 +410,38 @@ def aborted(plan: CouncilPlan, attendance: Attendance, *, at: str) -> AbortedRep
 
 
 def _verdict(
-    plan: CouncilPlan, seats: Sequence[SeatReport], findings: Sequence[CouncilFinding], entries: Sequence[FindingEntry]
+    plan: CouncilPlan,
+    seats: Sequence[SeatReport],
+    findings: Sequence[CouncilFinding],
+    entries: Sequence[FindingEntry],
 ) -> Verdict | None:
     """The verdict on those findings that the entries name."""
     wanted = {entry.id for entry in entries}
     named = [finding for finding in findings if finding.id in wanted]
     task = plan.task
     if plan.is_debate and is_judged(task.task_type, task.mode):
-        return debate_verdict([source.output for finding in named for source in finding.sources], plan.preset)
+        return debate_verdict(
+            [source.output for finding in named for source in finding.sources],
+            plan.preset,
+        )
     several = several_seats(plan, seats)
-    return council_verdict(named, task_type=task.task_type, mode=task.mode, several_seats=several)
+    return council_verdict(
+        named, task_type=task.task_type, mode=task.mode, several_seats=several
+    )
 
 
 def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     """Whether the table for several seats applies (council §14.4)."""
-    counting = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.makes_a_council]
-    return len(counting) > 1 and not plan.options.fallback and not plan.takes_first_available
+    counting = [
+        seat
+        for seat in seats
+        if seat.report.status == "COMPLETED" and seat.makes_a_council
+    ]
+    return (
+        len(counting) > 1
+        and not plan.options.fallback
+        and not plan.takes_first_available
+    )
 
 
 def touches(entry: FindingEntry, inputs: RunInputs) -> bool:
@@ -348,17 +450,26 @@ def touches(entry: FindingEntry, inputs: RunInputs) -> bool:
     if inputs.touched is None or anchor is None:
         return True
     first, last = anchor.lines
-    return any(first <= end and start <= last for start, end in inputs.touched.get(anchor.path, ()))
+    return any(
+        first <= end and start <= last
+        for start, end in inputs.touched.get(anchor.path, ())
+    )
 
 
 def unread_files(seats: Sequence[SeatReport]) -> tuple[str, ...]:
     """What none of these seats has seen."""
     unseen = [_unseen(seat) for seat in seats if seat.name != CALLER]
-    return tuple(path for path in unseen[0] if all(path in other for other in unseen)) if unseen else ()
+    return (
+        tuple(path for path in unseen[0] if all(path in other for other in unseen))
+        if unseen
+        else ()
+    )
 
 
 def _unseen(seat: SeatReport) -> tuple[str, ...]:
-    return seat.report.unseen_files if isinstance(seat.report.unseen_files, tuple) else ()
+    return (
+        seat.report.unseen_files if isinstance(seat.report.unseen_files, tuple) else ()
+    )
 
 
 def _unless_unread(verdict: Verdict | None, unread: Sequence[str]) -> Verdict | None:
@@ -393,7 +504,11 @@ def _models(seat: SeatReport) -> tuple[str, ...]:
 
 
 def _council_type(seats: Sequence[SeatReport]) -> str:
-    models = [seat for seat in seats if seat.report.status == "COMPLETED" and seat.name != STATIC]
+    models = [
+        seat
+        for seat in seats
+        if seat.report.status == "COMPLETED" and seat.name != STATIC
+    ]
     if not models:
         return "static-analysis"
     return "multi-runtime-council" if len(models) > 1 else "single-runtime-council"
@@ -409,7 +524,10 @@ def _report_type(plan: CouncilPlan, seats: Sequence[SeatReport]) -> str:
 
 def _layers(seats: Sequence[SeatReport], debated: CrossDebate) -> tuple[str, ...]:
     inside = any(seat.report.debate_rounds for seat in seats)
-    layers = ("intra-bridge" if inside else "", "cross-bridge" if debated.outcome == COMPLETED else "")
+    layers = (
+        "intra-bridge" if inside else "",
+        "cross-bridge" if debated.outcome == COMPLETED else "",
+    )
     return tuple(filter(None, layers))
 
 

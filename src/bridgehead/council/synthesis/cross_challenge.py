@@ -16,7 +16,14 @@ from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Intensity, TaskType
 from bridgehead.council.calls import Answer, Call, CallKey, Result, Role, Seat, Step
-from bridgehead.council.debate.call_batch import Ask, CallBatch, Form, ReadReply, Tally, next_attempt
+from bridgehead.council.debate.call_batch import (
+    Ask,
+    CallBatch,
+    Form,
+    ReadReply,
+    Tally,
+    next_attempt,
+)
 from bridgehead.council.debate.first_round import ITEMS, items_of, make_ask
 from bridgehead.council.debate.ledger import Log
 from bridgehead.council.findings.dedupe import Candidate, matches
@@ -46,7 +53,13 @@ from bridgehead.council.synthesis.cross_challenge_notes import (
     read_note,
     renamed_after_change,
 )
-from bridgehead.council.synthesis.finding import ID_PREFIX, YOU, CouncilFinding, as_output, highest_number
+from bridgehead.council.synthesis.finding import (
+    ID_PREFIX,
+    YOU,
+    CouncilFinding,
+    as_output,
+    highest_number,
+)
 
 PREFERENCE: Final = ("claude", "codex", "gemini", "opencode", "openai")
 COMPLETED: Final = "completed"
@@ -73,7 +86,10 @@ def choose_coordinator(
         if source.families
     )
     majority = counts.most_common(1)[0][0] if counts else None
-    ordered = sorted(seats.values(), key=lambda seat: ((*PREFERENCE, seat.name).index(seat.name), seat.name))
+    ordered = sorted(
+        seats.values(),
+        key=lambda seat: ((*PREFERENCE, seat.name).index(seat.name), seat.name),
+    )
     return next((seat for seat in ordered if seat.model_family != majority), ordered[0])
 
 
@@ -100,7 +116,9 @@ class CrossChallenge:
         """`settled` are findings of an earlier run: late ones are held against them, they stay as they are."""
         self.findings = list(findings)
         self._beside = settled
-        self._settled = [one for one in settled if one.cls is not FindingClass.WITHDRAWN]
+        self._settled = [
+            one for one in settled if one.cls is not FindingClass.WITHDRAWN
+        ]
         self.notes: list[ChallengeNote] = []
         self.warnings: list[str] = []
         self.outcome = COMPLETED
@@ -124,7 +142,9 @@ class CrossChallenge:
 
     def start(self) -> tuple[Call, ...]:
         """Put the first question of the Devil's Advocate."""
-        self._ask_advocate([one for one in self.findings if one.cls is not FindingClass.WITHDRAWN])
+        self._ask_advocate(
+            [one for one in self.findings if one.cls is not FindingClass.WITHDRAWN]
+        )
         return self._drain()
 
     def received(self, result: Result) -> tuple[Call, ...]:
@@ -144,7 +164,11 @@ class CrossChallenge:
 
     @property
     def outstanding(self) -> tuple[CallKey, ...]:
-        return self._batch.outstanding if self._batch is not None and not self.is_done else ()
+        return (
+            self._batch.outstanding
+            if self._batch is not None and not self.is_done
+            else ()
+        )
 
     # -- Devil's Advocate
 
@@ -171,45 +195,73 @@ class CrossChallenge:
         self._take_notes(self._replies(), self._reminded)
         missing = owed_notes(self.findings)
         if missing:
-            self.warnings.append("da_challenge_missing:" + ",".join(finding.id for finding in missing))
+            self.warnings.append(
+                "da_challenge_missing:" + ",".join(finding.id for finding in missing)
+            )
         self._after_notes()
 
     def _after_notes(self) -> None:
         intensity = self._task.intensity
-        survivors = [one for one in self.findings if one.cls is not FindingClass.WITHDRAWN]
+        survivors = [
+            one for one in self.findings if one.cls is not FindingClass.WITHDRAWN
+        ]
         if self.rounds == 1 and intensity is not Intensity.QUICK and survivors:
             self.rounds += 1
-            asks = self._asks(Role.INTEGRATION, INTEGRATION, survivors, council_integration_prompt, ITEMS)
+            asks = self._asks(
+                Role.INTEGRATION,
+                INTEGRATION,
+                survivors,
+                council_integration_prompt,
+                ITEMS,
+            )
             self._put(asks, self._after_integration)
         else:
             self._end()
 
     def _take_notes(self, replies: Sequence[ReadReply], wanted: set[str]) -> None:
-        known = {finding.id: place for place, finding in enumerate(self.findings) if finding.id in wanted}
+        known = {
+            finding.id: place
+            for place, finding in enumerate(self.findings)
+            if finding.id in wanted
+        }
         after = list(self.findings)
         for one in replies:
             for fields in one.value["challenge_notes"]:
                 note = read_note(fields, known)
                 if note is None:
-                    self._log("warning", detail="note ignored: unknown finding or outcome")
+                    self._log(
+                        "warning", detail="note ignored: unknown finding or outcome"
+                    )
                     continue
                 note = replace(note, cites_evidence=self._cites(note))
                 self.notes.append(note)
                 self._log("challenge_note", **note.to_json())
-                after[known[note.finding_id]] = apply_note(after[known[note.finding_id]], note)
+                after[known[note.finding_id]] = apply_note(
+                    after[known[note.finding_id]], note
+                )
             # What a mode asks for besides notes (council §15); nobody else's report has room for it.
-            recommendation, contradictions = one.value.get("recommendation"), one.value.get("contradictions")
+            recommendation, contradictions = (
+                one.value.get("recommendation"),
+                one.value.get("contradictions"),
+            )
             if self._task.mode in PROPOSING_MODES and isinstance(recommendation, dict):
                 self.recommendation = writable(recommendation)
-            if self._task.task_type is TaskType.RESEARCH and isinstance(contradictions, list):
-                self.contradictions += [writable(one) for one in contradictions if isinstance(one, dict)]
+            if self._task.task_type is TaskType.RESEARCH and isinstance(
+                contradictions, list
+            ):
+                self.contradictions += [
+                    writable(one) for one in contradictions if isinstance(one, dict)
+                ]
         self.findings = renamed_after_change(self.findings, after, self._beside)
 
     def _cites(self, note: ChallengeNote) -> bool:
         """Whether the note names a file and line, or quotes a text, that is there (K26)."""
         tree = self._inputs.tree
         texts = (note.response, note.challenge)
-        return tree is not None and any(check_evidence(text, tree).outcome is EvidenceOutcome.PASSED for text in texts)
+        return tree is not None and any(
+            check_evidence(text, tree).outcome is EvidenceOutcome.PASSED
+            for text in texts
+        )
 
     # -- Integration Checker
 
@@ -230,19 +282,31 @@ class CrossChallenge:
 
     def _new_findings(self, drafts: Sequence[Draft]) -> list[CouncilFinding]:
         """Integration findings that are not there already."""
-        known = [Candidate.of(as_output(finding)) for finding in (*self._settled, *self.findings)]
+        known = [
+            Candidate.of(as_output(finding))
+            for finding in (*self._settled, *self.findings)
+        ]
         added: list[CouncilFinding] = []
-        number = highest_number([*self._settled, *self.findings], FindingClass.INTEGRATION)
+        number = highest_number(
+            [*self._settled, *self.findings], FindingClass.INTEGRATION
+        )
         for draft in drafts:
-            about: dict[str, Any] = {"domains": (INTEGRATION,), "requirement_id": draft.requirement_id}
-            finding = CouncilFinding(cls=FindingClass.INTEGRATION, **told(draft), **about)
+            about: dict[str, Any] = {
+                "domains": (INTEGRATION,),
+                "requirement_id": draft.requirement_id,
+            }
+            finding = CouncilFinding(
+                cls=FindingClass.INTEGRATION, **told(draft), **about
+            )
             candidate = Candidate.of(as_output(finding))
             if any(matches(other, candidate, same_domain=False) for other in known):
                 self._log("warning", detail="integration finding repeats a known one")
                 continue
             number += 1
             known.append(candidate)
-            named = replace(finding, id=numbered_id(ID_PREFIX[FindingClass.INTEGRATION], number))
+            named = replace(
+                finding, id=numbered_id(ID_PREFIX[FindingClass.INTEGRATION], number)
+            )
             self._log("joined", **named.facts())
             added.append(named)
         return added
@@ -271,14 +335,22 @@ class CrossChallenge:
         for number, shard in enumerate(reduced.packets, start=1):
             key = self._key(role, domain, shard=number)
             ids = tuple(map(shown_id, shard[FINDINGS]))
-            prompt = build(self._context, key, Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated))
-            asks.append(make_ask(self._seat, self._context, key, prompt, form, shown_ids=ids))
+            prompt = build(
+                self._context,
+                key,
+                Debated({FINDINGS: shard[FINDINGS]}, reduced.annotated),
+            )
+            asks.append(
+                make_ask(self._seat, self._context, key, prompt, form, shown_ids=ids)
+            )
         return asks
 
     def _reminder(self, spoken: ReadReply, missing: Sequence[CouncilFinding]) -> Ask:
         key = next_attempt(spoken.ask.call.key)
         ids = [finding.id for finding in missing]
-        prompt = reminder_prompt(self._context, key, spoken.ask.prompt, ids, stage_b=True)
+        prompt = reminder_prompt(
+            self._context, key, spoken.ask.prompt, ids, stage_b=True
+        )
         return make_ask(self._seat, self._context, key, prompt, _NOTES)
 
     def _key(self, role: Role, domain: str, *, shard: int) -> CallKey:
@@ -293,7 +365,9 @@ class CrossChallenge:
         )
 
     def _put(self, asks: Sequence[Ask], then: Callable[[], None]) -> None:
-        self._batch = CallBatch(asks, self._log, self._tally, partial(repair_prompt, self._context))
+        self._batch = CallBatch(
+            asks, self._log, self._tally, partial(repair_prompt, self._context)
+        )
         self._then = then
         self._calls += self._batch.start()
 
@@ -322,7 +396,9 @@ class FindingQuestion(CrossChallenge):
     _text = ""
     _record: Sequence[Mapping[str, Any]] = ()
 
-    def ask(self, text: str, record: Sequence[Mapping[str, Any]], seats: Sequence[Seat]) -> tuple[Call, ...]:
+    def ask(
+        self, text: str, record: Sequence[Mapping[str, Any]], seats: Sequence[Seat]
+    ) -> tuple[Call, ...]:
         """Put the question to all seats at once; `record` is the argument so far."""
         self._text, self._record = text, record
         self.rounds += 1
@@ -333,18 +409,28 @@ class FindingQuestion(CrossChallenge):
         finding, inputs = self.findings[0], self._inputs
         material = inputs.material.for_seat(reads_files=seat.reads_files)
         context = PromptContext(self._task, material, inputs.secret)
-        key = msgspec.structs.replace(self._key(Role.CHALLENGER, CROSS_DOMAIN, shard=1), seat=seat.name)
+        key = msgspec.structs.replace(
+            self._key(Role.CHALLENGER, CROSS_DOMAIN, shard=1), seat=seat.name
+        )
         packet = Debated({FINDINGS: [_shown(finding)], "argument": list(self._record)})
         own_finding = seat.name in finding.seats
-        prompt = question_prompt(context, key, packet, self._text, own_finding=own_finding)
+        prompt = question_prompt(
+            context, key, packet, self._text, own_finding=own_finding
+        )
         return make_ask(seat, context, key, prompt, _NOTES, shown_ids=(finding.id,))
 
     def _after_question(self) -> None:
         """A seat that stands by its finding is not overruled by another, nor half of the seats by one."""
         self.notes = list(self._read())
         before = after = self.findings[0]
-        stands = any(one.by in before.seats and one.outcome is NoteOutcome.CONFIRMED for one in self.notes)
-        lowering = sum(one.outcome in (NoteOutcome.DOWNGRADED, NoteOutcome.WITHDRAWN) for one in self.notes)
+        stands = any(
+            one.by in before.seats and one.outcome is NoteOutcome.CONFIRMED
+            for one in self.notes
+        )
+        lowering = sum(
+            one.outcome in (NoteOutcome.DOWNGRADED, NoteOutcome.WITHDRAWN)
+            for one in self.notes
+        )
         for note in self.notes:
             self._log("challenge_note", **note.to_json())
             outcome = note.outcome
@@ -359,15 +445,25 @@ class FindingQuestion(CrossChallenge):
     def _read(self) -> Iterator[ChallengeNote]:
         known = {self.findings[0].id}
         for one in self._replies():
-            notes = [read_note(fields, known) for fields in one.value["challenge_notes"]]
+            notes = [
+                read_note(fields, known) for fields in one.value["challenge_notes"]
+            ]
             if note := next(filter(None, notes), None):
                 cites, by = self._cites(note), one.ask.call.key.seat
-                yield replace(note, cites_evidence=cites, challenge=self._text, mechanism=None, by=by)
+                yield replace(
+                    note,
+                    cites_evidence=cites,
+                    challenge=self._text,
+                    mechanism=None,
+                    by=by,
+                )
 
     def _fail(self) -> None:
         """The finding stays as it was, and the question stands unanswered."""
         finding_id = self._classified[0].id
-        self.notes = [ChallengeNote(finding_id, NoteOutcome.CONFIRMED, self._text, by=YOU)]
+        self.notes = [
+            ChallengeNote(finding_id, NoteOutcome.CONFIRMED, self._text, by=YOU)
+        ]
         self.warnings.append(f"question_unanswered:{finding_id}")
         self._end()
 

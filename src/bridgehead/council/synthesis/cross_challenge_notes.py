@@ -12,7 +12,12 @@ from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.debate.challenges import MECHANISMS
 from bridgehead.council.replies.items import as_line, as_text, parse_severity
 from bridgehead.council.reporting.report import FindingClass, StatedPosition
-from bridgehead.council.synthesis.finding import COORDINATOR, ID_PREFIX, CouncilFinding, highest_number
+from bridgehead.council.synthesis.finding import (
+    COORDINATOR,
+    ID_PREFIX,
+    CouncilFinding,
+    highest_number,
+)
 
 _SERIOUS: Final = frozenset({Severity.CRITICAL, Severity.HIGH})
 
@@ -40,7 +45,9 @@ class ChallengeNote:
 
     def lowers(self, finding: CouncilFinding) -> bool:
         """Whether it names a severity, and a lower one; no severity at all is no milder judgement."""
-        return self.new_severity is not None and self.new_severity.rank < severity_rank(finding.severity)
+        return self.new_severity is not None and self.new_severity.rank < severity_rank(
+            finding.severity
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,24 +84,45 @@ def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
     """The finding after the note. A severity is never raised; a withdrawal without evidence is a dispute."""
     if finding.cls is FindingClass.WITHDRAWN:
         return finding
-    challenged = replace(finding, da_challenged=finding.da_challenged or note.mechanism is not None)
+    challenged = replace(
+        finding, da_challenged=finding.da_challenged or note.mechanism is not None
+    )
     why = note.response or note.challenge
     match note.outcome:
         case NoteOutcome.DOWNGRADED if note.lowers(finding):
             original = finding.severity_original or finding.severity
-            return replace(challenged, severity=note.new_severity, severity_original=original, reason=why)
+            return replace(
+                challenged,
+                severity=note.new_severity,
+                severity_original=original,
+                reason=why,
+            )
         case NoteOutcome.WITHDRAWN if note.cites_evidence:
-            return replace(challenged, cls=FindingClass.WITHDRAWN, shared_cli_path=False, reason=why)
+            return replace(
+                challenged,
+                cls=FindingClass.WITHDRAWN,
+                shared_cli_path=False,
+                reason=why,
+            )
         case NoteOutcome.WITHDRAWN | NoteOutcome.DISPUTED:
             doubt = StatedPosition(note.by, note.new_severity, why or "doubts it")
-            own = finding.positions or tuple(source.stated() for source in finding.sources)
-            return replace(challenged, cls=FindingClass.DISPUTED, shared_cli_path=False, positions=(*own, doubt))
+            own = finding.positions or tuple(
+                source.stated() for source in finding.sources
+            )
+            return replace(
+                challenged,
+                cls=FindingClass.DISPUTED,
+                shared_cli_path=False,
+                positions=(*own, doubt),
+            )
         case _:
             return challenged
 
 
 def renamed_after_change(
-    before: Sequence[CouncilFinding], after: Sequence[CouncilFinding], beside: Sequence[CouncilFinding] = ()
+    before: Sequence[CouncilFinding],
+    after: Sequence[CouncilFinding],
+    beside: Sequence[CouncilFinding] = (),
 ) -> list[CouncilFinding]:
     """Findings that changed class get the next id of the new class, the old one in `was` (council §14.6)."""
     taken = {cls: highest_number([*before, *beside], cls) for cls in ID_PREFIX}
@@ -104,7 +132,9 @@ def renamed_after_change(
             renamed.append(new)
             continue
         taken[new.cls] += 1
-        renamed.append(replace(new, id=numbered_id(ID_PREFIX[new.cls], taken[new.cls]), was=old.id))
+        renamed.append(
+            replace(new, id=numbered_id(ID_PREFIX[new.cls], taken[new.cls]), was=old.id)
+        )
     return renamed
 
 
@@ -113,7 +143,8 @@ def owed_notes(findings: Sequence[CouncilFinding]) -> list[CouncilFinding]:
     return [
         finding
         for finding in findings
-        if finding.cls in (FindingClass.MULTI, FindingClass.SINGLE, FindingClass.INTEGRATION)
+        if finding.cls
+        in (FindingClass.MULTI, FindingClass.SINGLE, FindingClass.INTEGRATION)
         and not finding.da_challenged
         and (finding.shared_cli_path or finding.severity in _SERIOUS)
     ]

@@ -47,7 +47,9 @@ class SeatReport:
     @property
     def confirms(self) -> bool:
         """Whether its word counts towards two seats; the static seat and an unverified rig are evidence only."""
-        return self.name != STATIC and (self.verified or not self.name.startswith("rig:"))
+        return self.name != STATIC and (
+            self.verified or not self.name.startswith("rig:")
+        )
 
     @property
     def makes_a_council(self) -> bool:
@@ -112,7 +114,11 @@ class CouncilFinding:
 
     @property
     def confirming_seats(self) -> tuple[str, ...]:
-        return tuple(sorted({source.seat.name for source in self.sources if source.seat.confirms}))
+        return tuple(
+            sorted(
+                {source.seat.name for source in self.sources if source.seat.confirms}
+            )
+        )
 
     @property
     def model_families(self) -> frozenset[str]:
@@ -126,7 +132,10 @@ class CouncilFinding:
     def is_quoted(self) -> bool:
         """Whether code found the quoted text where a member says it is."""
         checks = [evidence_check(source.output) for source in self.sources]
-        return any(check.get("outcome") == "passed" and check.get("strength") == "quote" for check in checks)
+        return any(
+            check.get("outcome") == "passed" and check.get("strength") == "quote"
+            for check in checks
+        )
 
     @property
     def not_found(self) -> str | None:
@@ -138,16 +147,29 @@ class CouncilFinding:
 
     @property
     def is_high_depth(self) -> bool:
-        return any((source.seat.name, source.seat.report.connection_used) == HIGH_DEPTH for source in self.sources)
+        return any(
+            (source.seat.name, source.seat.report.connection_used) == HIGH_DEPTH
+            for source in self.sources
+        )
 
     @property
     def is_unverified(self) -> bool:
         """Whether nobody stands behind it but a rig whose signature is not known."""
-        return bool(self.sources) and all(source.is_unverified for source in self.sources)
+        return bool(self.sources) and all(
+            source.is_unverified for source in self.sources
+        )
 
     @property
     def disputed_in(self) -> tuple[str, ...]:
-        return tuple(sorted({source.seat.name for source in self.sources if source.output.status == "disputed"}))
+        return tuple(
+            sorted(
+                {
+                    source.seat.name
+                    for source in self.sources
+                    if source.output.status == "disputed"
+                }
+            )
+        )
 
     @property
     def votes(self) -> dict[str, Severity | None]:
@@ -155,12 +177,17 @@ class CouncilFinding:
         votes: dict[str, Severity | None] = {}
         for source in self.sources:
             known = votes.get(source.seat.name)
-            votes[source.seat.name] = max(known, source.output.severity, key=severity_rank)
+            votes[source.seat.name] = max(
+                known, source.output.severity, key=severity_rank
+            )
         return votes
 
     def facts(self) -> dict[str, object]:
         """What a line of the log says about it."""
-        sources = [{"bridge": one.seat.name, "finding_id": one.output.id} for one in self.sources]
+        sources = [
+            {"bridge": one.seat.name, "finding_id": one.output.id}
+            for one in self.sources
+        ]
         return {
             "id": self.id,
             "class": self.cls.value,
@@ -174,11 +201,17 @@ class CouncilFinding:
         """Two seats or checked evidence speak for a finding, a dispute against it."""
         if self.cls is FindingClass.DISPUTED or self.is_unverified:
             return Confidence.LOW
-        supported = (self.cls is FindingClass.MULTI) + (self.is_quoted or self.has_static_evidence)
+        supported = (self.cls is FindingClass.MULTI) + (
+            self.is_quoted or self.has_static_evidence
+        )
         steps = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
         reached = steps[min(2, 1 + supported)]
         # Two stateless command lines share too much to count as independent (K24).
-        return Confidence.MEDIUM if self.shared_cli_path and reached is Confidence.HIGH else reached
+        return (
+            Confidence.MEDIUM
+            if self.shared_cli_path and reached is Confidence.HIGH
+            else reached
+        )
 
 
 def as_output(finding: CouncilFinding) -> Output:
@@ -196,7 +229,9 @@ def as_output(finding: CouncilFinding) -> Output:
 def highest_number(findings: Iterable[CouncilFinding], cls: FindingClass) -> int:
     """The highest number given so far in a class; numbers are not used twice."""
     ids = [name for finding in findings for name in (finding.id, finding.was or "")]
-    numbers = [id_sort_key(name)[1] for name in ids if id_sort_key(name)[0] == ID_PREFIX[cls]]
+    numbers = [
+        id_sort_key(name)[1] for name in ids if id_sort_key(name)[0] == ID_PREFIX[cls]
+    ]
     return max(numbers, default=0)
 
 
@@ -206,7 +241,8 @@ def gap_requirements(findings: Iterable[CouncilFinding]) -> set[str]:
         source.output.requirement_id
         for finding in findings
         for source in finding.sources
-        if source.output.type is OutputType.COMPLIANCE_GAP and isinstance(source.output.requirement_id, str)
+        if source.output.type is OutputType.COMPLIANCE_GAP
+        and isinstance(source.output.requirement_id, str)
     }
 
 

@@ -8,7 +8,12 @@ from typing import Any, Final
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import Confidence
 from bridgehead.council.debate.challenges import NOBODY_ANSWERED
-from bridgehead.council.findings.fingerprint import Identity, cluster_fingerprint, is_weak, with_identity
+from bridgehead.council.findings.fingerprint import (
+    Identity,
+    cluster_fingerprint,
+    is_weak,
+    with_identity,
+)
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.reporting.report import (
     ArgumentStep,
@@ -19,14 +24,25 @@ from bridgehead.council.reporting.report import (
     SourceFinding,
 )
 from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
-from bridgehead.council.synthesis.finding import COORDINATOR, YOU, CouncilFinding, as_output, evidence_check
+from bridgehead.council.synthesis.finding import (
+    COORDINATOR,
+    YOU,
+    CouncilFinding,
+    as_output,
+    evidence_check,
+)
 
 _ONE_STEP_DOWN: Final = {
     Confidence.HIGH: Confidence.MEDIUM,
     Confidence.MEDIUM: Confidence.LOW,
     Confidence.LOW: Confidence.LOW,
 }
-_RANK: Final = {("passed", "quote"): 0, ("passed", "line"): 1, ("failed", None): 2, ("unchecked", None): 3}
+_RANK: Final = {
+    ("passed", "quote"): 0,
+    ("passed", "line"): 1,
+    ("failed", None): 2,
+    ("unchecked", None): 3,
+}
 MOST_CITED: Final = 3
 MOST_LINES: Final = 12
 AROUND: Final = 2
@@ -42,12 +58,25 @@ def finding_entry(
     coordinator_failed: bool,
 ) -> FindingEntry:
     """The entry of one finding; its evidence is that of the member whose citation held best."""
-    members = [source.output for source in finding.sources] or [with_identity(as_output(finding), tree, renames)]
+    members = [source.output for source in finding.sources] or [
+        with_identity(as_output(finding), tree, renames)
+    ]
     best = min(members, key=_evidence_rank)
-    fingerprint, fingerprints = cluster_fingerprint([_identity(member) for member in members])
+    fingerprint, fingerprints = cluster_fingerprint(
+        [_identity(member) for member in members]
+    )
     confidence = finding.confidence
-    alone = (seats[0] for seats in (finding.seats, finding.confirming_seats) if len(seats) == 1)
-    record = tuple(record_of(finding, [one for one in notes if one.finding_id in (finding.id, finding.was)]))
+    alone = (
+        seats[0]
+        for seats in (finding.seats, finding.confirming_seats)
+        if len(seats) == 1
+    )
+    record = tuple(
+        record_of(
+            finding,
+            [one for one in notes if one.finding_id in (finding.id, finding.was)],
+        )
+    )
     questions = sum(one.step == "challenge" and one.by == YOU for one in record)
     return FindingEntry(
         id=finding.id,
@@ -59,16 +88,21 @@ def finding_entry(
         evidence=finding.evidence,
         remediation=finding.action,
         domains=finding.domains,
-        confirmed_by=finding.confirming_seats if finding.cls is FindingClass.MULTI else (),
+        confirmed_by=finding.confirming_seats
+        if finding.cls is FindingClass.MULTI
+        else (),
         source_bridge=next(alone, None),
         source_findings=tuple(
-            SourceFinding(source.seat.name, source.output.id, source.is_unverified) for source in finding.sources
+            SourceFinding(source.seat.name, source.output.id, source.is_unverified)
+            for source in finding.sources
         ),
         severity_votes=finding.votes,
         confirmation=Confirmation(
             model=len(finding.model_families) >= 2,
             runtime=len(finding.confirming_seats) >= 2,
-            evidence=finding.is_quoted or finding.has_static_evidence or _evidence_rank(best) == 0,
+            evidence=finding.is_quoted
+            or finding.has_static_evidence
+            or _evidence_rank(best) == 0,
         ),
         confidence=_ONE_STEP_DOWN[confidence] if coordinator_failed else confidence,
         shared_cli_path=finding.shared_cli_path,
@@ -91,37 +125,58 @@ def finding_entry(
     )
 
 
-def record_of(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> Iterator[ArgumentStep]:
+def record_of(
+    finding: CouncilFinding, notes: Sequence[ChallengeNote]
+) -> Iterator[ArgumentStep]:
     """The argument about a finding: claims and debates of its seats, then the second look, then what you asked."""
     for source in finding.sources:
         output, seat = source.output, source.seat.name
         more = output.description.removesuffix(output.title).rstrip(": \n")
-        claim = f"{output.severity or output.type}: {output.title}" + (f". {more}" if more else "")
-        yield ArgumentStep("claim", f"{seat}, {output.agent}" if output.agent else seat, claim)
+        claim = f"{output.severity or output.type}: {output.title}" + (
+            f". {more}" if more else ""
+        )
+        yield ArgumentStep(
+            "claim", f"{seat}, {output.agent}" if output.agent else seat, claim
+        )
         for step in output.argument if isinstance(output.argument, tuple) else ():
             yield ArgumentStep(**{**step, "by": f"{seat}, {step['by']}"})
     asked = ""
     for note in notes:
         if note.challenge and note.challenge != asked:
-            yield ArgumentStep("challenge", SECOND_LOOK if note.by == COORDINATOR else YOU, note.challenge)
+            yield ArgumentStep(
+                "challenge",
+                SECOND_LOOK if note.by == COORDINATOR else YOU,
+                note.challenge,
+            )
         asked = note.challenge
         if note.by == YOU or (note.challenge and not note.response):
             yield ArgumentStep("unanswered", "everybody", NOBODY_ANSWERED)
             continue
         by = SECOND_LOOK if note.by == COORDINATOR else note.by
         said = ": ".join(filter(None, [note.outcome.value, note.response]))
-        yield ArgumentStep("defence" if note.by in finding.seats else "ruling", by, said)
+        yield ArgumentStep(
+            "defence" if note.by in finding.seats else "ruling", by, said
+        )
 
 
 def cited_lines(check: Mapping[str, Any], tree: Tree | None) -> Iterator[CitedLines]:
     """The lines that were found where the evidence says they are."""
-    found = [one for one in check.get("references", ()) if one["outcome"] == "passed" and one["lines"]]
+    found = [
+        one
+        for one in check.get("references", ())
+        if one["outcome"] == "passed" and one["lines"]
+    ]
     for reference in found[:MOST_CITED]:
         text = tree.file(reference["path"]) if tree is not None else None
         if text is not None:
             first, last = reference["lines"]
             start, end = max(first - AROUND, 1), min(last, first + MOST_LINES) + AROUND
-            yield CitedLines(reference["path"], (first, last), start, tuple(text.lines[start - 1 : end]))
+            yield CitedLines(
+                reference["path"],
+                (first, last),
+                start,
+                tuple(text.lines[start - 1 : end]),
+            )
 
 
 def _identity(output: Output) -> Identity:

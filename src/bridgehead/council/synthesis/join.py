@@ -8,7 +8,13 @@ from itertools import groupby
 from typing import Final
 
 from bridgehead.contract.ids import id_sort_key, numbered_id
-from bridgehead.contract.words import OutputState, OutputType, Status, TaskType, severity_rank
+from bridgehead.contract.words import (
+    OutputState,
+    OutputType,
+    Status,
+    TaskType,
+    severity_rank,
+)
 from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, matches
 from bridgehead.council.reporting.report import FindingClass, StatedPosition
 from bridgehead.council.synthesis.finding import (
@@ -56,7 +62,9 @@ def number(findings: Iterable[CouncilFinding]) -> list[CouncilFinding]:
             numbered.append(finding)
             continue
         taken[finding.cls] += 1
-        numbered.append(replace(finding, id=numbered_id(ID_PREFIX[finding.cls], taken[finding.cls])))
+        numbered.append(
+            replace(finding, id=numbered_id(ID_PREFIX[finding.cls], taken[finding.cls]))
+        )
     return numbered
 
 
@@ -64,30 +72,44 @@ def _numbering_order(finding: CouncilFinding) -> tuple[object, ...]:
     if not finding.sources:
         return -severity_rank(finding.severity), ("~", 0, ""), finding.title
     first = finding.sources[0]
-    return -severity_rank(finding.severity), id_sort_key(first.output.id), first.seat.name
+    return (
+        -severity_rank(finding.severity),
+        id_sort_key(first.output.id),
+        first.seat.name,
+    )
 
 
 def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     """Same matcher as inside a seat, domain not required; order severity, seat, id."""
     by_key = {f"{place}": source for place, source in enumerate(sources)}
-    candidates = [replace(Candidate.of(source.output), id=key) for key, source in by_key.items()]
+    candidates = [
+        replace(Candidate.of(source.output), id=key) for key, source in by_key.items()
+    ]
 
     def order(candidate: Candidate) -> tuple[object, ...]:
         source = by_key[candidate.id]
-        return -severity_rank(candidate.severity), source.seat.name, id_sort_key(source.output.id)
+        return (
+            -severity_rank(candidate.severity),
+            source.seat.name,
+            id_sort_key(source.output.id),
+        )
 
     found: list[Cluster] = cluster(candidates, same_domain=False, order=order)
     return [tuple(by_key[key] for key in joined.ids) for joined in found]
 
 
 def _classified(
-    members: tuple[Source, ...], withdrawn: Sequence[tuple[Source, Candidate]], met: Sequence[Source]
+    members: tuple[Source, ...],
+    withdrawn: Sequence[tuple[Source, Candidate]],
+    met: Sequence[Source],
 ) -> CouncilFinding:
     lead = members[0].output
     types = {source.output.type for source in members}
     finding = CouncilFinding(
         cls=FindingClass.SINGLE,
-        type=OutputType.COMPLIANCE_GAP if OutputType.COMPLIANCE_GAP in types else lead.type,
+        type=OutputType.COMPLIANCE_GAP
+        if OutputType.COMPLIANCE_GAP in types
+        else lead.type,
         severity=max((source.output.severity for source in members), key=severity_rank),
         title=lead.title,
         description=lead.description,
@@ -96,19 +118,29 @@ def _classified(
         domains=tuple(dict.fromkeys(source.output.domain for source in members)),
         sources=members,
         requirement_id=_first_text(
-            source.output.requirement_id for source in members if isinstance(source.output.requirement_id, str)
+            source.output.requirement_id
+            for source in members
+            if isinstance(source.output.requirement_id, str)
         ),
     )
     against = _withdrawn_by_others(finding, withdrawn) + _met_by_others(finding, met)
     if finding.not_found is not None:
         # Evidence that is not there confirms nobody, however many seats agree on it (hazard 14).
-        against += (StatedPosition(COORDINATOR, None, f"evidence_not_found: {finding.not_found}"),)
+        against += (
+            StatedPosition(
+                COORDINATOR, None, f"evidence_not_found: {finding.not_found}"
+            ),
+        )
     if against or _severities_apart(finding):
         own = tuple(source.stated() for source in _one_per_seat(members))
         return replace(finding, cls=FindingClass.DISPUTED, positions=(*own, *against))
     if len(finding.confirming_seats) < 2:
         return finding
-    over_cli = {one.seat.name for one in members if one.seat.confirms and one.seat.report.connection_used == CLI}
+    over_cli = {
+        one.seat.name
+        for one in members
+        if one.seat.confirms and one.seat.report.connection_used == CLI
+    }
     return replace(finding, cls=FindingClass.MULTI, shared_cli_path=len(over_cli) >= 2)
 
 
@@ -122,7 +154,8 @@ def _withdrawn_by_others(
     return tuple(
         source.stated(_withdrawal_text(source))
         for source, candidate in withdrawn
-        if source.seat.name not in finding.seats and matches(leader, candidate, same_domain=False)
+        if source.seat.name not in finding.seats
+        and matches(leader, candidate, same_domain=False)
     )
 
 
@@ -137,7 +170,10 @@ def _met_elsewhere(live: Sequence[Source]) -> list[Source]:
     """Items that say a requirement is met which another seat says is unmet (rule c): positions, no entries."""
     unmet: dict[str, set[str]] = {}
     for source in live:
-        if isinstance(source.output.requirement_id, str) and source.output.met is not True:
+        if (
+            isinstance(source.output.requirement_id, str)
+            and source.output.met is not True
+        ):
             unmet.setdefault(source.output.requirement_id, set()).add(source.seat.name)
     return [
         source
@@ -149,22 +185,31 @@ def _met_elsewhere(live: Sequence[Source]) -> list[Source]:
     ]
 
 
-def _met_by_others(finding: CouncilFinding, met: Sequence[Source]) -> tuple[StatedPosition, ...]:
+def _met_by_others(
+    finding: CouncilFinding, met: Sequence[Source]
+) -> tuple[StatedPosition, ...]:
     unmet = {
         (source.seat.name, source.output.requirement_id)
         for source in finding.sources
-        if isinstance(source.output.requirement_id, str) and source.output.met is not True
+        if isinstance(source.output.requirement_id, str)
+        and source.output.met is not True
     }
     return tuple(
         source.stated(f"says the requirement is met: {source.output.title}")
         for source in met
-        if any(seat != source.seat.name and wanted == source.output.requirement_id for seat, wanted in unmet)
+        if any(
+            seat != source.seat.name and wanted == source.output.requirement_id
+            for seat, wanted in unmet
+        )
     )
 
 
 def _one_per_seat(members: Sequence[Source]) -> list[Source]:
     ordered = sorted(members, key=lambda source: source.seat.name)
-    return [next(group) for _, group in groupby(ordered, key=lambda source: source.seat.name)]
+    return [
+        next(group)
+        for _, group in groupby(ordered, key=lambda source: source.seat.name)
+    ]
 
 
 def _withdrawal_text(source: Source) -> str:

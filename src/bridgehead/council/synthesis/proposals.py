@@ -9,10 +9,17 @@ from typing import Any, Final
 
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.words import OutputType
-from bridgehead.council.replies.items import PROPOSAL_LISTS, PROPOSAL_TEXTS, PROPOSAL_WORDS
+from bridgehead.council.replies.items import (
+    PROPOSAL_LISTS,
+    PROPOSAL_TEXTS,
+    PROPOSAL_WORDS,
+)
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.request.plan import PROPOSING_MODES, CouncilPlan
-from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote, NoteOutcome
+from bridgehead.council.synthesis.cross_challenge_notes import (
+    ChallengeNote,
+    NoteOutcome,
+)
 from bridgehead.council.synthesis.finding import CouncilFinding
 from bridgehead.council.synthesis.synthesis import CrossDebate
 
@@ -61,7 +68,9 @@ class ProposalLife:
         if self.state not in LIVE:
             return self
         match event.step:
-            case ProposalStep.CHALLENGE if event.challenge_id and event.challenge_id not in self.issued:
+            case ProposalStep.CHALLENGE if (
+                event.challenge_id and event.challenge_id not in self.issued
+            ):
                 return replace(
                     self,
                     state=ProposalState.CHALLENGED,
@@ -70,15 +79,26 @@ class ProposalLife:
                 )
             case ProposalStep.REVISE:
                 # A revision answers every challenge that was open.
-                return replace(self, state=ProposalState.PROPOSED, revision=self.revision + 1, open_challenges=())
+                return replace(
+                    self,
+                    state=ProposalState.PROPOSED,
+                    revision=self.revision + 1,
+                    open_challenges=(),
+                )
             case ProposalStep.RESOLVE if event.challenge_id in self.open_challenges:
-                left = tuple(other for other in self.open_challenges if other != str(event.challenge_id))
+                left = tuple(
+                    other
+                    for other in self.open_challenges
+                    if other != str(event.challenge_id)
+                )
                 state = ProposalState.CHALLENGED if left else ProposalState.PROPOSED
                 return replace(self, state=state, open_challenges=left)
             case ProposalStep.GIVE_IN if self.state is ProposalState.CHALLENGED:
                 return replace(self, state=ProposalState.REJECTED)
             case ProposalStep.MERGE | ProposalStep.SPLIT:
-                return replace(self, state=ProposalState.PARKED, replaced_by=event.children)
+                return replace(
+                    self, state=ProposalState.PARKED, replaced_by=event.children
+                )
             case _:
                 return self
 
@@ -87,7 +107,9 @@ class ProposalLife:
         if self.state not in LIVE:
             return self
         accepted = chosen and self.state is ProposalState.PROPOSED
-        return replace(self, state=ProposalState.ACCEPTED if accepted else ProposalState.PARKED)
+        return replace(
+            self, state=ProposalState.ACCEPTED if accepted else ProposalState.PARKED
+        )
 
 
 def live_through(events: Sequence[ProposalEvent], *, chosen: bool) -> ProposalLife:
@@ -106,7 +128,11 @@ def proposal_entries(
         return ()
     proposals = [finding for finding in findings if finding.type is OutputType.PROPOSAL]
     named = (debate.recommendation or {}).get("chosen")
-    chosen = frozenset(name for name in named if isinstance(name, str)) if isinstance(named, list) else frozenset()
+    chosen = (
+        frozenset(name for name in named if isinstance(name, str))
+        if isinstance(named, list)
+        else frozenset()
+    )
     return tuple(
         _told(numbered_id(PREFIX, number), finding, debate.notes, chosen)
         for number, finding in enumerate(proposals, start=1)
@@ -114,12 +140,20 @@ def proposal_entries(
 
 
 def _told(
-    proposal_id: str, finding: CouncilFinding, notes: Sequence[ChallengeNote], chosen: frozenset[str]
+    proposal_id: str,
+    finding: CouncilFinding,
+    notes: Sequence[ChallengeNote],
+    chosen: frozenset[str],
 ) -> dict[str, Any]:
     mine = [note for note in notes if note.finding_id in (finding.id, finding.was)]
-    life = live_through(_events(finding, mine), chosen=bool({finding.id, finding.was} & chosen))
+    life = live_through(
+        _events(finding, mine), chosen=bool({finding.id, finding.was} & chosen)
+    )
     still_open = [mine[int(number)].challenge for number in life.open_challenges]
-    said, revisions = _said(finding), [source.output.revision for source in finding.sources]
+    said, revisions = (
+        _said(finding),
+        [source.output.revision for source in finding.sources],
+    )
     return {
         "id": proposal_id,
         "finding_id": finding.id,
@@ -128,7 +162,9 @@ def _told(
         "summary": said["summary"] or finding.description,
         "open_questions": [*said["open_questions"], *filter(None, still_open)],
         "lineage": {
-            "derived_from": [f"{source.seat.name}:{source.output.id}" for source in finding.sources],
+            "derived_from": [
+                f"{source.seat.name}:{source.output.id}" for source in finding.sources
+            ],
             "replaced_by": list(life.replaced_by),
         },
         "revision": max((one for one in revisions if isinstance(one, int)), default=0),
@@ -136,7 +172,9 @@ def _told(
     }
 
 
-def _events(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> list[ProposalEvent]:
+def _events(
+    finding: CouncilFinding, notes: Sequence[ChallengeNote]
+) -> list[ProposalEvent]:
     """Stage B as the life of a proposal: a note challenges, a confirming one is a challenge that was met."""
     events: list[ProposalEvent] = []
     for number, note in enumerate(notes):
@@ -151,6 +189,13 @@ def _events(finding: CouncilFinding, notes: Sequence[ChallengeNote]) -> list[Pro
 
 def _said(finding: CouncilFinding) -> dict[str, Any]:
     """The fields of the first source that gave them."""
-    given = next((source.output.proposal for source in finding.sources if isinstance(source.output.proposal, dict)), {})
+    given = next(
+        (
+            source.output.proposal
+            for source in finding.sources
+            if isinstance(source.output.proposal, dict)
+        ),
+        {},
+    )
     texts = {name: given.get(name) for name in (*PROPOSAL_TEXTS, *PROPOSAL_WORDS)}
     return {**texts, **{name: list(given.get(name) or []) for name in PROPOSAL_LISTS}}

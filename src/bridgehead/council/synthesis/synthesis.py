@@ -52,7 +52,9 @@ class CrossDebate:
 class Synthesis:
     """Feed it the reports, then results, until `is_done`; then read `findings` and `debate`."""
 
-    def __init__(self, plan: CouncilPlan, inputs: RunInputs, budget: Budget, log: Log) -> None:
+    def __init__(
+        self, plan: CouncilPlan, inputs: RunInputs, budget: Budget, log: Log
+    ) -> None:
         self.findings: list[CouncilFinding] = []
         self.debate = CrossDebate()
         self.warnings: list[str] = []
@@ -66,14 +68,30 @@ class Synthesis:
         self._budget.watch(self._tally)
         self._runs = 0
         self._beside: list[CouncilFinding] = []
-        self._settled: dict[Signature, tuple[CouncilFinding, tuple[ChallengeNote, ...]]] = {}
+        self._settled: dict[
+            Signature, tuple[CouncilFinding, tuple[ChallengeNote, ...]]
+        ] = {}
 
-    def begin(self, reports: Sequence[SeatReport], askable: Mapping[str, Seat], *, debate: bool) -> tuple[Call, ...]:
+    def begin(
+        self,
+        reports: Sequence[SeatReport],
+        askable: Mapping[str, Seat],
+        *,
+        debate: bool,
+    ) -> tuple[Call, ...]:
         """Stage A, then the first calls of Stage B; without any the layer is done at once."""
         joined = stage_a(reports, self._plan.task.task_type)
         self._log("stage_a", findings=len(joined))
-        fresh = [replace(one, id="") for one in joined if _signature(one) not in self._settled]
-        self._beside = [self._settled[_signature(one)][0] for one in joined if _signature(one) in self._settled]
+        fresh = [
+            replace(one, id="")
+            for one in joined
+            if _signature(one) not in self._settled
+        ]
+        self._beside = [
+            self._settled[_signature(one)][0]
+            for one in joined
+            if _signature(one) in self._settled
+        ]
         self._beside += [one for one, _ in self._settled.values() if not one.sources]
         everything = number([*self._beside, *fresh])
         fresh = [one for one in everything if _signature(one) not in self._settled]
@@ -81,19 +99,37 @@ class Synthesis:
             self._log("joined", **one.facts())
         seat = choose_coordinator(askable, everything, self._plan.coordinator)
         if seat is None or not fresh or not debate or not self._may_spend():
-            self._finish(everything, CrossDebate(COMPLETED if self._beside else SKIPPED, 0, self._old_notes()))
+            self._finish(
+                everything,
+                CrossDebate(
+                    COMPLETED if self._beside else SKIPPED, 0, self._old_notes()
+                ),
+            )
             return ()
         self._runs += 1
         self._stage = CrossChallenge(
-            fresh, seat, self._plan.task, self._inputs, self._tally, self._log, attempt=self._runs, settled=self._beside
+            fresh,
+            seat,
+            self._plan.task,
+            self._inputs,
+            self._tally,
+            self._log,
+            attempt=self._runs,
+            settled=self._beside,
         )
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
         return self._stage.start()
 
-    def question(self, finding_id: str, text: str, seats: Sequence[Seat]) -> tuple[Call, ...]:
+    def question(
+        self, finding_id: str, text: str, seats: Sequence[Seat]
+    ) -> tuple[Call, ...]:
         """Ask the seats about one finding once more; without it, or anybody to ask, nothing changes."""
-        asked = [one for one in self.findings if one.id == finding_id and one.cls is not FindingClass.WITHDRAWN]
+        asked = [
+            one
+            for one in self.findings
+            if one.id == finding_id and one.cls is not FindingClass.WITHDRAWN
+        ]
         if not (asked and seats and self.is_done):
             return ()
         if self._budget.refusal(len(seats)) is not None:
@@ -101,10 +137,19 @@ class Synthesis:
             return ()
         self._runs += 1
         self._beside = [one for one in self.findings if one.id != finding_id]
-        notes = [one for one in self.debate.notes if one.finding_id in (asked[0].id, asked[0].was)]
-        record = [_without_seat(msgspec.to_builtins(step)) for step in record_of(asked[0], notes)]
+        notes = [
+            one
+            for one in self.debate.notes
+            if one.finding_id in (asked[0].id, asked[0].was)
+        ]
+        record = [
+            _without_seat(msgspec.to_builtins(step))
+            for step in record_of(asked[0], notes)
+        ]
         given = (self._plan.task, self._inputs, self._tally, self._log)
-        stage = FindingQuestion(asked, seats[0], *given, attempt=self._runs, settled=self._beside)
+        stage = FindingQuestion(
+            asked, seats[0], *given, attempt=self._runs, settled=self._beside
+        )
         self._stage, self.is_done = stage, False
         return stage.ask(text, record, seats)
 
@@ -127,21 +172,34 @@ class Synthesis:
 
     @property
     def outstanding(self) -> tuple[CallKey, ...]:
-        return self._stage.outstanding if self._stage is not None and not self.is_done else ()
+        return (
+            self._stage.outstanding
+            if self._stage is not None and not self.is_done
+            else ()
+        )
 
     def _take(self, stage: CrossChallenge) -> None:
         if isinstance(stage, FindingQuestion):
             # What a question changed; all else of an earlier Stage B stays.
             self.warnings += stage.warnings
             finding, notes = stage.findings[0], (*self.debate.notes, *stage.notes)
-            mine = tuple(one for one in notes if one.finding_id in (finding.id, finding.was))
+            mine = tuple(
+                one for one in notes if one.finding_id in (finding.id, finding.was)
+            )
             self._settled[_signature(finding)] = (finding, mine)
-            self._finish([*self._beside, finding], replace(self.debate, notes=notes, usage=self._tally.usage()))
+            self._finish(
+                [*self._beside, finding],
+                replace(self.debate, notes=notes, usage=self._tally.usage()),
+            )
             return
         self.warnings += stage.warnings
         if stage.outcome == COMPLETED:
             for finding in stage.findings:
-                notes = tuple(note for note in stage.notes if note.finding_id in (finding.id, finding.was))
+                notes = tuple(
+                    note
+                    for note in stage.notes
+                    if note.finding_id in (finding.id, finding.was)
+                )
                 self._settled[_signature(finding)] = (finding, notes)
         self._finish(
             [*self._beside, *stage.findings],
@@ -166,19 +224,32 @@ class Synthesis:
         return False
 
     def _old_notes(self) -> tuple[ChallengeNote, ...]:
-        return tuple(note for one in self._beside for note in self._settled.get(_signature(one), (one, ()))[1])
+        return tuple(
+            note
+            for one in self._beside
+            for note in self._settled.get(_signature(one), (one, ()))[1]
+        )
 
 
 def _without_seat(step: dict[str, Any]) -> dict[str, Any]:
     """A step as every seat may see it: the role that spoke, not whose."""
     seat, _, role = step["by"].partition(", ")
-    return {**step, "by": role or (seat if seat in (YOU, SECOND_LOOK) else "a reviewer")}
+    return {
+        **step,
+        "by": role or (seat if seat in (YOU, SECOND_LOOK) else "a reviewer"),
+    }
 
 
 def _signature(finding: CouncilFinding) -> Signature:
     if not finding.sources:
-        return frozenset({(FindingClass.INTEGRATION.value, finding.title, finding.description)})
+        return frozenset(
+            {(FindingClass.INTEGRATION.value, finding.title, finding.description)}
+        )
     return frozenset(
-        (source.seat.name, source.output.id, f"{source.output.title}\n{source.output.description}")
+        (
+            source.seat.name,
+            source.output.id,
+            f"{source.output.title}\n{source.output.description}",
+        )
         for source in finding.sources
     )

@@ -50,9 +50,14 @@ class Field:
 
     def words(self, value: str) -> list[str]:
         if self.required and not value:
-            raise UserError(f"{self.label} is missing", hint="fill in the field and try again")
+            raise UserError(
+                f"{self.label} is missing", hint="fill in the field and try again"
+            )
         if self.choices and value and value not in self.choices:
-            raise UserError(f"{self.label} cannot be {value!r}", hint=f"one of: {', '.join(self.choices)}")
+            raise UserError(
+                f"{self.label} cannot be {value!r}",
+                hint=f"one of: {', '.join(self.choices)}",
+            )
         try:
             values = shlex.split(value) if self.many else [value] if value else []
         except ValueError as error:
@@ -76,44 +81,75 @@ class WebAction:
 
     @property
     def name(self) -> str:
-        return "-".join(word for word in self.command.lower().split() if not word.startswith("-"))
+        return "-".join(
+            word for word in self.command.lower().split() if not word.startswith("-")
+        )
 
     def words(self, given: Mapping[str, str]) -> list[str]:
         """The words behind `bridgehead`: the command, its options, and behind `--` its arguments."""
-        made = [(one, one.words(given.get(one.name, "").strip())) for one in self.fields]
-        if self.command.startswith("rig "):  # these know no `--`, and their fields say where and what about
+        made = [
+            (one, one.words(given.get(one.name, "").strip())) for one in self.fields
+        ]
+        if self.command.startswith(
+            "rig "
+        ):  # these know no `--`, and their fields say where and what about
             return self.command.split()
         options = [word for one, words in made if one.option for word in words]
         arguments = [word for one, words in made if not one.option for word in words]
-        return [*self.command.split(), *options, *(["--", *arguments] if arguments else [])]
+        return [
+            *self.command.split(),
+            *options,
+            *(["--", *arguments] if arguments else []),
+        ]
 
     def place(self, context: PageContext, given: Mapping[str, str]) -> Path:
         """Where it runs: in the clone or project acted on, else in this one."""
         if self.command.startswith("rig "):
             return clone_root(context, given)
-        is_about_run = self.command.startswith(("council ", "flow ")) and any(one.name == "id" for one in self.fields)
-        return project_of_run(context, given) if is_about_run else context.assembly.places.project
+        is_about_run = self.command.startswith(("council ", "flow ")) and any(
+            one.name == "id" for one in self.fields
+        )
+        return (
+            project_of_run(context, given)
+            if is_about_run
+            else context.assembly.places.project
+        )
 
     def back(self, given: Mapping[str, str]) -> str:
         """The page to end on."""
         noun = self.command.partition(" ")[0]
-        page = {"council": "/councils", "flow": "/flows", "rig": "/threads", "bus": "/bus"}[noun]
-        about = given.get("clone" if noun == "rig" else "id", "") if noun != "bus" else ""
+        page = {
+            "council": "/councils",
+            "flow": "/flows",
+            "rig": "/threads",
+            "bus": "/bus",
+        }[noun]
+        about = (
+            given.get("clone" if noun == "rig" else "id", "") if noun != "bus" else ""
+        )
         return f"{page}/{quote(about, safe='')}" if about else page
 
 
 def project_of_run(context: PageContext, form: Mapping[str, str]) -> Path:
     """Where a council or flow belongs; in a record that others write to, only this project is acted in."""
-    run, own = context.store.find_run(form.get("id", "")), context.assembly.places.project
+    run, own = (
+        context.store.find_run(form.get("id", "")),
+        context.assembly.places.project,
+    )
     if is_shared(context.assembly.record_url) and Path(run.project) != own:
         raise UserError(
-            f"{run.id} belongs to {run.project}", hint="this record is shared: run the command in that project"
+            f"{run.id} belongs to {run.project}",
+            hint="this record is shared: run the command in that project",
         )
     return Path(run.project)
 
 
 def clone_root(context: PageContext, form: Mapping[str, str]) -> Path:
-    return Path(find_clone(context.assembly.places.project, context.store, form.get("clone", "")).root)
+    return Path(
+        find_clone(
+            context.assembly.places.project, context.store, form.get("clone", "")
+        ).root
+    )
 
 
 def lifting(context: PageContext, form: Form) -> tuple[list[str], str]:
@@ -121,12 +157,20 @@ def lifting(context: PageContext, form: Form) -> tuple[list[str], str]:
     rig = make_rig(str(clone_root(context, form)), logger.warning)
     shown = show_quarantine(rig, form.get("path", ""))
     thread_id = shown.entry.path.partition("/")[0]
-    hashes = [str(one.frontmatter.get("body_hash") or "") for one in thread(rig, thread_id).envelopes]
+    hashes = [
+        str(one.frontmatter.get("body_hash") or "")
+        for one in thread(rig, thread_id).envelopes
+    ]
     parent = next((one for one in reversed(hashes) if one), None)
     if parent is None:
-        raise UserError(f"thread {thread_id} has no envelope that a decision could answer")
+        raise UserError(
+            f"thread {thread_id} has no envelope that a decision could answer"
+        )
     words = [f"--thread={thread_id}", f"--in-reply-to={parent}", "--body-file=-"]
-    return words, f"{form.get('reason', '').strip()}\n\n{verdict_line(shown.entry, lifts=True)}\n"
+    return (
+        words,
+        f"{form.get('reason', '').strip()}\n\n{verdict_line(shown.entry, lifts=True)}\n",
+    )
 
 
 _ID: Final = Field("id", "Id", required=True, hidden=True)
@@ -138,11 +182,29 @@ _ALL: Final = (
         "Seats review the scope independently, debate, and write one report. The estimate comes first.",
         (
             Field("intensity", "Intensity", "--intensity", choices=tuple(Intensity)),
-            Field("seats", "Seats", "--runtime", many=True, hint=f"empty: all available; {', '.join(runtime_names())}"),
-            Field("base", "Changes since", "--diff", hint="a branch or commit; empty: whole files"),
+            Field(
+                "seats",
+                "Seats",
+                "--runtime",
+                many=True,
+                hint=f"empty: all available; {', '.join(runtime_names())}",
+            ),
+            Field(
+                "base",
+                "Changes since",
+                "--diff",
+                hint="a branch or commit; empty: whole files",
+            ),
             Field("task", "What to look for", "--task"),
-            Field("cost", "Stop at this cost", "--max-cost", hint="USD; empty: no limit"),
-            Field("scope", "Scope", many=True, hint="paths; empty: the changes, or the whole project"),
+            Field(
+                "cost", "Stop at this cost", "--max-cost", hint="USD; empty: no limit"
+            ),
+            Field(
+                "scope",
+                "Scope",
+                many=True,
+                hint="paths; empty: the changes, or the whole project",
+            ),
         ),
         preview="--dry-run",
         is_long=True,
@@ -151,7 +213,16 @@ _ALL: Final = (
         "council resume",
         "Resume the council",
         "Adds answers that have arrived and asks the named seats again. Completed calls are not repeated.",
-        (Field("retry", "Ask again", "--retry", many=True, hint="seats, such as claude; empty: none"), _ID),
+        (
+            Field(
+                "retry",
+                "Ask again",
+                "--retry",
+                many=True,
+                hint="seats, such as claude; empty: none",
+            ),
+            _ID,
+        ),
         is_long=True,
     ),
     WebAction(
@@ -172,7 +243,11 @@ _ALL: Final = (
         is_long=True,
     ),
     WebAction(
-        "flow resume", "Resume the flow", "Continues the run where it paused, if answered.", (_ID,), is_long=True
+        "flow resume",
+        "Resume the flow",
+        "Continues the run where it paused, if answered.",
+        (_ID,),
+        is_long=True,
     ),
     WebAction(
         "flow retry",
@@ -188,7 +263,12 @@ _ALL: Final = (
         (Field("from", "From step", "--from", required=True), _ID),
         is_long=True,
     ),
-    WebAction("flow cancel", "Cancel the flow", "Withdraws the open requests of the run and keeps its files.", (_ID,)),
+    WebAction(
+        "flow cancel",
+        "Cancel the flow",
+        "Withdraws the open requests of the run and keeps its files.",
+        (_ID,),
+    ),
     WebAction(
         "rig sync --auto",
         "Sync",
@@ -199,7 +279,11 @@ _ALL: Final = (
         "rig relay DECISIONS",
         "Lift a quarantine",
         "Accepts this envelope with a signed DECISIONS envelope, if the key of this rig belongs to a trusted human.",
-        (_CLONE, Field("path", "Envelope", required=True, hidden=True), Field("reason", "Why", required=True)),
+        (
+            _CLONE,
+            Field("path", "Envelope", required=True, hidden=True),
+            Field("reason", "Why", required=True),
+        ),
         stdin=lifting,
     ),
     WebAction(
@@ -225,16 +309,30 @@ def act(context: PageContext, request: Request, form: Form) -> Response:
     if action.preview and form.get("planned") != shlex.join(words):
         command = action.command.split()
         looked = [*command, action.preview, *words[len(command) :]]
-        planned = context.commands.run(looked, place, wait_seconds=SHORT_SECONDS, looks=True)
+        planned = context.commands.run(
+            looked, place, wait_seconds=SHORT_SECONDS, looks=True
+        )
         is_planned = planned.exit_code == ExitCode.DONE
-        return show_action(context, request, form, planned, planned=shlex.join(words) if is_planned else "")
+        return show_action(
+            context,
+            request,
+            form,
+            planned,
+            planned=shlex.join(words) if is_planned else "",
+        )
     more, stdin = action.stdin(context, form) if action.stdin else ([], "")
     seconds = LONG_SECONDS if action.is_long else SHORT_SECONDS
-    done = context.commands.run([*words, *more], place, stdin=stdin, wait_seconds=seconds)
+    done = context.commands.run(
+        [*words, *more], place, stdin=stdin, wait_seconds=seconds
+    )
     context.forget_waiting()
     if done.exit_code not in (None, ExitCode.DONE, ExitCode.WAITING):
         return show_action(context, request, form, done)
-    said = "runs" if done.exit_code is None else next(iter((done.out or done.error).splitlines()), "done")
+    said = (
+        "runs"
+        if done.exit_code is None
+        else next(iter((done.out or done.error).splitlines()), "done")
+    )
     return context.go(request, action.back(form), f"{done.line}: {said}")
 
 
@@ -263,12 +361,22 @@ def show_action(
         action=action,
         given=given,
         place=action.place(context, given),
-        line=f"bridgehead {planned}" if planned else done.line if done else f"bridgehead {action.command}",
-        said=(done.out if planned else done.error or done.out)[-MOST_SAID:] if done else "",
+        line=f"bridgehead {planned}"
+        if planned
+        else done.line
+        if done
+        else f"bridgehead {action.command}",
+        said=(done.out if planned else done.error or done.out)[-MOST_SAID:]
+        if done
+        else "",
         planned=planned,
     )
 
 
 PAGE: Final = Page(
-    "Actions", "/do", views={"/do/{name}": show_action}, actions={"/do/{name}": act}, in_navigation=False
+    "Actions",
+    "/do",
+    views={"/do/{name}": show_action},
+    actions={"/do/{name}": act},
+    in_navigation=False,
 )

@@ -83,18 +83,34 @@ class ShownHead:
 
 def rate_plots(rates: Sequence[Rate]) -> list[Markup]:
     """Messages per second, once in and once out."""
-    groups = [rates[end - STEP_SECONDS : end] for end in range(len(rates), STEP_SECONDS - 1, -STEP_SECONDS)]
+    groups = [
+        rates[end - STEP_SECONDS : end]
+        for end in range(len(rates), STEP_SECONDS - 1, -STEP_SECONDS)
+    ]
     groups.reverse()
-    labels = [f"{steps * STEP_SECONDS} s ago" if steps else "now" for steps in reversed(range(len(groups)))]
+    labels = [
+        f"{steps * STEP_SECONDS} s ago" if steps else "now"
+        for steps in reversed(range(len(groups)))
+    ]
     return [
-        _plot("From participants", labels, [_mean([one.taken for one in group]) for group in groups]),
-        _plot("To participants", labels, [_mean([one.offered for one in group]) for group in groups]),
+        _plot(
+            "From participants",
+            labels,
+            [_mean([one.taken for one in group]) for group in groups],
+        ),
+        _plot(
+            "To participants",
+            labels,
+            [_mean([one.offered for one in group]) for group in groups],
+        ),
     ]
 
 
 def shown_heads(status: BusStatus, *, until: int | None) -> list[ShownHead]:
     """The newest first; `until` leaves out what came after that number."""
-    names = {one.source: one.id for one in status.participants if one.source is not None}
+    names = {
+        one.source: one.id for one in status.participants if one.source is not None
+    }
     heads = [head for head in status.tail if until is None or head.number <= until]
     return [_shown(head, names) for head in reversed(heads[-MOST_HEADS:])]
 
@@ -106,7 +122,9 @@ def _shown(head: MessageHead, names: Mapping[str, str]) -> ShownHead:
 
 
 def _plot(title: str, labels: Sequence[str], values: Sequence[float]) -> Markup:
-    return lines(Plot(title, labels, [Series("messages", values)], unit="messages per second"))
+    return lines(
+        Plot(title, labels, [Series("messages", values)], unit="messages per second")
+    )
 
 
 def _mean(counts: Sequence[int]) -> float:

@@ -83,12 +83,19 @@ class ShownFinding:
 
 
 def shown(
-    text: FindingText, excerpts: Excerpts, earlier: Mapping[str, str], dismissed_now: frozenset[str]
+    text: FindingText,
+    excerpts: Excerpts,
+    earlier: Mapping[str, str],
+    dismissed_now: frozenset[str],
 ) -> ShownFinding:
     """`earlier` names the findings of the run before by fingerprint, `dismissed_now` those dismissed since."""
     finding = text.finding
     known = [earlier[print_] for print_ in finding.fingerprints if print_ in earlier]
-    since = ("dismissed",) if finding.fingerprint in dismissed_now and not text.dismissed else ()
+    since = (
+        ("dismissed",)
+        if finding.fingerprint in dismissed_now and not text.dismissed
+        else ()
+    )
     return ShownFinding(
         text,
         severity_of(finding),
@@ -103,7 +110,9 @@ def shown(
 
 def uncompared(text: FindingText) -> FindingText:
     """A finding of a run that was compared with none: that it is new says nothing."""
-    return msgspec.structs.replace(text, finding=msgspec.structs.replace(text.finding, state=None))
+    return msgspec.structs.replace(
+        text, finding=msgspec.structs.replace(text.finding, state=None)
+    )
 
 
 def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
@@ -135,7 +144,11 @@ def states_of(text: FindingText) -> tuple[str, ...]:
         "untouched lines": text.untouched,
         "dismissed": text.dismissed,
     }
-    return tuple(filter(None, [text.finding.state, *(word for word, holds in said.items() if holds)]))
+    return tuple(
+        filter(
+            None, [text.finding.state, *(word for word, holds in said.items() if holds)]
+        )
+    )
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:
@@ -173,13 +186,21 @@ class Excerpts:
         path, first, last = place
         if path not in self._files:
             content = read_working(self._project, path)
-            self._files[path] = None if content is None else content.decode("utf-8", "replace").split("\n")
+            self._files[path] = (
+                None
+                if content is None
+                else content.decode("utf-8", "replace").split("\n")
+            )
         text = self._files[path]
         if text is None or not 1 <= first <= len(text):
             return None
-        begin, end = max(1, first - AROUND), min(len(text), last + AROUND, first + MOST_LINES)
+        begin, end = (
+            max(1, first - AROUND),
+            min(len(text), last + AROUND, first + MOST_LINES),
+        )
         lines = tuple(
-            CodeLine(number, text[number - 1][:MOST_WIDTH], first <= number <= last) for number in range(begin, end + 1)
+            CodeLine(number, text[number - 1][:MOST_WIDTH], first <= number <= last)
+            for number in range(begin, end + 1)
         )
         return Excerpt(path, lines)
 

@@ -8,7 +8,13 @@ from typing import Final
 
 from markupsafe import Markup
 
-from bridgehead.assembly.council.live import JoinedFinding, LiveChallenge, LiveCouncil, LiveOutput, LiveSeat
+from bridgehead.assembly.council.live import (
+    JoinedFinding,
+    LiveChallenge,
+    LiveCouncil,
+    LiveOutput,
+    LiveSeat,
+)
 from bridgehead.contract.words import Severity
 from bridgehead.council.reporting.render.html import element
 from bridgehead.council.reporting.render.sentences import reason_in_words
@@ -52,12 +58,22 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
         return None
     bottom = lanes[-1].y + lanes[-1].height + GAP
     rounds = last_round(council.seats)
-    dots = {(lane.seat.bridge, dot.output.id): dot for lane in lanes for dot in place_dots(lane, rounds)}
+    dots = {
+        (lane.seat.bridge, dot.output.id): dot
+        for lane in lanes
+        for dot in place_dots(lane, rounds)
+    }
     # As many as can be read, the gravest first.
-    shown = sorted(council.joined, key=lambda one: (-RANKS.get(one.severity or "", 0), -len(one.sources)))[:MOST_NODES]
+    shown = sorted(
+        council.joined,
+        key=lambda one: (-RANKS.get(one.severity or "", 0), -len(one.sources)),
+    )[:MOST_NODES]
     bottom = max(bottom, TOP + NODE_HEIGHT * len(shown) + GAP)
     room = bottom - TOP - GAP
-    nodes = {found.id: round(TOP + room * (at + 0.5) / len(shown), 1) for at, found in enumerate(shown)}
+    nodes = {
+        found.id: round(TOP + room * (at + 0.5) / len(shown), 1)
+        for at, found in enumerate(shown)
+    }
     second = bottom if council.notes or council.second_look else None
     height = bottom + (HEAD + ROW if second is not None else 0)
     band = COUNCIL_X - 40 if shown else WIDTH - 1
@@ -71,8 +87,17 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
         *(_node(found, nodes[found.id]) for found in shown),
         *(_second_look(council, second, nodes) if second is not None else ()),
     ]
-    title = element("title", "Seats, what they raised in which round, and who challenged what")
-    picture = element("svg", title, *parts, viewBox=f"0 0 {WIDTH} {height:g}", role="group", class_="lanes")
+    title = element(
+        "title", "Seats, what they raised in which round, and who challenged what"
+    )
+    picture = element(
+        "svg",
+        title,
+        *parts,
+        viewBox=f"0 0 {WIDTH} {height:g}",
+        role="group",
+        class_="lanes",
+    )
     return Markup(picture)
 
 
@@ -95,7 +120,11 @@ class Lane:
 
     @property
     def height(self) -> float:
-        rows = len(self.agents) if self.seat.state == "skipped" else max(1, len(self.agents))
+        rows = (
+            len(self.agents)
+            if self.seat.state == "skipped"
+            else max(1, len(self.agents))
+        )
         return HEAD + ROW * rows
 
     def row(self, agent: str) -> float:
@@ -146,7 +175,9 @@ def place_dots(lane: Lane, rounds: int) -> Iterator[Dot]:
         x, width = column(number, rounds)
         shown = outputs
         if len(outputs) > MOST_DOTS:
-            shown = sorted(outputs, key=lambda output: -RANKS.get(output.severity or "", 0))[:MOST_DOTS]
+            shown = sorted(
+                outputs, key=lambda output: -RANKS.get(output.severity or "", 0)
+            )[:MOST_DOTS]
         step = min(15.0, (width * 0.7 - 16) / len(shown))
         for place, output in enumerate(shown):
             yield Dot(round(x + 14 + step * place, 1), lane.row(agent), output)
@@ -164,21 +195,41 @@ def _left_out(lane: Lane, rounds: int) -> Iterator[str]:
 def _columns(rounds: int, bottom: float, has_nodes: bool) -> Iterator[str]:
     for number in range(1, rounds + 1):
         x, _ = column(number, rounds)
-        yield element("text", f"round {number}", x=round(x + 8, 1), y=16, class_="heading")
+        yield element(
+            "text", f"round {number}", x=round(x + 8, 1), y=16, class_="heading"
+        )
         if number > 1:
-            yield element("line", x1=round(x, 1), x2=round(x, 1), y1=TOP, y2=bottom, class_="grid")
+            yield element(
+                "line", x1=round(x, 1), x2=round(x, 1), y1=TOP, y2=bottom, class_="grid"
+            )
     if has_nodes:
         yield element("text", "council", x=COUNCIL_X - 8, y=16, class_="heading")
 
 
 def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
     seat = lane.seat
-    yield element("rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane")
-    yield element("text", shortened(seat.bridge, MOST_NAME), x=10, y=lane.y + 17, class_="seat")
+    yield element(
+        "rect", x=0.5, y=lane.y, width=band, height=lane.height, rx=6, class_="lane"
+    )
+    yield element(
+        "text", shortened(seat.bridge, MOST_NAME), x=10, y=lane.y + 17, class_="seat"
+    )
     label = seat.state + (f": {reason_in_words(seat.reason)}" if seat.reason else "")
-    yield element("text", label, x=LABELS + 8, y=lane.y + 17, class_=f"seat-state {_state_class(seat.state)}")
+    yield element(
+        "text",
+        label,
+        x=LABELS + 8,
+        y=lane.y + 17,
+        class_=f"seat-state {_state_class(seat.state)}",
+    )
     for agent in lane.agents:
-        yield element("text", shortened(agent, MOST_NAME), x=18, y=lane.row(agent) + 4, class_="agent")
+        yield element(
+            "text",
+            shortened(agent, MOST_NAME),
+            x=18,
+            y=lane.row(agent) + 4,
+            class_="agent",
+        )
 
 
 def _drawn_dot(dot: Dot) -> str:
@@ -187,22 +238,32 @@ def _drawn_dot(dot: Dot) -> str:
         f" ({output.state})" if output.state else ""
     )
     left = " left" if output.state in ("withdrawn", "merged") else ""
-    circle = element("circle", cx=dot.x, cy=dot.y, r=5, class_=f"{_severity(output.severity)}{left}")
+    circle = element(
+        "circle", cx=dot.x, cy=dot.y, r=5, class_=f"{_severity(output.severity)}{left}"
+    )
     return element("g", element("title", label), circle)
 
 
-def _challenges(lane: Lane, dots: dict[tuple[str, str], Dot], rounds: int) -> Iterator[str]:
+def _challenges(
+    lane: Lane, dots: dict[tuple[str, str], Dot], rounds: int
+) -> Iterator[str]:
     for place, challenge in enumerate(lane.seat.challenges):
         dot = dots.get((lane.seat.bridge, challenge.finding_id))
         if dot is not None:
             yield _challenge(challenge, dot, lane.row(challenge.by), place, rounds)
 
 
-def _challenge(challenge: LiveChallenge, dot: Dot, y: float, place: int, rounds: int) -> str:
+def _challenge(
+    challenge: LiveChallenge, dot: Dot, y: float, place: int, rounds: int
+) -> str:
     left, width = column(challenge.round, rounds)
     x = round(left + width * (0.78 + 0.03 * (place % 6)), 1)
     # What became of the finding colours its challenges; one nobody has answered yet is open.
-    outcome = "open" if challenge.outcome == "open" else _OUTCOMES.get(dot.output.state or "confirmed", "held")
+    outcome = (
+        "open"
+        if challenge.outcome == "open"
+        else _OUTCOMES.get(dot.output.state or "confirmed", "held")
+    )
     bend = round((x + dot.x) / 2, 1)
     path = f"M {x} {y} C {bend} {y}, {bend} {dot.y}, {dot.x + 6} {dot.y}"
     label = f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} ({challenge.outcome})"
@@ -215,11 +276,15 @@ def _doubt(label: str, path: str, x: float, y: float, outcome: str) -> str:
         "g",
         element("title", label),
         element("path", d=path, class_=f"challenge {outcome}"),
-        element("rect", x=x - 3.5, y=y - 3.5, width=7, height=7, class_=f"doubt {outcome}"),
+        element(
+            "rect", x=x - 3.5, y=y - 3.5, width=7, height=7, class_=f"doubt {outcome}"
+        ),
     )
 
 
-def _joins(found: JoinedFinding, y: float, dots: dict[tuple[str, str], Dot]) -> Iterator[str]:
+def _joins(
+    found: JoinedFinding, y: float, dots: dict[tuple[str, str], Dot]
+) -> Iterator[str]:
     for source in found.sources:
         dot = dots.get(source)
         if dot is not None:
@@ -233,20 +298,46 @@ def _node(found: JoinedFinding, y: float) -> str:
     return element(
         "a",
         element("title", f"{found.severity or 'unrated'}: {found.title}"),
-        element("circle", cx=COUNCIL_X, cy=y, r=6, class_=f"{_severity(found.severity)}{mark}"),
-        element("text", shortened(found.id, 12), x=COUNCIL_X + 12, y=y + 4, class_="node"),
+        element(
+            "circle",
+            cx=COUNCIL_X,
+            cy=y,
+            r=6,
+            class_=f"{_severity(found.severity)}{mark}",
+        ),
+        element(
+            "text", shortened(found.id, 12), x=COUNCIL_X + 12, y=y + 4, class_="node"
+        ),
         href=f"#{found.id}",
     )
 
 
-def _second_look(council: LiveCouncil, y: float, nodes: dict[str, float]) -> Iterator[str]:
+def _second_look(
+    council: LiveCouncil, y: float, nodes: dict[str, float]
+) -> Iterator[str]:
     seat = council.second_look
-    yield element("rect", x=0.5, y=y, width=COUNCIL_X - 40, height=HEAD + ROW - GAP, rx=6, class_="lane")
+    yield element(
+        "rect",
+        x=0.5,
+        y=y,
+        width=COUNCIL_X - 40,
+        height=HEAD + ROW - GAP,
+        rx=6,
+        class_="lane",
+    )
     yield element("text", "second look", x=10, y=y + 22, class_="seat")
     if seat is not None:
         label = f"{shortened(seat.bridge, MOST_NAME)}, {seat.state}"
-        yield element("text", label, x=LABELS + 8, y=y + 22, class_=f"seat-state {_state_class(seat.state)}")
-    for place, note in enumerate(one for one in council.notes if one.finding_id in nodes):
+        yield element(
+            "text",
+            label,
+            x=LABELS + 8,
+            y=y + 22,
+            class_=f"seat-state {_state_class(seat.state)}",
+        )
+    for place, note in enumerate(
+        one for one in council.notes if one.finding_id in nodes
+    ):
         x, start = COUNCIL_X - 160 + 9 * (place % 12), y + 18
         end = nodes[note.finding_id]
         path = f"M {x} {start} C {x} {end + 30}, {COUNCIL_X - 60} {end}, {COUNCIL_X - 7} {end}"
@@ -259,4 +350,6 @@ def _severity(severity: str | None) -> str:
 
 
 def _state_class(state: str) -> str:
-    return {"running": "running", "halted": "high", "aborted": "failed"}.get(state, "quiet")
+    return {"running": "running", "halted": "high", "aborted": "failed"}.get(
+        state, "quiet"
+    )

@@ -26,21 +26,27 @@ MOST_CHALLENGES: Final = 200
 
 def show_list(context: PageContext, request: Request) -> Response:
     before = request.query_params.get("before") or None
-    page: views.CouncilPage = views.list_councils(context.assembly, before=before, clock=context.clock)
+    page: views.CouncilPage = views.list_councils(
+        context.assembly, before=before, clock=context.clock
+    )
     return context.show(
         request,
         PAGE,
         "councils.html",
         councils=page.councils,
         plots=plots_of(page.councils, context.seat_figures) if before is None else [],
-        older=f"/councils?before={quote(page.before, safe='')}" if page.before else None,
+        older=f"/councils?before={quote(page.before, safe='')}"
+        if page.before
+        else None,
         is_first=before is None,
     )
 
 
 def show_council(context: PageContext, request: Request) -> Response:
     reference = str(request.path_params["council_id"])
-    now: views.CouncilNow = views.council_now(context.assembly, reference, clock=context.clock)
+    now: views.CouncilNow = views.council_now(
+        context.assembly, reference, clock=context.clock
+    )
     report, trouble = _report(context, now)
     asked = Filter.of(request.query_params)
     return context.show(
@@ -51,7 +57,9 @@ def show_council(context: PageContext, request: Request) -> Response:
         state=now,
         picture=draw_lanes(now.live),
         legend=LEGEND,
-        challenges=[(seat.bridge, one) for seat in now.live.seats for one in seat.challenges][:MOST_CHALLENGES],
+        challenges=[
+            (seat.bridge, one) for seat in now.live.seats for one in seat.challenges
+        ][:MOST_CHALLENGES],
         trouble=trouble,
         report=report.report if report else None,
         asked=asked,
@@ -63,8 +71,12 @@ def show_calls(context: PageContext, request: Request) -> Response:
     reference = str(request.path_params["council_id"])
     now = views.council_now(context.assembly, reference, clock=context.clock)
     calls = views.council_calls(context.assembly, reference)
-    chosen = next((one for one in calls if one.name == request.query_params.get("call")), None)
-    return context.show(request, PAGE, "calls.html", council=now.council, calls=calls, chosen=chosen)
+    chosen = next(
+        (one for one in calls if one.name == request.query_params.get("call")), None
+    )
+    return context.show(
+        request, PAGE, "calls.html", council=now.council, calls=calls, chosen=chosen
+    )
 
 
 def dismiss(context: PageContext, request: Request, form: Form) -> Response:
@@ -81,33 +93,52 @@ def dismiss(context: PageContext, request: Request, form: Form) -> Response:
         ),
     )
     back = f"{PAGE.path}/{quote(council_id, safe='')}#{quote(finding_id, safe='')}"
-    return context.go(request, back, f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed.")
+    return context.go(
+        request,
+        back,
+        f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed.",
+    )
 
 
-def _report(context: PageContext, now: views.CouncilNow) -> tuple[views.ReportText | None, str | None]:
+def _report(
+    context: PageContext, now: views.CouncilNow
+) -> tuple[views.ReportText | None, str | None]:
     """The report, and why it cannot be shown although there is one."""
     if not now.has_report:
         return None, None
     try:
-        return views.council_report(context.assembly, now.council.id, clock=context.clock), None
+        return views.council_report(
+            context.assembly, now.council.id, clock=context.clock
+        ), None
     except BridgeheadError as error:
         return None, error.message
 
 
-def _findings(context: PageContext, report: views.ReportText, asked: Filter) -> dict[str, Any]:
+def _findings(
+    context: PageContext, report: views.ReportText, asked: Filter
+) -> dict[str, Any]:
     previous = (report.comparison or {}).get("previous_review_id")
-    texts = report.findings if previous else map(council_findings.uncompared, report.findings)
+    texts = (
+        report.findings
+        if previous
+        else map(council_findings.uncompared, report.findings)
+    )
     everything = council_findings.ordered(texts)
     admitted = [text for text in everything if asked.admits(text)]
     excerpts = Excerpts(Path(report.council.project))
     earlier = _earlier(context, previous) if previous else {}
     where = EventFilter(kinds=("council.dismissed",), run_id=report.council.id)
     events = context.store.events(where, limit=MOST_DISMISSED)
-    dismissed_now = frozenset(str(recorded.event.data.get("fingerprint")) for recorded in events)
+    dismissed_now = frozenset(
+        str(recorded.event.data.get("fingerprint")) for recorded in events
+    )
     end = (asked.start or 0) + council_findings.PAGE_LENGTH
     part = admitted[asked.start or 0 : end]
     return {
-        "found": [council_findings.shown(text, excerpts, earlier, dismissed_now) for text in part],
+        "found": [
+            council_findings.shown(text, excerpts, earlier, dismissed_now)
+            for text in part
+        ],
         "admitted": len(admitted),
         "everything": len(everything),
         "choices": Choices.among(everything),
@@ -123,7 +154,11 @@ def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
         report = views.council_report(context.assembly, review_id, clock=context.clock)
     except BridgeheadError:
         return {}
-    return {print_: text.finding.id for text in report.findings for print_ in text.finding.fingerprints}
+    return {
+        print_: text.finding.id
+        for text in report.findings
+        for print_ in text.finding.fingerprints
+    }
 
 
 def _day(text: str) -> dt.date | None:
@@ -132,12 +167,18 @@ def _day(text: str) -> dt.date | None:
     try:
         return dt.date.fromisoformat(text.strip())
     except ValueError as error:
-        raise UserError(f"{text!r} is not a day", hint="write it as 2026-12-31") from error
+        raise UserError(
+            f"{text!r} is not a day", hint="write it as 2026-12-31"
+        ) from error
 
 
 PAGE: Final = Page(
     "Councils",
     "/councils",
-    views={"/councils": show_list, "/councils/{council_id}": show_council, "/councils/{council_id}/calls": show_calls},
+    views={
+        "/councils": show_list,
+        "/councils/{council_id}": show_council,
+        "/councils/{council_id}/calls": show_calls,
+    },
     actions={"/councils/{council_id}/findings/{finding_id}/dismiss": dismiss},
 )

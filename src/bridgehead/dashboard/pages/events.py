@@ -51,7 +51,9 @@ class EventsQuery(Query):
 
     def where(self) -> EventFilter:
         if self.part and self.part not in tuple(Part):
-            raise UserError(f"there is no part {self.part!r}", hint=f"parts: {', '.join(Part)}")
+            raise UserError(
+                f"there is no part {self.part!r}", hint=f"parts: {', '.join(Part)}"
+            )
         return EventFilter(
             kinds=(self.kind,) if self.kind else (),
             parts=(Part(self.part),) if self.part else (),
@@ -66,14 +68,22 @@ class EventsQuery(Query):
 def _day(text: str, days: int = 0) -> str | None:
     """The moment at which a day begins here, or the next one."""
     try:
-        return iso_ms((datetime.fromisoformat(text) + timedelta(days=days)).astimezone()) if text else None
+        return (
+            iso_ms((datetime.fromisoformat(text) + timedelta(days=days)).astimezone())
+            if text
+            else None
+        )
     except (ValueError, OverflowError) as error:
-        raise UserError(f"{text!r} is not a day", hint="write it as 2026-11-15") from error
+        raise UserError(
+            f"{text!r} is not a day", hint="write it as 2026-11-15"
+        ) from error
 
 
 def show_events(context: PageContext, request: Request) -> Response:
     asked = EventsQuery.of(request.query_params)
-    page = context.store.events(asked.where(), before=asked.before, limit=PAGE_LENGTH + 1, newest_first=True)
+    page = context.store.events(
+        asked.where(), before=asked.before, limit=PAGE_LENGTH + 1, newest_first=True
+    )
     shown = page[:PAGE_LENGTH]
     return context.show(
         request,
@@ -81,12 +91,17 @@ def show_events(context: PageContext, request: Request) -> Response:
         "events.html",
         asked=asked,
         lines=[_line(recorded) for recorded in shown],
-        older=asked.address("/events", before=shown[-1].seq) if len(page) > PAGE_LENGTH else None,
+        older=asked.address("/events", before=shown[-1].seq)
+        if len(page) > PAGE_LENGTH
+        else None,
         newest=asked.address("/events", before=None) if asked.before else None,
         export=asked.address("/events.jsonl"),
         kinds=sorted(KINDS),
         parts=[str(part) for part in Part],
-        projects=sorted({one.event.project for one in page if one.event.project} | {asked.project} - {""}),
+        projects=sorted(
+            {one.event.project for one in page if one.event.project}
+            | {asked.project} - {""}
+        ),
     )
 
 
@@ -96,9 +111,16 @@ def export_events(context: PageContext, request: Request) -> Response:
 
     def lines() -> Iterator[bytes]:
         before = asked.before
-        while page := context.store.events(asked.where(), before=before, limit=EXPORTED_AT_ONCE, newest_first=True):
+        while page := context.store.events(
+            asked.where(), before=before, limit=EXPORTED_AT_ONCE, newest_first=True
+        ):
             for recorded in page:
-                yield msgspec.json.encode({"seq": recorded.seq, **msgspec.to_builtins(recorded.event)}) + b"\n"
+                yield (
+                    msgspec.json.encode(
+                        {"seq": recorded.seq, **msgspec.to_builtins(recorded.event)}
+                    )
+                    + b"\n"
+                )
             before = page[-1].seq
 
     asked.where()  # a mistake is a page, not half a file
@@ -113,8 +135,14 @@ def _line(recorded: RecordedEvent) -> Line:
         for key, value in data.items()
         if key not in _SAID_ALREADY and value is not None
     ]
-    whole = msgspec.json.format(msgspec.json.encode(data), indent=2).decode() if data else ""
+    whole = (
+        msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+        if data
+        else ""
+    )
     return Line(recorded, tuple(facts[:MOST_FACTS]), whole)
 
 
-PAGE: Final = Page("Events", "/events", views={"/events": show_events, "/events.jsonl": export_events})
+PAGE: Final = Page(
+    "Events", "/events", views={"/events": show_events, "/events.jsonl": export_events}
+)

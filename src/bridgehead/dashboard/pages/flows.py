@@ -12,11 +12,25 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from bridgehead.assembly.flows.views import FlowView, OpenFlowRequest, fleet_load, list_flows, view_flow, why_unfit
+from bridgehead.assembly.flows.views import (
+    FlowView,
+    OpenFlowRequest,
+    fleet_load,
+    list_flows,
+    view_flow,
+    why_unfit,
+)
 from bridgehead.assembly.pending import UnfitAnswer
 from bridgehead.contract.pending import SAYS_SCHEMA, Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, RunState
-from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_fields, answer_from
+from bridgehead.dashboard.page import (
+    Form,
+    Page,
+    PageContext,
+    Paging,
+    answer_fields,
+    answer_from,
+)
 from bridgehead.dashboard.templating import spelled
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.flows.operations.inspect import Step
@@ -74,10 +88,16 @@ NOTHING_TYPED: Final = RefusedAnswer()
 def show_list(context: PageContext, request: Request) -> Response:
     state = request.query_params.get("state", "")
     if state and state not in tuple(RunState):
-        raise UserError(f"{state!r} is not a state of a flow", hint=f"states: {', '.join(RunState)}")
+        raise UserError(
+            f"{state!r} is not a state of a flow", hint=f"states: {', '.join(RunState)}"
+        )
     paging = Paging.of(PAGE.path, request.query_params, PAGE_LENGTH)
     limit = MOST_LISTED if state else paging.start + PAGE_LENGTH + 1
-    flows = [flow for flow in list_flows(context.assembly, context.store, limit=limit) if state in ("", flow.state)]
+    flows = [
+        flow
+        for flow in list_flows(context.assembly, context.store, limit=limit)
+        if state in ("", flow.state)
+    ]
     return context.show(
         request,
         PAGE,
@@ -99,23 +119,33 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
     given = answer_from(context, form, asked.schema if asked else None)
     here = address_of(view.summary.id)
     if reason := _unfit(view, asked, given):
-        return show_flow(context, request, RefusedAnswer(item_id, given.text or "", reason, form))
+        return show_flow(
+            context, request, RefusedAnswer(item_id, given.text or "", reason, form)
+        )
     try:
         item = context.pending.answer(item_id, given)
     except UnfitAnswer as error:
-        return show_flow(context, request, RefusedAnswer(item_id, given.text or "", error.message, form))
+        return show_flow(
+            context,
+            request,
+            RefusedAnswer(item_id, given.text or "", error.message, form),
+        )
     except AlreadyAnswered as error:
         return context.go(request, here, f"{error.message}.", bad=True)
     finally:
         context.forget_waiting()
-    return context.go(request, here, f"{item.id} answered. Resume the flow to continue.")
+    return context.go(
+        request, here, f"{item.id} answered. Resume the flow to continue."
+    )
 
 
 def address_of(flow_id: str) -> str:
     return f"/flows/{quote(flow_id, safe='')}"
 
 
-def show_flow(context: PageContext, request: Request, typed: RefusedAnswer = NOTHING_TYPED) -> Response:
+def show_flow(
+    context: PageContext, request: Request, typed: RefusedAnswer = NOTHING_TYPED
+) -> Response:
     view = _view(context, request)
     steps = shown_steps(view.steps, context.clock.now())
     paging = Paging.of(address_of(view.summary.id), request.query_params, STEPS_SHOWN)
@@ -139,7 +169,9 @@ def show_flow(context: PageContext, request: Request, typed: RefusedAnswer = NOT
 
 
 def _view(context: PageContext, request: Request) -> FlowView:
-    return view_flow(context.assembly, context.store, str(request.path_params["flow_id"]))
+    return view_flow(
+        context.assembly, context.store, str(request.path_params["flow_id"])
+    )
 
 
 def _unfit(view: FlowView, asked: OpenFlowRequest | None, given: Answer) -> str | None:
@@ -153,7 +185,9 @@ def _unfit(view: FlowView, asked: OpenFlowRequest | None, given: Answer) -> str 
 def _shown_request(context: PageContext, request: OpenFlowRequest) -> ShownRequest:
     schema = None
     if request.schema is not None:
-        schema = msgspec.json.format(msgspec.json.encode(request.schema), indent=2).decode()
+        schema = msgspec.json.format(
+            msgspec.json.encode(request.schema), indent=2
+        ).decode()
     try:
         item = context.store.pending_item(request.item_id) if request.item_id else None
     except BridgeheadError:
@@ -182,11 +216,17 @@ def shown_steps(steps: Sequence[Step], now: datetime) -> list[ShownStep]:
     times = [_times(step, now) for step in steps]
     known = [one for one in times if one is not None]
     first = min((began for began, _ in known), default=now)
-    whole = max((max((ended for _, ended in known), default=now) - first).total_seconds(), 0.001)
-    return [_shown(step, one, first, whole) for step, one in zip(steps, times, strict=True)]
+    whole = max(
+        (max((ended for _, ended in known), default=now) - first).total_seconds(), 0.001
+    )
+    return [
+        _shown(step, one, first, whole) for step, one in zip(steps, times, strict=True)
+    ]
 
 
-def _shown(step: Step, times: tuple[datetime, datetime] | None, first: datetime, whole: float) -> ShownStep:
+def _shown(
+    step: Step, times: tuple[datetime, datetime] | None, first: datetime, whole: float
+) -> ShownStep:
     css_class = _CLASSES.get(step.status, "info")
     if times is None:
         return ShownStep(step, None, 0.0, 0.0, css_class)
@@ -194,7 +234,9 @@ def _shown(step: Step, times: tuple[datetime, datetime] | None, first: datetime,
     seconds = max(0.0, (ended - began).total_seconds())
     length = max(SHORTEST, WHOLE * seconds / whole)
     begin = min(WHOLE * (began - first).total_seconds() / whole, WHOLE - length)
-    return ShownStep(step, seconds, round(max(0.0, begin), 2), round(length, 2), css_class)
+    return ShownStep(
+        step, seconds, round(max(0.0, begin), 2), round(length, 2), css_class
+    )
 
 
 def _times(step: Step, now: datetime) -> tuple[datetime, datetime] | None:

@@ -25,8 +25,14 @@ def show_health(context: PageContext, request: Request) -> Response:
         "health.html",
         latest=latest,
         is_checking=context.doctor_cache.is_checking,
-        groups=[(str(group), list(some)) for group, some in groupby(found, key=lambda one: one.group)],
-        worst=next((state for state in (State.BROKEN, State.LOOK) if state in states), State.FINE),
+        groups=[
+            (str(group), list(some))
+            for group, some in groupby(found, key=lambda one: one.group)
+        ],
+        worst=next(
+            (state for state in (State.BROKEN, State.LOOK) if state in states),
+            State.FINE,
+        ),
         marks=MARKS,
     )
 
@@ -37,5 +43,9 @@ def check_again(context: PageContext, request: Request, form: Form) -> Response:
 
 
 PAGE: Final = Page(
-    "Health", "/health", views={"/health": show_health}, actions={"/health": check_again}, in_navigation=False
+    "Health",
+    "/health",
+    views={"/health": show_health},
+    actions={"/health": check_again},
+    in_navigation=False,
 )

@@ -8,13 +8,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bridgehead.assembly.pending import grouped
-from bridgehead.dashboard.page import Form, Page, PageContext, answer_fields, answer_from
+from bridgehead.dashboard.page import (
+    Form,
+    Page,
+    PageContext,
+    answer_fields,
+    answer_from,
+)
 from bridgehead.dashboard.recent import lately, running
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 
 
 def show_now(
-    context: PageContext, request: Request, *, status: int = 200, refused: dict[str, Any] | None = None
+    context: PageContext,
+    request: Request,
+    *,
+    status: int = 200,
+    refused: dict[str, Any] | None = None,
 ) -> Response:
     return context.show(
         request,
@@ -35,7 +45,10 @@ def answer_item(context: PageContext, request: Request, form: Form) -> Response:
     """Take the one answer. What does not fit is shown again as it was typed; a second answer learns of the first."""
     item_id = str(request.path_params["item_id"])
     try:
-        schema = next((item.question.schema for item in context.waiting() if item.id == item_id), None)
+        schema = next(
+            (item.question.schema for item in context.waiting() if item.id == item_id),
+            None,
+        )
         item = context.pending.answer(item_id, answer_from(context, form, schema))
     except AlreadyAnswered as error:
         return context.go(request, "/", f"{error.message}.", bad=True)
@@ -43,11 +56,18 @@ def answer_item(context: PageContext, request: Request, form: Form) -> Response:
         raise
     except UserError as error:
         # Whatever was wrong with it: nobody has to write it twice.
-        typed = {"item_id": item_id, "text": form.get("text", ""), "message": error.message, "form": form}
+        typed = {
+            "item_id": item_id,
+            "text": form.get("text", ""),
+            "message": error.message,
+            "form": form,
+        }
         return show_now(context, request, status=422, refused=typed)
     finally:
         context.forget_waiting()
     return context.go(request, "/", f"{item.id} answered: {item.question.title}")
 
 
-PAGE: Final = Page("Now", "/", views={"/": show_now}, actions={"/answer/{item_id}": answer_item})
+PAGE: Final = Page(
+    "Now", "/", views={"/": show_now}, actions={"/answer/{item_id}": answer_item}
+)

@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 DEEPEST: Final = 20
 """Blocks in blocks; the parser drops what lies deeper, so such a text is shown as it was written."""
 _NOT_RECOGNISED: Final = (
-    *("autolink", "code", "entity", "escape", "hr", "html_block", "html_inline", "image", "lheading", "link"),
+    *(
+        "autolink",
+        "code",
+        "entity",
+        "escape",
+        "hr",
+        "html_block",
+        "html_inline",
+        "image",
+        "lheading",
+        "link",
+    ),
     "reference",
 )
 _LABEL: Final = '<span class="soft">{}\n</span>'
@@ -48,11 +59,19 @@ def _markdown() -> MarkdownIt:
 
     markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
     markdown.disable(_NOT_RECOGNISED)
-    markdown.block.ruler.before("fence", "table_lines", _table_lines, {"alt": ["paragraph", "blockquote"]})
+    markdown.block.ruler.before(
+        "fence", "table_lines", _table_lines, {"alt": ["paragraph", "blockquote"]}
+    )
     markdown.inline.ruler.before("emphasis", "inside_a_word", _inside_a_word)
     markdown.add_render_rule("hardbreak", lambda *_: "\n")
-    markdown.add_render_rule("fence", lambda _, tokens, at, *__: _as_written(tokens[at].content, tokens[at].info))
-    markdown.add_render_rule("list_item_open", lambda _, tokens, at, *__: Markup("<li>{}").format(_number(tokens[at])))
+    markdown.add_render_rule(
+        "fence",
+        lambda _, tokens, at, *__: _as_written(tokens[at].content, tokens[at].info),
+    )
+    markdown.add_render_rule(
+        "list_item_open",
+        lambda _, tokens, at, *__: Markup("<li>{}").format(_number(tokens[at])),
+    )
     return markdown
 
 
@@ -65,7 +84,9 @@ def _dress(token: Token) -> None:
     if token.type.startswith("heading"):
         token.tag = f"h{min(int(token.tag[1]), 3) + 2}"
     elif token.type in ("bullet_list_open", "ordered_list_open"):
-        token.attrs = {"class": "bullets" if token.type == "bullet_list_open" else "numbers"}
+        token.attrs = {
+            "class": "bullets" if token.type == "bullet_list_open" else "numbers"
+        }
     if token.type.startswith("ordered_list"):
         token.tag = "ul"
 
@@ -82,7 +103,9 @@ def _as_written(text: str, label: str = "") -> Markup:
 def _table_lines(state: StateBlock, first: int, end: int, silent: bool) -> bool:
     """Lines that begin with a bar keep their columns."""
     after = first
-    while after < end and state.src.startswith("|", state.bMarks[after] + state.tShift[after]):
+    while after < end and state.src.startswith(
+        "|", state.bMarks[after] + state.tShift[after]
+    ):
         if state.sCount[after] < state.blkIndent:
             break
         after += 1

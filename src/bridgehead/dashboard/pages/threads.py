@@ -14,8 +14,22 @@ from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import RigClone, find_clone, known_clones
 from bridgehead.assembly.rigs.replies import NotShared, Reply, send_reply
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views import PAGE_LENGTH, ThreadLine, ThreadView, view_clone, view_thread
-from bridgehead.dashboard.page import Form, Page, PageContext, Paging, answer_from, logger, number_of
+from bridgehead.assembly.rigs.views import (
+    PAGE_LENGTH,
+    ThreadLine,
+    ThreadView,
+    view_clone,
+    view_thread,
+)
+from bridgehead.dashboard.page import (
+    Form,
+    Page,
+    PageContext,
+    Paging,
+    answer_from,
+    logger,
+    number_of,
+)
 from bridgehead.dashboard.pages.thread_bodies import body_markup
 from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
@@ -65,7 +79,13 @@ def show_list(context: PageContext, request: Request) -> Response:
         PAGE,
         "threads.html",
         # What waits for this rig before the rest; each newest first.
-        clones=[(view, sorted(view.threads, key=lambda line: not line.waiting)[:THREADS_SHOWN]) for view in views],
+        clones=[
+            (
+                view,
+                sorted(view.threads, key=lambda line: not line.waiting)[:THREADS_SHOWN],
+            )
+            for view in views
+        ],
         before=paging.before(),
         after=paging.after(len(clones)),
     )
@@ -74,9 +94,16 @@ def show_list(context: PageContext, request: Request) -> Response:
 def show_clone(context: PageContext, request: Request) -> Response:
     clone = _clone(context, request)
     view = view_clone(clone, context.waiting())
-    named, state = request.query_params.get("named", "").strip(), request.query_params.get("state", "")
+    named, state = (
+        request.query_params.get("named", "").strip(),
+        request.query_params.get("state", ""),
+    )
     is_in_state: Callable[[ThreadLine], bool] = STATES.get(state, lambda _line: False)
-    threads = [line for line in view.threads if named in line.id and (not state or is_in_state(line))]
+    threads = [
+        line
+        for line in view.threads
+        if named in line.id and (not state or is_in_state(line))
+    ]
     paging = Paging.of(address_of(clone), request.query_params, PAGE_LENGTH)
     return context.show(
         request,
@@ -111,18 +138,28 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
     try:
         sent = send_reply(clone, thread_id, written, said.append, CouncilReviews)
     except NotShared as error:
-        return context.go(request, address_of(clone, thread_id), f"{error.message}. {error.hint}.", bad=True)
+        return context.go(
+            request,
+            address_of(clone, thread_id),
+            f"{error.message}. {error.hint}.",
+            bad=True,
+        )
     except BridgeheadError as error:
         return show_thread(context, request, _refused("reply", written, error))
     finally:
         context.forget_waiting()
-    return context.go(request, address_of(clone, thread_id), " · ".join([_sentence(sent), *said]))
+    return context.go(
+        request, address_of(clone, thread_id), " · ".join([_sentence(sent), *said])
+    )
 
 
 def answer(context: PageContext, request: Request, form: Form) -> Response:
     """Answer an envelope that waits, as `bridgehead answer` does. What no longer waits can still be sent as a reply."""
     clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
-    item_id, written = str(request.path_params["item_id"]), FRESH._replace(text=form.get("text", ""))
+    item_id, written = (
+        str(request.path_params["item_id"]),
+        FRESH._replace(text=form.get("text", "")),
+    )
     context.forget_waiting()
     if all(item.id != item_id for item in context.waiting()):
         late = UserError(
@@ -136,17 +173,28 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
         return show_thread(context, request, _refused(item_id, written, error))
     finally:
         context.forget_waiting()
-    return context.go(request, address_of(clone, thread_id), f"{item.question.title} answered")
+    return context.go(
+        request, address_of(clone, thread_id), f"{item.question.title} answered"
+    )
 
 
 def address_of(clone: RigClone, thread_id: str | None = None) -> str:
     """Where a clone, or a thread of it, is shown."""
-    return f"/threads/{clone.id}" + (f"/{quote(thread_id, safe='')}" if thread_id else "")
+    return f"/threads/{clone.id}" + (
+        f"/{quote(thread_id, safe='')}" if thread_id else ""
+    )
 
 
-def show_thread(context: PageContext, request: Request, typed: RefusedReply = NOTHING_TYPED) -> Response:
+def show_thread(
+    context: PageContext, request: Request, typed: RefusedReply = NOTHING_TYPED
+) -> Response:
     clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
-    view = view_thread(clone, thread_id, context.waiting(), start=number_of(request.query_params.get("start", "")))
+    view = view_thread(
+        clone,
+        thread_id,
+        context.waiting(),
+        start=number_of(request.query_params.get("start", "")),
+    )
     address = address_of(clone, thread_id)
     return context.show(
         request,
@@ -163,13 +211,21 @@ def show_thread(context: PageContext, request: Request, typed: RefusedReply = NO
         types=MESSAGE_TYPES,
         page_length=PAGE_LENGTH,
         address=address,
-        earlier=f"{address}?start={max(0, view.start - PAGE_LENGTH)}" if view.start else None,
-        later=f"{address}?start={end}" if (end := view.start + PAGE_LENGTH) < view.total else None,
+        earlier=f"{address}?start={max(0, view.start - PAGE_LENGTH)}"
+        if view.start
+        else None,
+        later=f"{address}?start={end}"
+        if (end := view.start + PAGE_LENGTH) < view.total
+        else None,
     )
 
 
 def _clone(context: PageContext, request: Request) -> RigClone:
-    return find_clone(context.assembly.places.project, context.store, str(request.path_params["clone_id"]))
+    return find_clone(
+        context.assembly.places.project,
+        context.store,
+        str(request.path_params["clone_id"]),
+    )
 
 
 def _held(clone: RigClone) -> list[KeptApart]:
@@ -189,7 +245,9 @@ def _prefilled(view: ThreadView, typed: RefusedReply) -> Reply:
 
 def _refused(form: str, written: Reply, error: BridgeheadError) -> RefusedReply:
     secret = isinstance(error, SecretRefused)
-    return RefusedReply(form, written, error.message, None if secret else error.hint, secret)
+    return RefusedReply(
+        form, written, error.message, None if secret else error.hint, secret
+    )
 
 
 def _sentence(sent: Sent) -> str:
@@ -208,7 +266,10 @@ class RigMark:
 def marks_of(rigs: Iterable[str]) -> dict[str, RigMark]:
     """A mark for each rig, in the order given; sixteen differ in both colour and pattern."""
     return {
-        rig: RigMark(letters_of(rig), f"rig-hue-{(place + place // LINES) % HUES} rig-line-{place % LINES}")
+        rig: RigMark(
+            letters_of(rig),
+            f"rig-hue-{(place + place // LINES) % HUES} rig-line-{place % LINES}",
+        )
         for place, rig in enumerate(dict.fromkeys(rigs))
     }
 
@@ -222,6 +283,13 @@ def letters_of(rig: str) -> str:
 PAGE: Final = Page(
     "Threads",
     "/threads",
-    views={"/threads": show_list, "/threads/{clone_id}": show_clone, "/threads/{clone_id}/{thread_id}": show_thread},
-    actions={"/threads/{clone_id}/{thread_id}": reply, "/threads/{clone_id}/{thread_id}/answer/{item_id}": answer},
+    views={
+        "/threads": show_list,
+        "/threads/{clone_id}": show_clone,
+        "/threads/{clone_id}/{thread_id}": show_thread,
+    },
+    actions={
+        "/threads/{clone_id}/{thread_id}": reply,
+        "/threads/{clone_id}/{thread_id}/answer/{item_id}": answer,
+    },
 )

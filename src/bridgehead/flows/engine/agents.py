@@ -26,7 +26,9 @@ class MockAgentInvoker:
         """Give `agent_name` one answer for every call."""
         self.responses[agent_name] = response
 
-    def add_response_from_dict(self, agent_name: str, response_dict: dict[str, Any]) -> None:
+    def add_response_from_dict(
+        self, agent_name: str, response_dict: dict[str, Any]
+    ) -> None:
         """Give `agent_name` a JSON document as its answer."""
         self.responses[agent_name] = json.dumps(response_dict)
 
@@ -41,11 +43,20 @@ class MockAgentInvoker:
         self.add_sequence(agent_name, [error])
 
     def invoke(
-        self, agent_name: str, prompt: str, timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS, **kwargs: Any
+        self,
+        agent_name: str,
+        prompt: str,
+        timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
+        **kwargs: Any,
     ) -> str:
         """The next answer of `agent_name`; the call is recorded also when it fails."""
         self.invocations.append(
-            {"agent_name": agent_name, "prompt": prompt, "timeout_seconds": timeout_seconds, "kwargs": kwargs}
+            {
+                "agent_name": agent_name,
+                "prompt": prompt,
+                "timeout_seconds": timeout_seconds,
+                "kwargs": kwargs,
+            }
         )
         if sequence := self._sequences.get(agent_name):
             answer = sequence.pop(0)
@@ -54,12 +65,16 @@ class MockAgentInvoker:
             return answer
         if agent_name in self.responses:
             return self.responses[agent_name]
-        raise AgentInvocationError(f"No mock response configured for agent: {agent_name}")
+        raise AgentInvocationError(
+            f"No mock response configured for agent: {agent_name}"
+        )
 
     def get_invocations(self, agent_name: str | None = None) -> list[dict[str, Any]]:
         """The recorded calls: the list itself, or those of one agent."""
         if agent_name:
-            return [call for call in self.invocations if call["agent_name"] == agent_name]
+            return [
+                call for call in self.invocations if call["agent_name"] == agent_name
+            ]
         return self.invocations
 
     def reset(self) -> None:
@@ -79,15 +94,22 @@ def invoke(invoker: AgentInvoker, ask: Ask, rules: Rules) -> Verdict:
     timeout = ask.timeout
     for tries_left in range(ask.rules(rules).max_retries, -1, -1):
         try:
-            text = invoker.invoke(ask.agent, ask.full_prompt, timeout, context=dict(ask.context))
+            text = invoker.invoke(
+                ask.agent, ask.full_prompt, timeout, context=dict(ask.context)
+            )
             if not text:
-                return Failed(ErrorType.VALIDATION_ERROR.value, "success without a response")
+                return Failed(
+                    ErrorType.VALIDATION_ERROR.value, "success without a response"
+                )
             return ask.verdict_on(text)
         except AgentInvocationError as error:
             failure = Failed(error.error_type, str(error))
         if failure.reason not in RETRIED or not tries_left:
             break
         timeout = min(rules.contract.longest_timeout_seconds, 2 * timeout)
-    if failure.reason == ErrorType.AGENT_NOT_FOUND.value and not rules.missing_agent_falls_back:
+    if (
+        failure.reason == ErrorType.AGENT_NOT_FOUND.value
+        and not rules.missing_agent_falls_back
+    ):
         raise Stopped(failure, ask.agent, ())
     return failure

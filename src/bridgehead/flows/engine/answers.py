@@ -107,7 +107,9 @@ def judge_json(fit: Fit) -> Judge:
             try:
                 return fit(text.strip())  # a word to choose needs no quotes
             except Unfit:
-                return Failed(ErrorType.PARSE_ERROR.value, "the answer contains no JSON")
+                return Failed(
+                    ErrorType.PARSE_ERROR.value, "the answer contains no JSON"
+                )
         return Failed(ErrorType.VALIDATION_ERROR.value, complaint)
 
     return judge
@@ -134,7 +136,9 @@ def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], None]:
     try:
         validator = jsonschema_rs.validator_for(dict(schema))
     except (ValueError, jsonschema_rs.ValidationError) as error:
-        raise FlowMistake(f"the schema of an ask is not a JSON Schema: {error}") from error
+        raise FlowMistake(
+            f"the schema of an ask is not a JSON Schema: {error}"
+        ) from error
 
     def obeys(candidate: Any) -> None:
         for problem in validator.iter_errors(candidate):

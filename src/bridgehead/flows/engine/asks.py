@@ -43,7 +43,11 @@ class Ask(NamedTuple):
 
     def rules(self, rules: Rules) -> Rules:
         """The run's rules with this ask's own number of retries."""
-        return rules if self.max_retries is None else rules._replace(max_retries=self.max_retries)
+        return (
+            rules
+            if self.max_retries is None
+            else rules._replace(max_retries=self.max_retries)
+        )
 
     @property
     def answer_schema(self) -> Mapping[str, Any] | None:
@@ -70,7 +74,11 @@ class Ask(NamedTuple):
         """Whether the request of an outstanding call asks this."""
         asked = call.current.document
         sent = str(asked["prompt"])
-        if self.schema is None and self.result is not None and sent.startswith(self.prompt + SCHEMA_INTRO):
+        if (
+            self.schema is None
+            and self.result is not None
+            and sent.startswith(self.prompt + SCHEMA_INTRO)
+        ):
             sent = self.prompt
         return self.identity == [asked["agent_name"], sent]
 
@@ -90,7 +98,9 @@ def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
     """A request that its own schema refuses is a mistake in the flow, found before anything is written."""
     problems = validate(dict(document), DocumentKind.REQUEST, contract=contract)
     if problems:
-        raise FlowMistake(f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}")
+        raise FlowMistake(
+            f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}"
+        )
 
 
 class OpenCall:
@@ -113,7 +123,9 @@ class Blocked(BaseException):
 class Stopped(BaseException):
     """An answer ended the flow: it was cancelled, or there is no such agent."""
 
-    def __init__(self, failure: Failed, agent: str, attempts: Sequence[Attempt]) -> None:
+    def __init__(
+        self, failure: Failed, agent: str, attempts: Sequence[Attempt]
+    ) -> None:
         super().__init__(str(failure))
         self.failure = failure
         self.agent = agent

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from bridgehead.flows.calls import Outcome
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, OpenCall
-from bridgehead.flows.engine.context import Context, as_branch, step_value
+from bridgehead.flows.engine.context import Context, as_branch, branch_for, step_value
 from bridgehead.flows.engine.replay import BRANCH, Effort, Replay, encoded
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.journals.base import Record
@@ -48,7 +48,9 @@ class AsyncContext:
         """Call, or await, `function` until it has succeeded once."""
         effort = Effort(retries, backoff, timeout)
         context = self._context
-        path, input_sha, record = context.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
+        path, input_sha, record = context.find_step(
+            name, arguments, keywords, effort, rerun=on_change == "rerun"
+        )
         if record is None:
             work = partial(function, *arguments, **keywords)
             record = await _perform(context.replay, path, input_sha, effort, work)
@@ -66,11 +68,19 @@ class AsyncContext:
 
     async def gather(self, *branches: Ask | Callable[[AsyncContext], Any]) -> list[Any]:
         """Run the branches side by side until each has ended or blocked, then pause once for all that wait."""
-        return await self._branches("gather", [as_branch(branch) for branch in branches])
+        return await self._branches(
+            "gather", [as_branch(branch) for branch in branches]
+        )
 
-    async def map(self, name: str, function: Callable[[AsyncContext, Any], Any], items: Iterable[Any]) -> list[Any]:
+    async def map(
+        self,
+        name: str,
+        function: Callable[[AsyncContext, Any], Any],
+        items: Iterable[Any],
+    ) -> list[Any]:
         """`function(ctx, item)` for each item as a branch of its own."""
-        return await self._branches(name, [lambda ctx, item=item: function(ctx, item) for item in items])  # type: ignore[misc]
+        branches = [branch_for(function, item) for item in items]
+        return await self._branches(name, branches)
 
     def scope(self, name: str) -> AsyncContext:
         return AsyncContext(self._context.scope(name))
@@ -81,20 +91,30 @@ class AsyncContext:
         path, input_sha, record = self._context.find_flow(flow, given)
         if record is None:
             started, inside = replay.now(), self._context.child(path)
-            value = await _awaited(flow.function(AsyncContext(inside) if flow.is_async else inside, **given))
+            value = await _awaited(
+                flow.function(
+                    AsyncContext(inside) if flow.is_async else inside, **given
+                )
+            )
             recorded = encoded(value, f"flow {path} has run; its result")
             record = replay.add(path, "flow", input_sha, recorded, started)
         return step_value(record, flow.function, None)
 
-    async def _branches(self, name: str, branches: list[Callable[[AsyncContext], Any]]) -> list[Any]:
+    async def _branches(
+        self, name: str, branches: list[Callable[[AsyncContext], Any]]
+    ) -> list[Any]:
         parent = self._context.scope(name)
         scopes = [AsyncContext(parent.scope(BRANCH)) for _ in branches]
         placed = list(zip(branches, scopes, strict=True))
         # Where each result takes the next number of a queue, branches that raced would take different ones each time.
         ended: list[Any] = []
         for some in [[one] for one in placed] if parent.replay.in_order else [placed]:
-            ended += await asyncio.gather(*(_awaited_call(*one) for one in some), return_exceptions=True)
-            if isinstance(ended[-1], BaseException) and not isinstance(ended[-1], Blocked):
+            ended += await asyncio.gather(
+                *(_awaited_call(*one) for one in some), return_exceptions=True
+            )
+            if isinstance(ended[-1], BaseException) and not isinstance(
+                ended[-1], Blocked
+            ):
                 break
         waiting: list[OpenCall] | None = None
         for one in ended:
@@ -113,16 +133,22 @@ def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
     return asyncio.run(flow.function(AsyncContext(context), **settings))
 
 
-async def _perform(replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]) -> Record:
+async def _perform(
+    replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
+) -> Record:
     """`Replay.perform` for work that may be awaited while other branches go on."""
     if replay.in_order:
         # It is done inside its record, so that work is not repeated when the record is there: from another thread.
         loop = asyncio.get_running_loop()
 
         def done_here() -> Any:
-            return asyncio.run_coroutine_threadsafe(_awaited_call(lambda _: work(), None), loop).result()
+            return asyncio.run_coroutine_threadsafe(
+                _awaited_call(lambda _: work(), None), loop
+            ).result()
 
-        return await asyncio.to_thread(replay.perform, path, "step", input_sha, done_here, effort)
+        return await asyncio.to_thread(
+            replay.perform, path, "step", input_sha, done_here, effort
+        )
     started = replay.now()
     tries_left = effort.retries
     while True:
@@ -136,7 +162,13 @@ async def _perform(replay: Replay, path: str, input_sha: str, effort: Effort, wo
             await asyncio.sleep(effort.wait_before(effort.retries - tries_left + 1))
             tries_left -= 1
         else:
-            return replay.add(path, "step", input_sha, encoded(value, f"{path} has run; its result"), started)
+            return replay.add(
+                path,
+                "step",
+                input_sha,
+                encoded(value, f"{path} has run; its result"),
+                started,
+            )
 
 
 async def _limited(replay: Replay, effort: Effort, work: Callable[[], Any]) -> Any:
@@ -149,12 +181,16 @@ async def _limited(replay: Replay, effort: Effort, work: Callable[[], Any]) -> A
         async with asyncio.timeout(seconds):
             return await _awaited(value)
     except TimeoutError as error:
-        raise TimeoutError(str(error) or f"it took longer than {seconds:g} s") from error
+        raise TimeoutError(
+            str(error) or f"it took longer than {seconds:g} s"
+        ) from error
 
 
 async def _awaited(value: Any) -> Any:
     return await value if isawaitable(value) else value
 
 
-async def _awaited_call(branch: Callable[[Any], Any], scope: AsyncContext | None) -> Any:
+async def _awaited_call(
+    branch: Callable[[Any], Any], scope: AsyncContext | None
+) -> Any:
     return await _awaited(branch(scope))

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
 from bridgehead.flows.definition import Flow
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
-from bridgehead.flows.engine.replay import BRANCH, FAILED, ONE_TRY, Effort, digest, encoded
+from bridgehead.flows.engine.replay import (
+    BRANCH,
+    FAILED,
+    ONE_TRY,
+    Effort,
+    digest,
+    encoded,
+)
 from bridgehead.flows.engine.run_pass import RunPass
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import FlowMistake, StateInvalid
@@ -35,7 +42,9 @@ Item = TypeVar("Item")
 class Context:
     """What a flow can do. Each call has a path: the names that lead to it, each with its number among equals."""
 
-    def __init__(self, run_pass: RunPass, prefix: str = "", phase: int | None = None) -> None:
+    def __init__(
+        self, run_pass: RunPass, prefix: str = "", phase: int | None = None
+    ) -> None:
         self._run_pass = run_pass
         self._prefix = prefix
         self._phase = phase
@@ -61,20 +70,38 @@ class Context:
         """
         plain = not retries and backoff == 1.0 and timeout is None
         effort = ONE_TRY if plain else Effort(retries, backoff, timeout)
-        path, input_sha, record = self.find_step(name, arguments, keywords, effort, rerun=on_change == "rerun")
+        path, input_sha, record = self.find_step(
+            name, arguments, keywords, effort, rerun=on_change == "rerun"
+        )
         if record is None:
-            record = self.replay.perform(path, "step", input_sha, lambda: function(*arguments, **keywords), effort)
+            record = self.replay.perform(
+                path,
+                "step",
+                input_sha,
+                lambda: function(*arguments, **keywords),
+                effort,
+            )
         value: T = step_value(record, function, result)
         return value
 
     def find_step(
-        self, name: str, arguments: tuple[Any, ...], keywords: Mapping[str, Any], effort: Effort, *, rerun: bool = False
+        self,
+        name: str,
+        arguments: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        effort: Effort,
+        *,
+        rerun: bool = False,
     ) -> tuple[str, str, Record | None]:
         """The path and digest of the step that comes next, with its record where it has one."""
         path = self._next_path(name)
         effort.refuse_senseless(path)
         input_sha = digest([arguments, keywords] if keywords else arguments, path)
-        return path, input_sha, self.replay.find(path, "step", input_sha, rerun_on_change=rerun)
+        return (
+            path,
+            input_sha,
+            self.replay.find(path, "step", input_sha, rerun_on_change=rerun),
+        )
 
     def ask(
         self,
@@ -96,7 +123,19 @@ class Context:
         `timeout` is what one handler may take. Only with `expires`, in seconds, does the ask end without an answer.
         Then, and when the handler gives up: `fallback`, or AskFailed. A flow that lets AskFailed pass goes on waiting.
         """
-        ask = Ask(name, agent, prompt, result, schema, timeout, fallback, judge, context or {}, max_retries, expires)
+        ask = Ask(
+            name,
+            agent,
+            prompt,
+            result,
+            schema,
+            timeout,
+            fallback,
+            judge,
+            context or {},
+            max_retries,
+            expires,
+        )
         record = self._run_pass.ask(self._next_path(name), ask, self._phase)
         if record.status == FAILED:
             raise AskFailed(record.path, _failure_in(record))
@@ -114,9 +153,12 @@ class Context:
         """Run every branch until it blocks, then pause once for all of them; the results in the order given."""
         return self._branches("gather", [as_branch(branch) for branch in branches])
 
-    def map(self, name: str, function: Callable[[Context, Item], T], items: Iterable[Item]) -> list[T]:
+    def map(
+        self, name: str, function: Callable[[Context, Item], T], items: Iterable[Item]
+    ) -> list[T]:
         """`function(ctx, item)` for each item as a branch of its own."""
-        return self._branches(name, [lambda ctx, item=item: function(ctx, item) for item in items])  # type: ignore[misc]
+        branches = [branch_for(function, item) for item in items]
+        return self._branches(name, branches)
 
     def scope(self, name: str) -> Context:
         """A context whose calls are numbered apart; also usable in a `with` statement."""
@@ -132,7 +174,9 @@ class Context:
             record = self.replay.add(path, "flow", input_sha, recorded, started)
         return value_of(record, _returned_type(flow.function))
 
-    def find_flow(self, flow: Flow, given: Mapping[str, Any]) -> tuple[str, str, Record | None]:
+    def find_flow(
+        self, flow: Flow, given: Mapping[str, Any]
+    ) -> tuple[str, str, Record | None]:
         """The path and digest of the nested flow that comes next, with its record where it has one."""
         path = self._next_path(flow.name)
         input_sha = digest([flow.name, flow.version, given], path)
@@ -158,7 +202,12 @@ class Context:
     def sleep(self, seconds: float) -> None:
         """Go on no sooner than so many seconds after the flow first came here; on a fleet, no worker waits for it."""
         clock = self._run_pass.clock
-        end = self.step("sleep", lambda seconds: clock.now() + timedelta(seconds=seconds), seconds, result=datetime)
+        end = self.step(
+            "sleep",
+            lambda seconds: clock.now() + timedelta(seconds=seconds),
+            seconds,
+            result=datetime,
+        )
         self._run_pass.sleep_until(end)
 
     def uuid(self) -> str:
@@ -167,7 +216,9 @@ class Context:
 
     def random(self) -> float:
         """A random number in [0, 1), the same on every replay."""
-        return self.step("random", lambda: (int.from_bytes(os.urandom(7)) >> 3) / (1 << 53))
+        return self.step(
+            "random", lambda: (int.from_bytes(os.urandom(7)) >> 3) / (1 << 53)
+        )
 
     def env(self, name: str, default: str | None = None) -> str | None:
         """An environment variable, as it was when the flow first came here."""
@@ -177,7 +228,9 @@ class Context:
         """A fence for one prompt, the same on every replay: what others wrote goes through it, as material."""
         from bridgehead.contract.fencing import MARKER_LENGTH, Fence
 
-        recorded = bytes.fromhex(self.step("fence", lambda: os.urandom(MARKER_LENGTH).hex()))
+        recorded = bytes.fromhex(
+            self.step("fence", lambda: os.urandom(MARKER_LENGTH).hex())
+        )
         numbers = iter(recorded)
         return Fence(lambda alphabet: alphabet[next(numbers) % len(alphabet)])
 
@@ -187,7 +240,9 @@ class Context:
     def __exit__(self, *_: object) -> None:
         """A scope holds nothing open."""
 
-    def _branches(self, name: str, branches: list[Callable[[Context], Any]]) -> list[Any]:
+    def _branches(
+        self, name: str, branches: list[Callable[[Context], Any]]
+    ) -> list[Any]:
         parent = self.scope(name)
         results: list[Any] = []
         waiting: list[OpenCall] | None = None
@@ -214,7 +269,9 @@ class Context:
 
     def _next_path(self, name: str) -> str:
         if not name or "/" in name or "#" in name:
-            raise FlowMistake(f"{name!r} is not a valid step name: it must not be empty or contain '/' or '#'")
+            raise FlowMistake(
+                f"{name!r} is not a valid step name: it must not be empty or contain '/' or '#'"
+            )
         self._run_pass.replay.refuse_guest()
         ordinal = self._ordinals.get(name, 0)
         self._ordinals[name] = ordinal + 1
@@ -227,7 +284,14 @@ def asking(name: str, **described: Any) -> Ask:
 
 
 def as_branch(branch: Ask | Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch
+    return (
+        (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch
+    )
+
+
+def branch_for(function: Callable[[Any, Item], T], item: Item) -> Callable[[Any], T]:
+    """Return the branch that calls `function(ctx, item)`."""
+    return lambda ctx: function(ctx, item)
 
 
 def _failure_in(record: Record) -> Failed:
@@ -289,8 +353,12 @@ class PhasedContext(Context):
         record = run_pass.replay.find(path, "phase", None)
         if record is not None:
             value = value_of(record, result)
-            if not run_pass.run_files.has_completed(number):  # a crash came between the journal and the state file
-                run_pass.run_files.complete(number, name, key, to_plain(value), summary(value))
+            if not run_pass.run_files.has_completed(
+                number
+            ):  # a crash came between the journal and the state file
+                run_pass.run_files.complete(
+                    number, name, key, to_plain(value), summary(value)
+                )
             return value
         restored = run_pass.run_files.restored_phase(number, key)
         if restored is not NOT_RESTORED:

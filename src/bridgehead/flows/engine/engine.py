@@ -17,7 +17,14 @@ from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.opening import Opening, OpenRun, open_run
 from bridgehead.flows.engine.replay import Replay
 from bridgehead.flows.engine.run_pass import RunPass
-from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, Pause, RunInputs, RunRequest, RunResult
+from bridgehead.flows.engine.run_request import (
+    OPTIONS_KEY,
+    RUN_KEY,
+    Pause,
+    RunInputs,
+    RunRequest,
+    RunResult,
+)
 from bridgehead.flows.errors import FlowMistake, FlowRefused
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
 from bridgehead.flows.files.documents import Contract
@@ -32,21 +39,31 @@ FIRST_POLL_SECONDS: Final = 0.05
 LONGEST_POLL_SECONDS: Final = 1.0
 
 
-def run_flow(flow: Flow, request: RunRequest, inputs: RunInputs | None = None) -> RunResult:
+def run_flow(
+    flow: Flow, request: RunRequest, inputs: RunInputs | None = None
+) -> RunResult:
     """Start or resume `flow`; FlowRefused when that may not be, FlowFailed when it does not reach its end."""
     inputs = inputs or RunInputs()
     if request.key is None and request.flow_id is None:
-        request = request._replace(key=flow.key_for({**request.defaults, **request.given}))
+        request = request._replace(
+            key=flow.key_for({**request.defaults, **request.given})
+        )
     root = FlowRoot.open(request.root)
     root.prepare()
     with root.locked(), inputs.open_journal(root) as journal:
-        files = CheckpointFiles(root, inputs.clock, inputs.response_owners, inputs.size_limits)
+        files = CheckpointFiles(
+            root, inputs.clock, inputs.response_owners, inputs.size_limits
+        )
         files.sweep()
         opening = open_run(flow, request, files, journal)
         if (done := opening.completed) is not None:
             result = None if done.result is None else json.loads(done.result)
-            return RunResult(done.id, done.name, RunStatus.COMPLETED, ("already_complete",), result)
-        run = opening.resumed or _new_run(flow, request, root, opening, inputs.clock.now())
+            return RunResult(
+                done.id, done.name, RunStatus.COMPLETED, ("already_complete",), result
+            )
+        run = opening.resumed or _new_run(
+            flow, request, root, opening, inputs.clock.now()
+        )
         opened = OpenRun(flow, request, inputs, files, journal, run, opening)
         _discard(opened)
         if opening.resumed is None:
@@ -69,7 +86,9 @@ class _Passes:
 
             self._context_kind = PhasedContext
             found = opened.opening.checkpoint
-            self._run_files = StateFile(opened.files, opened.run, found, restoring=self._restores)
+            self._run_files = StateFile(
+                opened.files, opened.run, found, restoring=self._restores
+            )
             # A crash may have come between the journal and the state file; the journal was first.
             self._run_files.note_attempts(opened.journal.attempts(opened.run.id))
 
@@ -82,8 +101,14 @@ class _Passes:
             run_pass = self._run_pass()
             try:
                 settings = typed_settings(opened.flow, opened.settings)
-                returned = run_function(opened.flow, self._context_kind(run_pass), settings)
-                returned = json.dumps(plain_result(opened.flow, returned), separators=(",", ":"), allow_nan=False)
+                returned = run_function(
+                    opened.flow, self._context_kind(run_pass), settings
+                )
+                returned = json.dumps(
+                    plain_result(opened.flow, returned),
+                    separators=(",", ":"),
+                    allow_nan=False,
+                )
             except Blocked as blocked:
                 waiting = endings.pause(opened, run_pass, blocked)
             except Stopped as stopped:
@@ -116,7 +141,9 @@ class _Passes:
             opened.announce("flow.started")
             return
         if opened.opening.resumed is not None:
-            opened.journal.claim(opened.run.id, version=opened.flow.version, at=opened.now())
+            opened.journal.claim(
+                opened.run.id, version=opened.flow.version, at=opened.now()
+            )
         opened.announce("flow.resumed", key=opened.now())
 
     def _put_back(self) -> None:
@@ -146,11 +173,17 @@ class _Passes:
     def _collect(self, run_pass: RunPass) -> None:
         """Look for answers before anything is asked; with nothing outstanding, what lies there is left over (R7)."""
         opened = self._opened
-        restored = opened.opening.checkpoint.pending if self._restores and opened.opening.checkpoint else None
+        restored = (
+            opened.opening.checkpoint.pending
+            if self._restores and opened.opening.checkpoint
+            else None
+        )
         outstanding = [*run_pass.calls.values(), *([restored] if restored else [])]
         if outstanding:
             foreign = opened.request.accept_foreign_owner
-            self._actions += run_pass.mailbox.collect(outstanding, accept_foreign_owner=foreign)
+            self._actions += run_pass.mailbox.collect(
+                outstanding, accept_foreign_owner=foreign
+            )
         elif not self._actions:
             self._actions.append("continue")
             opened.files.archive_orphans()
@@ -158,7 +191,9 @@ class _Passes:
     def _complete(self, run_pass: RunPass, returned: str) -> RunResult:
         """The flow function has returned, after everything that was recorded and with no pause swallowed."""
         if run_pass.open_blocks:
-            swallowed = FlowMistake("the flow caught its own pause; let BaseException pass")
+            swallowed = FlowMistake(
+                "the flow caught its own pause; let BaseException pass"
+            )
             raise endings.fail(self._opened, run_pass, swallowed)
         run_pass.refuse_unvisited()
         endings.complete(self._opened, run_pass, returned)
@@ -170,7 +205,9 @@ class _Passes:
         if wait_until > clock.monotonic():
             self._opened.inputs.on_wait(waiting)
         poll = FIRST_POLL_SECONDS
-        while not self._opened.files.response_paths() and not _answer_kept(self._opened):
+        while not self._opened.files.response_paths() and not _answer_kept(
+            self._opened
+        ):
             left = wait_until - clock.monotonic()
             if left <= 0:
                 return False
@@ -181,12 +218,19 @@ class _Passes:
         return wait_until > clock.monotonic()
 
     def _result(
-        self, run_pass: RunPass, status: RunStatus, *, result: Any = None, waiting: Pause | None = None
+        self,
+        run_pass: RunPass,
+        status: RunStatus,
+        *,
+        result: Any = None,
+        waiting: Pause | None = None,
     ) -> RunResult:
         run = self._opened.run
         notices = []
         if not self._opened.opening.starts and not self._opened.request.resume:
-            notices.append(f"resumed the paused run {run.id}; use --fresh to start over")
+            notices.append(
+                f"resumed the paused run {run.id}; use --fresh to start over"
+            )
         return RunResult(
             flow_id=run.id,
             name=run.name,
@@ -201,10 +245,14 @@ class _Passes:
 
 def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[str, Any]:
     project = {"project_path": str(root.path)} if flow.keeps_state_file else {}
-    settings: dict[str, Any] = to_plain({**project, **request.defaults, **request.given})
+    settings: dict[str, Any] = to_plain(
+        {**project, **request.defaults, **request.given}
+    )
     refuse_incomplete(flow, settings)
     if flow.keeps_state_file and not settings.get("output_path"):
-        raise FlowMistake(f"flow {flow.name} needs an output_path: its state file names one")
+        raise FlowMistake(
+            f"flow {flow.name} needs an output_path: its state file names one"
+        )
     key = {} if request.key is None else {RUN_KEY: request.key}
     return {**settings, OPTIONS_KEY: request.options.settled(), **key}
 
@@ -214,15 +262,24 @@ def _discard(opened: OpenRun) -> None:
     old = opened.opening.discarded
     if old is not None:
         for call in outstanding_calls(opened.journal.attempts(old.id)).values():
-            opened.inputs.announcer.settled(call.current.request_id, old.root, RunStatus.CANCELLED.value)
-        opened.journal.end(old.id, RunStatus.CANCELLED, at=opened.now(), error="cancelled for a new run")
+            opened.inputs.announcer.settled(
+                call.current.request_id, old.root, RunStatus.CANCELLED.value
+            )
+        opened.journal.end(
+            old.id,
+            RunStatus.CANCELLED,
+            at=opened.now(),
+            error="cancelled for a new run",
+        )
         if opened.flow.abandon is not None:
             opened.flow.abandon(old.input, old.id)
     if opened.opening.clear_files:
         opened.files.move_to_post_mortem(old.id if old else "unknown")
 
 
-def _new_run(flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, now: datetime) -> Run:
+def _new_run(
+    flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, now: datetime
+) -> Run:
     """The run to be begun: a new one, or one that is restored from its state file."""
     settings = opening.restored_input
     return Run(
@@ -247,7 +304,9 @@ def _answer_kept(opened: OpenRun) -> bool:
 def _deadline_passed(opened: OpenRun) -> bool:
     calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
     now = opened.inputs.clock.now()
-    issued = [call.current for call in calls if call.current.status is AttemptStatus.PENDING]
+    issued = [
+        call.current for call in calls if call.current.status is AttemptStatus.PENDING
+    ]
     if opened.flow.contract is Contract.SEED:
         return any(now > attempt.deadline for attempt in issued)
     ends = [call.current.expires_at for call in calls]

@@ -9,7 +9,13 @@ from typing import Any
 from bridgehead.flows.calls import Attempt, Call, MatchedAnswer
 from bridgehead.flows.errors import ForeignAnswer, UnsupportedVersion, log_warning
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
-from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, is_uuid, normalise
+from bridgehead.flows.files.documents import (
+    Contract,
+    InvalidDocument,
+    is_supported,
+    is_uuid,
+    normalise,
+)
 from bridgehead.flows.files.json_bytes import Unreadable, read_object
 from bridgehead.flows.words import DocumentKind, Profile
 
@@ -27,7 +33,11 @@ Asked = Mapping[str, tuple[Call, Attempt]]
 
 
 def asked_by(calls: Iterable[Call]) -> Asked:
-    return {attempt.request_id.lower(): (call, attempt) for call in calls for attempt in call.attempts}
+    return {
+        attempt.request_id.lower(): (call, attempt)
+        for call in calls
+        for attempt in call.attempts
+    }
 
 
 def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Rejected:
@@ -87,13 +97,17 @@ class Mailbox:
         """Whether that request is the one that is out."""
         return self.request_on_file == request_id.lower()
 
-    def collect(self, calls: Collection[Call], *, accept_foreign_owner: bool) -> list[str]:
+    def collect(
+        self, calls: Collection[Call], *, accept_foreign_owner: bool
+    ) -> list[str]:
         """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
         notes: list[str] = []
         asked = asked_by(calls)
         for path, content in self._read_responses(accept_foreign_owner):
             if isinstance(content, Unsafe):
-                found: tuple[Call, MatchedAnswer] | Rejected = Rejected("malformed", content.reason)
+                found: tuple[Call, MatchedAnswer] | Rejected = Rejected(
+                    "malformed", content.reason
+                )
             else:
                 found = match_response(content, asked)
             if not isinstance(found, Rejected) and found[0].path in self.answers:
@@ -109,15 +123,23 @@ class Mailbox:
                 # The journal had it first; the file may be gone, with a failed run or a cleaned project.
                 filed = self.answers.get(call.path)
                 kept = MatchedAnswer(call.current, call.current.response)
-                inbox = self.files.root.inbox / f"{call.current.request_id.lower()}.json"
-                self.answers[call.path] = FiledAnswer(kept, filed.path if filed else inbox)
+                inbox = (
+                    self.files.root.inbox / f"{call.current.request_id.lower()}.json"
+                )
+                self.answers[call.path] = FiledAnswer(
+                    kept, filed.path if filed else inbox
+                )
         return notes
 
-    def _read_responses(self, accept_foreign_owner: bool) -> list[tuple[Path, bytes | Unsafe]]:
+    def _read_responses(
+        self, accept_foreign_owner: bool
+    ) -> list[tuple[Path, bytes | Unsafe]]:
         """Everything is read before anything is moved, because a foreign owner refuses the whole command."""
         read: list[tuple[Path, bytes | Unsafe]] = []
         for path in self.files.response_paths():
-            content = self.files.read_response(path, accept_foreign_owner=accept_foreign_owner)
+            content = self.files.read_response(
+                path, accept_foreign_owner=accept_foreign_owner
+            )
             if isinstance(content, Unsafe) and content.uid is not None:
                 raise ForeignAnswer(path, content.uid, self.files.root.allowed_owners)
             if content is not None:
@@ -148,7 +170,9 @@ class Mailbox:
         content = self.files.read_response(self.files.response_path)
         if content is None:
             return
-        if isinstance(content, Unsafe) or isinstance(match_response(content, asked_by(calls)), Rejected):
+        if isinstance(content, Unsafe) or isinstance(
+            match_response(content, asked_by(calls)), Rejected
+        ):
             self.files.reject(self.files.response_path, "it is older than the request")
 
     def refuse_unsupported_request(self) -> None:
@@ -167,7 +191,9 @@ class Mailbox:
             if not is_supported(document):
                 self._unsupported = str(document["version"])
                 return
-            request = normalise(document, DocumentKind.REQUEST, Profile.STRICT, contract)
+            request = normalise(
+                document, DocumentKind.REQUEST, Profile.STRICT, contract
+            )
         except (Unreadable, InvalidDocument):
             return
         self.request_on_file = str(request["request_id"]).lower()

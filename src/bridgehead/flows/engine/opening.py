@@ -9,11 +9,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bridgehead.flows.definition import Flow
-from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs, RunOptions, RunRequest
+from bridgehead.flows.engine.run_request import (
+    OPTIONS_KEY,
+    RUN_KEY,
+    RunInputs,
+    RunOptions,
+    RunRequest,
+)
 from bridgehead.flows.engine.settlement import Rules
-from bridgehead.flows.errors import FlowMistake, HasFailed, IncompatibleFlow, NoCheckpoint, OtherRun, StateCorrupt
+from bridgehead.flows.errors import (
+    FlowMistake,
+    HasFailed,
+    IncompatibleFlow,
+    NoCheckpoint,
+    OtherRun,
+    StateCorrupt,
+)
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
-from bridgehead.flows.files.root import refuse_other_project, refuse_unsafe_output, same_place
+from bridgehead.flows.files.root import (
+    refuse_other_project,
+    refuse_unsafe_output,
+    same_place,
+)
 from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
@@ -21,7 +38,9 @@ from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile, RunStatus
 
 if TYPE_CHECKING:
-    from bridgehead.flows.files.state_file import Checkpoint  # loaded only for flows that keep a state file
+    from bridgehead.flows.files.state_file import (
+        Checkpoint,
+    )  # loaded only for flows that keep a state file
 
 _FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
 _PROJECT = "project_path"
@@ -66,8 +85,16 @@ class OpenRun:
     @property
     def settings(self) -> dict[str, Any]:
         """What the flow function is called with: as stored, but operational ones as given now (flows §9)."""
-        stored = {key: value for key, value in self.run.input.items() if key not in (OPTIONS_KEY, RUN_KEY)}
-        anew = {key: value for key, value in self.request.given.items() if key in self.flow.operational}
+        stored = {
+            key: value
+            for key, value in self.run.input.items()
+            if key not in (OPTIONS_KEY, RUN_KEY)
+        }
+        anew = {
+            key: value
+            for key, value in self.request.given.items()
+            if key in self.flow.operational
+        }
         return {**stored, **anew}
 
     def now(self) -> str:
@@ -109,19 +136,31 @@ class Opening:
 
     @property
     def starts(self) -> bool:
-        return self.resumed is None and self.restored_input is None and self.completed is None
+        return (
+            self.resumed is None
+            and self.restored_input is None
+            and self.completed is None
+        )
 
 
-def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: SqliteJournal) -> Opening:
+def open_run(
+    flow: Flow, request: RunRequest, files: CheckpointFiles, journal: SqliteJournal
+) -> Opening:
     """How `request` opens for `flow`."""
     root = files.root.path
     paused = journal.unfinished()
-    if paused is not None and (paused.name != flow.name or request.flow_id not in (None, paused.id)):
+    if paused is not None and (
+        paused.name != flow.name or request.flow_id not in (None, paused.id)
+    ):
         way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {paused.id}"
-        raise OtherRun(root, _named(paused), request.flow_id or f"flow {flow.name}", way)
+        raise OtherRun(
+            root, _named(paused), request.flow_id or f"flow {flow.name}", way
+        )
     if request.key is not None:
         if flow.keeps_state_file:
-            raise FlowMistake(f"--id cannot be used with {flow.name}: its state file identifies the run")
+            raise FlowMistake(
+                f"--id cannot be used with {flow.name}: its state file identifies the run"
+            )
         known = _under_key(flow, request, journal, root)
         if known is not None:
             return known
@@ -134,44 +173,72 @@ def open_run(flow: Flow, request: RunRequest, files: CheckpointFiles, journal: S
     return _open_by_journal(flow, request, journal, root, paused)
 
 
-def _under_key(flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path) -> Opening | None:
+def _under_key(
+    flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path
+) -> Opening | None:
     """How a run opens that was started under the key before; None when it is to be begun, or goes on as paused."""
     if request.fresh:
         return None
-    started = (run for run in journal.runs() if run.name == flow.name and run.input.get(RUN_KEY) == request.key)
-    known = next((run for run in started if run.status is not RunStatus.CANCELLED), None)
+    started = (
+        run
+        for run in journal.runs()
+        if run.name == flow.name and run.input.get(RUN_KEY) == request.key
+    )
+    known = next(
+        (run for run in started if run.status is not RunStatus.CANCELLED), None
+    )
     paused = journal.unfinished()
     if paused is not None and flow.id is not None and RUN_KEY not in paused.input:
         return None  # it was paused before its flow had a key
-    if paused is not None and (known is None or known.id != paused.id) and not (known and known.status.ended):
+    if (
+        paused is not None
+        and (known is None or known.id != paused.id)
+        and not (known and known.status.ended)
+    ):
         way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {paused.id}"
-        raise OtherRun(root, _named(paused), f"the run with the id {request.key!r}", way)
+        raise OtherRun(
+            root, _named(paused), f"the run with the id {request.key!r}", way
+        )
     if known is None or not known.status.ended:
         return None
-    _refuse_contradiction(root, _named(known), request, known.input, _lasting_settings(flow, request))
+    _refuse_contradiction(
+        root, _named(known), request, known.input, _lasting_settings(flow, request)
+    )
     if known.status is RunStatus.FAILED:
         raise HasFailed(root, known.id, known.error or "no reason was recorded")
     return Opening(completed=known)
 
 
 def _open_by_journal(
-    flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path, paused: Run | None
+    flow: Flow,
+    request: RunRequest,
+    journal: SqliteJournal,
+    root: Path,
+    paused: Run | None,
 ) -> Opening:
     if request.fresh:
         return Opening(discarded=paused, clear_files=True)
     if paused is None:
         return _nothing_paused(flow, request, journal, root)
-    _refuse_contradiction(root, _named(paused), request, paused.input, _lasting_settings(flow, request))
+    _refuse_contradiction(
+        root, _named(paused), request, paused.input, _lasting_settings(flow, request)
+    )
     _refuse_version(flow, paused.version, request)
     return Opening(resumed=paused)
 
 
-def _nothing_paused(flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path) -> Opening:
+def _nothing_paused(
+    flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path
+) -> Opening:
     """R1: without a paused run `--resume` finds that the flow's last one was completed, or nothing."""
     if not request.resume:
         return Opening()
     runs = [run for run in journal.runs() if run.name == flow.name]
-    wanted = [run for run in runs if run.id == request.flow_id] if request.flow_id else runs[:1]
+    wanted = (
+        [run for run in runs if run.id == request.flow_id]
+        if request.flow_id
+        else runs[:1]
+    )
     if wanted and wanted[0].status is RunStatus.COMPLETED:
         return Opening(completed=wanted[0])
     if wanted and wanted[0].status is RunStatus.FAILED and not flow.keeps_state_file:
@@ -181,11 +248,19 @@ def _nothing_paused(flow: Flow, request: RunRequest, journal: SqliteJournal, roo
 
 def _lasting_settings(flow: Flow, request: RunRequest) -> dict[str, Any]:
     """The settings given now that stay with a run; operational ones hold for one command (flows §9)."""
-    return {key: value for key, value in request.given.items() if key not in flow.operational}
+    return {
+        key: value
+        for key, value in request.given.items()
+        if key not in flow.operational
+    }
 
 
 def _refuse_contradiction(
-    root: Path, paused: str, request: RunRequest, stored: Mapping[str, Any], given: Mapping[str, Any]
+    root: Path,
+    paused: str,
+    request: RunRequest,
+    stored: Mapping[str, Any],
+    given: Mapping[str, Any],
 ) -> None:
     """Business settings come from the paused run; one given now that differs means another run (flows §9)."""
     options: Mapping[str, Any] = stored.get(OPTIONS_KEY, {})
@@ -211,7 +286,11 @@ def _named(run: Run) -> str:
 
 
 def _open_by_state_file(
-    flow: Flow, request: RunRequest, files: CheckpointFiles, journal: SqliteJournal, paused: Run | None
+    flow: Flow,
+    request: RunRequest,
+    files: CheckpointFiles,
+    journal: SqliteJournal,
+    paused: Run | None,
 ) -> Opening:
     """How `request` opens for a flow whose state file, where there is one, says how far it has come."""
     from bridgehead.flows.files.state_file import read_checkpoint
@@ -237,7 +316,11 @@ def _open_by_state_file(
     if checkpoint is None:
         return _nothing_paused(flow, request, journal, root)
     _refuse_contradicting_state(root, flow, request, checkpoint)
-    journalled = paused if paused is not None and paused.id == checkpoint.flow.get("id") else None
+    journalled = (
+        paused
+        if paused is not None and paused.id == checkpoint.flow.get("id")
+        else None
+    )
     _refuse_unsafe_paths(root, request, checkpoint, journalled)
     version = journalled.version if journalled else checkpoint.flow.get("version")
     if isinstance(version, str):
@@ -245,7 +328,9 @@ def _open_by_state_file(
     if journalled is not None:
         known = _is_known(checkpoint, journalled, journal)
         restored = None if known else _input_of(checkpoint)
-        return Opening(resumed=journalled, checkpoint=checkpoint, restored_input=restored)
+        return Opening(
+            resumed=journalled, checkpoint=checkpoint, restored_input=restored
+        )
     return Opening(
         checkpoint=checkpoint,
         restored_input=_input_of(checkpoint),
@@ -258,27 +343,48 @@ def _is_known(checkpoint: Checkpoint, run: Run, journal: SqliteJournal) -> bool:
     """Whether the journal has what the state says. It comes first, unless a restored run was refused or died early."""
     if checkpoint.pending is not None:
         pending = checkpoint.pending.current.request_id.lower()
-        return any(attempt.request_id.lower() == pending for attempt in journal.attempts(run.id))
+        return any(
+            attempt.request_id.lower() == pending
+            for attempt in journal.attempts(run.id)
+        )
     records = journal.lookup(run.id)
     done = checkpoint.document.get("completed_phases", [])
     return all(f"{phase.get('phase_name')}#0" in records for phase in done)
 
 
-def _refuse_contradicting_state(root: Path, flow: Flow, request: RunRequest, checkpoint: Checkpoint) -> None:
+def _refuse_contradicting_state(
+    root: Path, flow: Flow, request: RunRequest, checkpoint: Checkpoint
+) -> None:
     stored = _input_of(checkpoint)
     given = {
         key: value
         for key, value in _lasting_settings(flow, request).items()
         # With --resume a state of another project is unsafe (R5), not merely another run.
         if not (key == _PROJECT and request.resume)
-        and not (key in _PATHS and key in stored and same_place(str(value), str(stored[key])))
+        and not (
+            key in _PATHS and key in stored and same_place(str(value), str(stored[key]))
+        )
     }
-    _refuse_contradiction(root, f"template-create {stored.get('template_name', '')}", request, stored, given)
+    _refuse_contradiction(
+        root,
+        f"template-create {stored.get('template_name', '')}",
+        request,
+        stored,
+        given,
+    )
 
 
-def _refuse_unsafe_paths(root: Path, request: RunRequest, checkpoint: Checkpoint, journalled: Run | None) -> None:
-    named = [request.given.get("output_path"), journalled.input.get("output_path") if journalled else None]
-    allowed = [*request.output_directories, *(Path(path) for path in named if path is not None)]
+def _refuse_unsafe_paths(
+    root: Path, request: RunRequest, checkpoint: Checkpoint, journalled: Run | None
+) -> None:
+    named = [
+        request.given.get("output_path"),
+        journalled.input.get("output_path") if journalled else None,
+    ]
+    allowed = [
+        *request.output_directories,
+        *(Path(path) for path in named if path is not None),
+    ]
     refuse_unsafe_output(checkpoint.document["output_path"], root, allowed)
     if checkpoint.document.get(_PROJECT) is not None:
         refuse_other_project(checkpoint.document[_PROJECT], root)
@@ -301,7 +407,9 @@ def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
 
     found = checkpoint.flow.get("input")
     noted: dict[str, Any] = found if isinstance(found, dict) else {}
-    published = {key: checkpoint.document[key] for key in SETTINGS if key in checkpoint.document}
+    published = {
+        key: checkpoint.document[key] for key in SETTINGS if key in checkpoint.document
+    }
     return {**noted, **published, OPTIONS_KEY: _believable(noted.get(OPTIONS_KEY))}
 
 
@@ -309,4 +417,8 @@ def _believable(options: object) -> dict[str, Any]:
     """The options in a file that anybody may have written, as far as they are what they should be."""
     found: dict[str, Any] = options if isinstance(options, dict) else {}
     kinds = {name: type(value) for name, value in RunOptions().settled().items()}
-    return {name: found[name] for name, kind in kinds.items() if type(found.get(name)) is kind}
+    return {
+        name: found[name]
+        for name, kind in kinds.items()
+        if type(found.get(name)) is kind
+    }

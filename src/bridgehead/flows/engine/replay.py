@@ -68,7 +68,9 @@ class Effort(NamedTuple):
 
     def wait_before(self, retry: int) -> float:
         """Seconds to wait before the first, second, third… retry."""
-        return float(min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** min(retry - 1, 30)))
+        return float(
+            min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** min(retry - 1, 30))
+        )
 
     def refuse_senseless(self, name: str) -> None:
         if self is ONE_TRY:
@@ -116,7 +118,14 @@ class Replay:
         self.on_forgotten: Callable[[], None] = lambda: None
         """Told when a step is done again, and with it everything after it."""
 
-    def find(self, path: str, kind: str, input_sha: str | None, *, rerun_on_change: bool = False) -> Record | None:
+    def find(
+        self,
+        path: str,
+        kind: str,
+        input_sha: str | None,
+        *,
+        rerun_on_change: bool = False,
+    ) -> Record | None:
         """The record at `path`; NonDeterministic when it belongs to another call. No digest: any input will do."""
         self._visited.add(path)
         if self._ahead:
@@ -124,11 +133,19 @@ class Replay:
         record = self._records.get(path)
         if record is None:
             return None
-        changed = input_sha is not None and record.input_sha is not None and record.input_sha != input_sha
+        changed = (
+            input_sha is not None
+            and record.input_sha is not None
+            and record.input_sha != input_sha
+        )
         if record.kind == kind and not changed:
             return record
         if not rerun_on_change:
-            detail = f"{kind} instead of {record.kind}" if record.kind != kind else "the inputs differ"
+            detail = (
+                f"{kind} instead of {record.kind}"
+                if record.kind != kind
+                else "the inputs differ"
+            )
             raise NonDeterministic(path, detail)
         self._forget_from(path)
         return None
@@ -137,7 +154,10 @@ class Replay:
         """Let nothing new run before the flow has come by all that is recorded, and by what waits for an answer."""
         for path in (*self._records, *waiting):
             # What is inside a recorded whole is not met again.
-            if not ("/" in path and any(parent in self._records for parent in parents_of(path))):
+            if not (
+                "/" in path
+                and any(parent in self._records for parent in parents_of(path))
+            ):
                 self._ahead.setdefault(lane_of(path), []).append(path)
         for lane in self._ahead.values():
             lane.reverse()
@@ -157,7 +177,10 @@ class Replay:
         if lane and not self._nested:
             return None
         inside = f"{lane}/" if lane else ""
-        return next((left[-1] for name, left in self._ahead.items() if name.startswith(inside)), None)
+        return next(
+            (left[-1] for name, left in self._ahead.items() if name.startswith(inside)),
+            None,
+        )
 
     def _come_by(self, path: str, kind: str) -> None:
         """The flow has come to `path`; NonDeterministic when something else was recorded there, before it is run."""
@@ -173,10 +196,18 @@ class Replay:
         if missed is not None:
             record = self._records.get(missed)
             recorded = record.kind if record else "ask"
-            raise NonDeterministic(missed, f"the code now has the {kind} {path}, recorded is the {recorded}")
+            raise NonDeterministic(
+                missed,
+                f"the code now has the {kind} {path}, recorded is the {recorded}",
+            )
 
     def perform(
-        self, path: str, kind: str, input_sha: str | None, work: Callable[[], Any], effort: Effort = ONE_TRY
+        self,
+        path: str,
+        kind: str,
+        input_sha: str | None,
+        work: Callable[[], Any],
+        effort: Effort = ONE_TRY,
     ) -> Record:
         """Do the work and record its result, or that its last try failed."""
         started = self.now()
@@ -192,15 +223,32 @@ class Replay:
                 self.clock.sleep(effort.wait_before(effort.retries - tries_left + 1))
                 tries_left -= 1
             else:
-                return self.add(path, kind, input_sha, encoded(value, f"{path} has run; its result"), started)
+                return self.add(
+                    path,
+                    kind,
+                    input_sha,
+                    encoded(value, f"{path} has run; its result"),
+                    started,
+                )
 
-    def failed(self, path: str, kind: str, input_sha: str | None, error: Exception, started: str) -> StepFailed:
+    def failed(
+        self,
+        path: str,
+        kind: str,
+        input_sha: str | None,
+        error: Exception,
+        started: str,
+    ) -> StepFailed:
         """The last try failed: recorded, with its traceback as the result, so that a resumed flow meets it again."""
         import traceback
 
-        trace = json.dumps("".join(traceback.format_exception(error))[-MOST_TRACEBACK_CHARACTERS:])
+        trace = json.dumps(
+            "".join(traceback.format_exception(error))[-MOST_TRACEBACK_CHARACTERS:]
+        )
         failure = json.dumps([type(error).__name__, str(error)])
-        self._append(Record(path, kind, input_sha, FAILED, trace, failure, started, self.now()))
+        self._append(
+            Record(path, kind, input_sha, FAILED, trace, failure, started, self.now())
+        )
         return StepFailed(path, type(error).__name__, str(error))
 
     def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
@@ -224,12 +272,23 @@ class Replay:
 
     def refuse_guest(self) -> None:
         if self._guest is not None:
-            raise FlowMistake(f"the function of {self._guest} used the flow's context; only the flow itself may")
+            raise FlowMistake(
+                f"the function of {self._guest} used the flow's context; only the flow itself may"
+            )
 
-    def add(self, path: str, kind: str, input_sha: str | None, result: str, started: str | None = None) -> Record:
+    def add(
+        self,
+        path: str,
+        kind: str,
+        input_sha: str | None,
+        result: str,
+        started: str | None = None,
+    ) -> Record:
         """Record a result that is known."""
         now = self.now()
-        return self._append(Record(path, kind, input_sha, COMPLETED, result, None, started or now, now))
+        return self._append(
+            Record(path, kind, input_sha, COMPLETED, result, None, started or now, now)
+        )
 
     def complete(self, record: Record, attempts: Sequence[Attempt]) -> None:
         """Record how a call ended, together with its requests."""
@@ -239,7 +298,10 @@ class Replay:
     def refuse_unvisited(self) -> None:
         """Every record must have been met again, itself or through the record of what contained it."""
         for path in self._records.keys() - self._visited:
-            if not any(parent in self._visited and parent in self._records for parent in parents_of(path)):
+            if not any(
+                parent in self._visited and parent in self._records
+                for parent in parents_of(path)
+            ):
                 raise NonDeterministic(path, "a recorded call was not reached again")
 
     def now(self) -> str:

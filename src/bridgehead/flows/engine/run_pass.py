@@ -5,10 +5,33 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, Remark, Verdict, outstanding_calls, prompt_sha256
-from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall, Stopped, refuse_unwritable
+from bridgehead.flows.calls import (
+    Accepted,
+    Attempt,
+    Call,
+    Failed,
+    Remark,
+    Verdict,
+    outstanding_calls,
+    prompt_sha256,
+)
+from bridgehead.flows.engine.asks import (
+    Ask,
+    Blocked,
+    Fallback,
+    OpenCall,
+    Stopped,
+    refuse_unwritable,
+)
 from bridgehead.flows.engine.mailbox import Mailbox
-from bridgehead.flows.engine.replay import COMPLETED, FAILED, FALLBACK, Replay, digest, encoded
+from bridgehead.flows.engine.replay import (
+    COMPLETED,
+    FAILED,
+    FALLBACK,
+    Replay,
+    digest,
+    encoded,
+)
 from bridgehead.flows.engine.settlement import Action, Rules, settle
 from bridgehead.flows.errors import FlowMistake, NonDeterministic
 from bridgehead.flows.files.checkpoint_files import RunFiles
@@ -18,7 +41,12 @@ from bridgehead.flows.journals.base import Record
 from bridgehead.flows.values.codec import NotRecordable, encode, to_plain
 from bridgehead.flows.values.ids import new_request_id
 from bridgehead.flows.values.times import deadline_after, utc_text
-from bridgehead.flows.words import ANSWER_SCHEMA, EXPIRES_AT, HEURISTICS_ONLY, AttemptStatus
+from bridgehead.flows.words import (
+    ANSWER_SCHEMA,
+    EXPIRES_AT,
+    HEURISTICS_ONLY,
+    AttemptStatus,
+)
 from bridgehead.host.clock import Clock
 
 if TYPE_CHECKING:
@@ -42,7 +70,9 @@ class RunPass:
         invoker: "AgentInvoker | None" = None,
         heuristics_only: bool = False,
         new_id: Callable[[], str] = new_request_id,
-        run_function: Callable[..., Any] = lambda flow, context, given: flow.function(context, **given),
+        run_function: Callable[..., Any] = lambda flow, context, given: flow.function(
+            context, **given
+        ),
     ) -> None:
         self.replay = replay
         replay.on_forgotten = self._forget_calls
@@ -83,7 +113,9 @@ class RunPass:
         if self._invoker is not None:
             from bridgehead.flows.engine.agents import invoke
 
-            return self._conclude(path, ask, input_sha, invoke(self._invoker, ask, self._rules), ())
+            return self._conclude(
+                path, ask, input_sha, invoke(self._invoker, ask, self._rules), ()
+            )
         call = self._known_call(path, ask) or self._adopt(path, ask, phase)
         if call is None:
             raise self._block(OpenCall(self._new_call(path, ask, phase), None))
@@ -101,7 +133,11 @@ class RunPass:
         """The call at `path`; NonDeterministic when it asks something else, whose answer must not be taken."""
         call = self.calls.get(path)
         # A call that was restored from a state file may have the words of another writer.
-        if call is not None and self._rules.contract is Contract.OPEN and not ask.is_put_by(call):
+        if (
+            call is not None
+            and self._rules.contract is Contract.OPEN
+            and not ask.is_put_by(call)
+        ):
             raise NonDeterministic(path, "another question is waiting")
         return call
 
@@ -109,12 +145,18 @@ class RunPass:
         """The flow has returned: it must have come by everything that was recorded, and by all it waits for."""
         self.replay.refuse_unvisited()
         for path in self.calls:
-            raise NonDeterministic(path, "the question that waits here was not asked again")
+            raise NonDeterministic(
+                path, "the question that waits here was not asked again"
+            )
 
     def _forget_calls(self) -> None:
         """A step is done again: nobody waits for the answers to what was asked after it."""
         for call in self.calls.values():
-            self._announcer.settled(call.current.request_id, self.mailbox.root, AttemptStatus.SUPERSEDED.value)
+            self._announcer.settled(
+                call.current.request_id,
+                self.mailbox.root,
+                AttemptStatus.SUPERSEDED.value,
+            )
         self.calls.clear()
 
     def _settle(self, call: Call, ask: Ask, input_sha: str) -> Record:
@@ -138,15 +180,26 @@ class RunPass:
         match settled.action:
             case Action.ACCEPT | Action.ACCEPT_WITH_WARNING | Action.FALLBACK:
                 assert settled.verdict is not None
-                return self._conclude(call.path, ask, input_sha, settled.verdict, settled.attempts)
+                return self._conclude(
+                    call.path, ask, input_sha, settled.verdict, settled.attempts
+                )
             case Action.STOP:
                 assert isinstance(settled.verdict, Failed)
                 raise Stopped(settled.verdict, ask.agent, settled.attempts)
             case _:
                 attempts = (*call.attempts[:-1], *(settled.attempts or (call.current,)))
-                raise self._block(OpenCall(call._replace(attempts=attempts), settled.action))
+                raise self._block(
+                    OpenCall(call._replace(attempts=attempts), settled.action)
+                )
 
-    def _conclude(self, path: str, ask: Ask, input_sha: str, verdict: Verdict, attempts: tuple[Attempt, ...]) -> Record:
+    def _conclude(
+        self,
+        path: str,
+        ask: Ask,
+        input_sha: str,
+        verdict: Verdict,
+        attempts: tuple[Attempt, ...],
+    ) -> Record:
         """The call has ended. Journal first, then the run's files; only then do its files go (flows §5)."""
         status, result, error = COMPLETED, None, None
         if isinstance(verdict, Accepted):
@@ -157,7 +210,11 @@ class RunPass:
             self.remarks.append(Remark(path, "fallback", str(verdict)))
             error = json.dumps([verdict.reason, verdict.message])
             status = FAILED if ask.fallback is None else FALLBACK
-            result = None if ask.fallback is None else self._fall_back(path, ask.fallback, verdict)
+            result = (
+                None
+                if ask.fallback is None
+                else self._fall_back(path, ask.fallback, verdict)
+            )
         now = self.replay.now()
         record = Record(path, "ask", input_sha, status, result, error, now, now)
         self.replay.complete(record, attempts)
@@ -167,16 +224,22 @@ class RunPass:
         self.run_files.save()
         self.mailbox.clear(path, [attempt.request_id for attempt in attempts])
         for attempt in attempts:
-            self._announcer.settled(attempt.request_id, self.mailbox.root, attempt.status.value)
+            self._announcer.settled(
+                attempt.request_id, self.mailbox.root, attempt.status.value
+            )
         return record
 
     def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
         with self.replay.guest(path):
-            return encoded(fallback(failure), f"the fallback of {path} has run; its result")
+            return encoded(
+                fallback(failure), f"the fallback of {path} has run; its result"
+            )
 
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
         if ask.expires is not None and not ask.expires > 0:
-            raise FlowMistake(f"ask {ask.name!r} expires after {ask.expires} s; it must be more than 0")
+            raise FlowMistake(
+                f"ask {ask.name!r} expires after {ask.expires} s; it must be more than 0"
+            )
         self._asked += 1
         prompt, schema = ask.full_prompt, ask.answer_schema
         now = self.replay.now()
@@ -188,7 +251,11 @@ class RunPass:
             **self.run_files.request_context(),
             **given,
             **({} if schema is None else {ANSWER_SCHEMA: to_plain(schema)}),
-            **({} if ask.expires is None else {EXPIRES_AT: utc_text(deadline_after(now, ask.expires))}),
+            **(
+                {}
+                if ask.expires is None
+                else {EXPIRES_AT: utc_text(deadline_after(now, ask.expires))}
+            ),
             "response_file": self.mailbox.response_file,
             "prompt_sha256": prompt_sha256(prompt),
         }
@@ -211,11 +278,15 @@ class RunPass:
         """A call restored from the state file, which knows no paths, belongs to the first ask that fits it."""
         if phase is None:
             return None
-        call = self.run_files.restored_call(phase, ask.phase_name(self._rules.contract), ask.agent)
+        call = self.run_files.restored_call(
+            phase, ask.phase_name(self._rules.contract), ask.agent
+        )
         if call is None:
             return None
         self.mailbox.rename(call.path, path)
-        return Call(path, tuple(attempt._replace(path=path) for attempt in call.attempts))
+        return Call(
+            path, tuple(attempt._replace(path=path) for attempt in call.attempts)
+        )
 
     def _block(self, call: OpenCall) -> Blocked:
         self.open_blocks += 1

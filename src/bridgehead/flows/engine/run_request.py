@@ -42,7 +42,11 @@ class RunOptions:
         return {**_UNLESS_GIVEN, **self.given()}
 
 
-_UNLESS_GIVEN: Final = {"max_retries": DEFAULT_MAX_RETRIES, "heuristics_only": False, "missing_agent_falls_back": False}
+_UNLESS_GIVEN: Final = {
+    "max_retries": DEFAULT_MAX_RETRIES,
+    "heuristics_only": False,
+    "missing_agent_falls_back": False,
+}
 
 
 class RunRequest(NamedTuple):

@@ -9,9 +9,21 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bridgehead.flows.calls import Accepted, Attempt, Call, Failed, MatchedAnswer, Verdict
+from bridgehead.flows.calls import (
+    Accepted,
+    Attempt,
+    Call,
+    Failed,
+    MatchedAnswer,
+    Verdict,
+)
 from bridgehead.flows.errors import log_warning
-from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, normalise
+from bridgehead.flows.files.documents import (
+    Contract,
+    InvalidDocument,
+    is_supported,
+    normalise,
+)
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import (
     CANCELLED,
@@ -75,10 +87,14 @@ def settle(
     if answer is not None:
         verdict = read_verdict(answer.document, judge, rules.profile)
         if answer.attempt.request_id == call.current.request_id:
-            answered = call.with_current(call.current._replace(response=answer.document))
+            answered = call.with_current(
+                call.current._replace(response=answer.document)
+            )
             return _conclude(answered, verdict, rules, now, new_id)
         if isinstance(verdict, Accepted):
-            late = answer.attempt.ended(AttemptStatus.COMPLETED)._replace(response=answer.document)
+            late = answer.attempt.ended(AttemptStatus.COMPLETED)._replace(
+                response=answer.document
+            )
             overtaken = call.current.ended(AttemptStatus.SUPERSEDED_BY_LATE_ANSWER)
             return Settlement(_accepting(verdict), (late, overtaken), verdict)
         # That attempt's end has already been dealt with, and the newest one is still running.
@@ -87,7 +103,9 @@ def settle(
     return settled._replace(ignored_old_attempt=ignored)
 
 
-def read_verdict(document: Mapping[str, Any], judge: Judge, profile: Profile) -> Verdict:
+def read_verdict(
+    document: Mapping[str, Any], judge: Judge, profile: Profile
+) -> Verdict:
     """What a response says, with the semantic rules of flows §3 added to the schema's."""
     if not is_supported(document):
         return _unfit(f"unsupported contract version {document.get('version')}")
@@ -99,7 +117,9 @@ def read_verdict(document: Mapping[str, Any], judge: Judge, profile: Profile) ->
     match RequestStatus(response["status"]):
         case RequestStatus.SUCCESS:
             if response.get("error_type") or message:
-                log_warning(f"response {response['request_id']}: success with error fields set; they are ignored")
+                log_warning(
+                    f"response {response['request_id']}: success with error fields set; they are ignored"
+                )
             text = response.get("response", "")
             return judge(text) if text else _unfit("success without a response")
         case RequestStatus.TIMEOUT:
@@ -114,39 +134,66 @@ def _unfit(message: str) -> Failed:
     return Failed(ErrorType.VALIDATION_ERROR.value, message)
 
 
-def _conclude(call: Call, verdict: Verdict, rules: Rules, now: datetime, new_id: Callable[[], str]) -> Settlement:
+def _conclude(
+    call: Call, verdict: Verdict, rules: Rules, now: datetime, new_id: Callable[[], str]
+) -> Settlement:
     current = call.current
     if isinstance(verdict, Accepted):
-        return Settlement(_accepting(verdict), (current.ended(AttemptStatus.COMPLETED),), verdict)
+        return Settlement(
+            _accepting(verdict), (current.ended(AttemptStatus.COMPLETED),), verdict
+        )
     if verdict.reason == CANCELLED:
-        return Settlement(Action.STOP, (current.ended(AttemptStatus.CANCELLED, CANCELLED),), verdict)
-    if verdict.reason == ErrorType.AGENT_NOT_FOUND.value and not rules.missing_agent_falls_back:
-        return Settlement(Action.STOP, (current.ended(AttemptStatus.FAILED, verdict.reason),), verdict)
+        return Settlement(
+            Action.STOP, (current.ended(AttemptStatus.CANCELLED, CANCELLED),), verdict
+        )
+    if (
+        verdict.reason == ErrorType.AGENT_NOT_FOUND.value
+        and not rules.missing_agent_falls_back
+    ):
+        return Settlement(
+            Action.STOP, (current.ended(AttemptStatus.FAILED, verdict.reason),), verdict
+        )
     if verdict.reason in RETRIED and current.number < rules.max_retries:
         return _retry(call, verdict, rules, now, new_id)
-    return Settlement(Action.FALLBACK, (current.ended(AttemptStatus.FALLBACK, verdict.reason),), verdict)
+    return Settlement(
+        Action.FALLBACK,
+        (current.ended(AttemptStatus.FALLBACK, verdict.reason),),
+        verdict,
+    )
 
 
 def _accepting(verdict: Accepted) -> Action:
     return Action.ACCEPT if verdict.warning is None else Action.ACCEPT_WITH_WARNING
 
 
-def _retry(call: Call, failure: Failed, rules: Rules, now: datetime, new_id: Callable[[], str]) -> Settlement:
+def _retry(
+    call: Call, failure: Failed, rules: Rules, now: datetime, new_id: Callable[[], str]
+) -> Settlement:
     """A retry is a new request: only a fresh id tells its answer from one to an older attempt (flows §6)."""
     old = call.current
     document = {
         **old.document,
         "request_id": new_id(),
-        "timeout_seconds": min(rules.contract.longest_timeout_seconds, 2 * old.document["timeout_seconds"]),
+        "timeout_seconds": min(
+            rules.contract.longest_timeout_seconds, 2 * old.document["timeout_seconds"]
+        ),
         "created_at": utc_text(now),
         "retry_count": old.number + 1,
     }
     new = Attempt(old.path, document, AttemptStatus.PENDING)
-    return Settlement(Action.RETRY, (old.ended(AttemptStatus.SUPERSEDED, failure.reason), new), failure)
+    return Settlement(
+        Action.RETRY,
+        (old.ended(AttemptStatus.SUPERSEDED, failure.reason), new),
+        failure,
+    )
 
 
 def _without_answer(
-    call: Call, rules: Rules, request_on_file: bool, now: datetime, new_id: Callable[[], str]
+    call: Call,
+    rules: Rules,
+    request_on_file: bool,
+    now: datetime,
+    new_id: Callable[[], str],
 ) -> Settlement:
     current = call.current
     if current.expires_at is not None and now > current.expires_at:

@@ -9,11 +9,26 @@ from bridgehead.flows.files import documents
 from bridgehead.flows.files.documents import Problem
 from bridgehead.flows.values.ids import new_request_id
 from bridgehead.flows.values.times import now_text
-from bridgehead.flows.words import CONTRACT_VERSION, DEFAULT_TIMEOUT_SECONDS, DocumentKind, Profile, RequestStatus
-
-REQUEST_KEYS: Final = (
-    "request_id version phase phase_name agent_name prompt context timeout_seconds created_at retry_count".split()
+from bridgehead.flows.words import (
+    CONTRACT_VERSION,
+    DEFAULT_TIMEOUT_SECONDS,
+    DocumentKind,
+    Profile,
+    RequestStatus,
 )
+
+REQUEST_KEYS: Final = [
+    "request_id",
+    "version",
+    "phase",
+    "phase_name",
+    "agent_name",
+    "prompt",
+    "context",
+    "timeout_seconds",
+    "created_at",
+    "retry_count",
+]
 
 
 @dataclass
@@ -37,13 +52,21 @@ class AgentRequest:
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: `to_dict` without None."""
-        return {key: value for key, value in self.to_dict().items() if value is not None}
+        return {
+            key: value for key, value in self.to_dict().items() if value is not None
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentRequest:
         """Read without validating; a missing required key other than `version` is a KeyError."""
         optional = ("version", "context", "timeout_seconds", "retry_count")
-        return cls(**{key: data[key] for key in REQUEST_KEYS if key in data or key not in optional})
+        return cls(
+            **{
+                key: data[key]
+                for key in REQUEST_KEYS
+                if key in data or key not in optional
+            }
+        )
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
@@ -53,7 +76,9 @@ class AgentRequest:
     @classmethod
     def loads(cls, data: bytes, profile: Profile = Profile.STRICT) -> AgentRequest:
         """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid request."""
-        return cls.from_dict(documents.load_document(data, DocumentKind.REQUEST, profile))
+        return cls.from_dict(
+            documents.load_document(data, DocumentKind.REQUEST, profile)
+        )
 
 
 @dataclass
@@ -67,7 +92,9 @@ class ResponseMetadata:
     def to_dict(self) -> dict[str, Any]:
         """The members that are set; an empty model and zero tokens count as not set."""
         members = self.to_file_dict()
-        return {key: value for key, value in members.items() if value or key == "confidence"}
+        return {
+            key: value for key, value in members.items() if value or key == "confidence"
+        }
 
     def to_file_dict(self) -> dict[str, Any]:
         """The members that are not None, zero and empty included."""
@@ -91,12 +118,23 @@ class AgentResponse:
     def to_dict(self) -> dict[str, Any]:
         """The published form: empty texts are left out, `metadata` is there unless it is None."""
         written = self.to_file_dict()
-        written = {key: value for key, value in written.items() if value or key not in ("response", "error_message")}
-        return {**written, "metadata": self.metadata.to_dict()} if self.metadata else written
+        written = {
+            key: value
+            for key, value in written.items()
+            if value or key not in ("response", "error_message")
+        }
+        return (
+            {**written, "metadata": self.metadata.to_dict()}
+            if self.metadata
+            else written
+        )
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: like `to_dict`, but only what is None (or an empty error type) is left out."""
-        members = {name: getattr(self, name) for name in ("request_id", "version", "status", "created_at")}
+        members = {
+            name: getattr(self, name)
+            for name in ("request_id", "version", "status", "created_at")
+        }
         optional = {
             "response": self.response,
             "error_message": self.error_message,
@@ -104,13 +142,18 @@ class AgentResponse:
             "duration_seconds": self.duration_seconds,
             "metadata": self.metadata.to_file_dict() if self.metadata else None,
         }
-        return {**members, **{key: value for key, value in optional.items() if value is not None}}
+        return {
+            **members,
+            **{key: value for key, value in optional.items() if value is not None},
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentResponse:
         """Read without validating; of the metadata only the three known members survive."""
         metadata = data.get("metadata", {})
-        known = {name: metadata.get(name) for name in ("model", "tokens_used", "confidence")}
+        known = {
+            name: metadata.get(name) for name in ("model", "tokens_used", "confidence")
+        }
         names = ("response", "error_message", "error_type", "duration_seconds")
         return cls(
             request_id=data["request_id"],
@@ -136,4 +179,6 @@ class AgentResponse:
     @classmethod
     def loads(cls, data: bytes, profile: Profile = Profile.INTEROP) -> AgentResponse:
         """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid response."""
-        return cls.from_dict(documents.load_document(data, DocumentKind.RESPONSE, profile))
+        return cls.from_dict(
+            documents.load_document(data, DocumentKind.RESPONSE, profile)
+        )

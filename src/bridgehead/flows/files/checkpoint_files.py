@@ -19,7 +19,12 @@ from bridgehead.flows.calls import Attempt, Call
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.files.json_bytes import Unreadable, file_bytes, read_object
 from bridgehead.flows.files.root import FlowRoot
-from bridgehead.flows.words import CHECKPOINT_FILES, REQUEST_FILE, RESPONSE_FILE, STATE_FILE
+from bridgehead.flows.words import (
+    CHECKPOINT_FILES,
+    REQUEST_FILE,
+    RESPONSE_FILE,
+    STATE_FILE,
+)
 from bridgehead.host.clock import Clock, SystemClock
 from bridgehead.host.directories import make_private_dir, opened_directory
 from bridgehead.host.file_errors import FileMissing, translated
@@ -27,7 +32,11 @@ from bridgehead.host.files import opened_regular, write_atomic
 from bridgehead.host.locks import is_alive
 
 MIB: Final = 1024 * 1024
-SIZE_LIMITS: Final = {REQUEST_FILE: 16 * MIB, RESPONSE_FILE: 16 * MIB, STATE_FILE: 64 * MIB}
+SIZE_LIMITS: Final = {
+    REQUEST_FILE: 16 * MIB,
+    RESPONSE_FILE: 16 * MIB,
+    STATE_FILE: 64 * MIB,
+}
 POST_MORTEMS_KEPT: Final = 10
 
 SETTLE_TRIES: Final = 5
@@ -74,7 +83,9 @@ class CheckpointFiles:
     def state_path(self) -> Path:
         return self.root.path / STATE_FILE
 
-    def read(self, path: Path, *, owners: frozenset[int] | None = None) -> bytes | Unsafe | None:
+    def read(
+        self, path: Path, *, owners: frozenset[int] | None = None
+    ) -> bytes | Unsafe | None:
         """The bytes of a regular file with one link and a believable owner; None when there is no file."""
         limit = self.size_limits.get(path.name, self.size_limits[RESPONSE_FILE])
         believed = self.root.allowed_owners if owners is None else owners
@@ -84,7 +95,10 @@ class CheckpointFiles:
                 if found.st_nlink != 1:
                     return Unsafe("it has more than one link")
                 if found.st_uid not in believed:
-                    return Unsafe(f"foreign_owner: it belongs to uid {found.st_uid}", uid=found.st_uid)
+                    return Unsafe(
+                        f"foreign_owner: it belongs to uid {found.st_uid}",
+                        uid=found.st_uid,
+                    )
                 if found.st_size > limit:
                     return Unsafe(f"too_large: it has more than {limit} bytes")
                 content = bytearray()
@@ -98,20 +112,38 @@ class CheckpointFiles:
         except FileError as error:
             return Unsafe(error.message)
 
-    def read_response(self, path: Path, *, accept_foreign_owner: bool = False) -> bytes | Unsafe | None:
+    def read_response(
+        self, path: Path, *, accept_foreign_owner: bool = False
+    ) -> bytes | Unsafe | None:
         """Like `read`, patient with a writer that is not atomic: a young unreadable file is read again (R8)."""
         for _ in range(SETTLE_TRIES):
             content = self._read_answer(path, accept_foreign_owner)
             if not self._is_unsettled(path, content):
                 break
             self.clock.sleep(SETTLE_PAUSE_SECONDS)
-        return self._read_answer(path, accept_foreign_owner) if self._is_unsettled(path, content) else content
+        return (
+            self._read_answer(path, accept_foreign_owner)
+            if self._is_unsettled(path, content)
+            else content
+        )
 
-    def _read_answer(self, path: Path, accept_foreign_owner: bool) -> bytes | Unsafe | None:
-        owners = self.root.allowed_owners if self.response_owners is None else self.response_owners
+    def _read_answer(
+        self, path: Path, accept_foreign_owner: bool
+    ) -> bytes | Unsafe | None:
+        owners = (
+            self.root.allowed_owners
+            if self.response_owners is None
+            else self.response_owners
+        )
         content = self.read(path, owners=owners)
-        if accept_foreign_owner and isinstance(content, Unsafe) and content.uid is not None:
-            log_warning(f"{path} belongs to uid {content.uid}; accepted because of --accept-foreign-owner")
+        if (
+            accept_foreign_owner
+            and isinstance(content, Unsafe)
+            and content.uid is not None
+        ):
+            log_warning(
+                f"{path} belongs to uid {content.uid}; accepted because of --accept-foreign-owner"
+            )
             return self.read(path, owners=owners | {content.uid})
         return content
 
@@ -134,8 +166,14 @@ class CheckpointFiles:
     def response_paths(self) -> list[Path]:
         """Where answers may lie: the one file handlers know, and the inbox for requests still in the queue."""
         inbox = self.root.inbox
-        waiting = sorted(inbox.glob("*.json")) if inbox.is_dir() and not inbox.is_symlink() else []
-        return [path for path in (self.response_path, *waiting) if os.path.lexists(path)]
+        waiting = (
+            sorted(inbox.glob("*.json"))
+            if inbox.is_dir() and not inbox.is_symlink()
+            else []
+        )
+        return [
+            path for path in (self.response_path, *waiting) if os.path.lexists(path)
+        ]
 
     def write(self, path: Path, document: Mapping[str, Any]) -> None:
         write_atomic(path, file_bytes(document), private=True, root=self.root.path)
@@ -149,7 +187,10 @@ class CheckpointFiles:
     def reject(self, path: Path, reason: str) -> None:
         """Move an answer that answers nothing into rejected/, whatever kind of file it is."""
         make_private_dir(self.root.rejected, root=self.root.path)
-        target = self.root.rejected / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{os.urandom(4).hex()}-{path.name}"
+        target = (
+            self.root.rejected
+            / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{os.urandom(4).hex()}-{path.name}"
+        )
         with suppress(FileMissing), translated(path, "moved"):
             path.rename(target)
             log_warning(f"{path.name} was moved to {target}: {reason}")
@@ -166,7 +207,9 @@ class CheckpointFiles:
 
     def move_to_post_mortem(self, flow_id: str) -> Path:
         """Move what is there of the three files to a new folder in post-mortem/; the newest ten are kept."""
-        folder = self.root.post_mortem / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{flow_id}"
+        folder = (
+            self.root.post_mortem / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{flow_id}"
+        )
         make_private_dir(folder, root=self.root.path)
         for path in self._movable():
             _dispose(path, partial(path.rename, folder / path.name))
@@ -187,7 +230,11 @@ class CheckpointFiles:
                     path.unlink()
 
     def _movable(self) -> Iterator[Path]:
-        return (self.root.path / name for name in CHECKPOINT_FILES if os.path.lexists(self.root.path / name))
+        return (
+            self.root.path / name
+            for name in CHECKPOINT_FILES
+            if os.path.lexists(self.root.path / name)
+        )
 
 
 def _dispose(path: Path, act: Callable[[], object]) -> bool:
@@ -203,7 +250,10 @@ def _dispose(path: Path, act: Callable[[], object]) -> bool:
 
 
 def _sync(directory: Path) -> None:
-    with opened_directory(directory) as handle, suppress(OSError):  # some file systems cannot sync a directory
+    with (
+        opened_directory(directory) as handle,
+        suppress(OSError),
+    ):  # some file systems cannot sync a directory
         os.fsync(handle)
 
 
@@ -220,7 +270,9 @@ class RunFiles:
         """Whether the end of that phase has been noted."""
         return True
 
-    def complete(self, number: int, name: str, key: str | None, result: Any, summary: str) -> None:
+    def complete(
+        self, number: int, name: str, key: str | None, result: Any, summary: str
+    ) -> None:
         """A phase has ended; `key` is where its result is kept."""
 
     def remember(self, key: str, value: Any) -> None:

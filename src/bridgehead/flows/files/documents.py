@@ -56,7 +56,9 @@ class Contract(Enum):
 
     @property
     def longest_timeout_seconds(self) -> int:
-        limits: Mapping[str, Any] = schema_of(DocumentKind.REQUEST, self)["properties"]["timeout_seconds"]
+        limits: Mapping[str, Any] = schema_of(DocumentKind.REQUEST, self)["properties"][
+            "timeout_seconds"
+        ]
         return int(limits["maximum"])
 
 
@@ -69,7 +71,9 @@ class InvalidDocument(ValueError):
 
 
 @lru_cache
-def schema_of(kind: DocumentKind, contract: Contract = Contract.SEED) -> Mapping[str, Any]:
+def schema_of(
+    kind: DocumentKind, contract: Contract = Contract.SEED
+) -> Mapping[str, Any]:
     """The schema a document is held to."""
     path = Path(__file__).parent / "schemas" / f"{_SCHEMA_FILE[kind]}.schema.json"
     schema: dict[str, Any] = json.loads(path.read_bytes())
@@ -79,7 +83,10 @@ def schema_of(kind: DocumentKind, contract: Contract = Contract.SEED) -> Mapping
 
 
 def validate(
-    document: Any, kind: DocumentKind, profile: Profile = Profile.STRICT, contract: Contract = Contract.SEED
+    document: Any,
+    kind: DocumentKind,
+    profile: Profile = Profile.STRICT,
+    contract: Contract = Contract.SEED,
 ) -> list[Problem]:
     """Every problem of `document` as that kind of file; empty when it is valid."""
     schema = schema_of(kind, contract)
@@ -88,14 +95,20 @@ def validate(
 
 
 def load_document(
-    data: bytes, kind: DocumentKind, profile: Profile = Profile.STRICT, contract: Contract = Contract.SEED
+    data: bytes,
+    kind: DocumentKind,
+    profile: Profile = Profile.STRICT,
+    contract: Contract = Contract.SEED,
 ) -> dict[str, Any]:
     """The normalised document in `data`; Unreadable or InvalidDocument when there is none."""
     return normalise(read_object(data), kind, profile, contract)
 
 
 def normalise(
-    document: Mapping[str, Any], kind: DocumentKind, profile: Profile, contract: Contract = Contract.SEED
+    document: Mapping[str, Any],
+    kind: DocumentKind,
+    profile: Profile,
+    contract: Contract = Contract.SEED,
 ) -> dict[str, Any]:
     """`document` without what the profile forgave and with `5.0` as `5`; InvalidDocument when it is not valid."""
     schema = schema_of(kind, contract)
@@ -121,10 +134,16 @@ def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
     if not isinstance(version, str) or not version.isascii():
         return None
     major, _, minor = version.partition(".")
-    return (major.lstrip("0"), minor.lstrip("0")) if major.isdigit() and minor.isdigit() else None
+    return (
+        (major.lstrip("0"), minor.lstrip("0"))
+        if major.isdigit() and minor.isdigit()
+        else None
+    )
 
 
-def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tuple[Any, list[str]]:
+def _forgive(
+    document: Any, schema: Mapping[str, Any], profile: Profile
+) -> tuple[Any, list[str]]:
     """A copy without what the profile and a newer minor version let pass, and a line for each tolerance."""
     profile = Profile(profile)  # tools may give it as a plain word
     if not isinstance(document, dict):
@@ -133,7 +152,9 @@ def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tupl
     tolerances: list[str] = []
     unknown = [key for key in forgiven if key not in schema["properties"]]
     version = _version_of(document)
-    newer_minor = version is not None and version[0] == SUPPORTED_MAJOR and bool(version[1])
+    newer_minor = (
+        version is not None and version[0] == SUPPORTED_MAJOR and bool(version[1])
+    )
     if newer_minor or profile is Profile.TOLERANT:
         for key in unknown:
             del forgiven[key]
@@ -145,7 +166,9 @@ def _forgive(document: Any, schema: Mapping[str, Any], profile: Profile) -> tupl
             tolerances += [f"the unknown key {key} was ignored" for key in unknown]
         response = forgiven.get("response")
         if isinstance(response, dict | list) and "response" in schema["properties"]:
-            forgiven["response"] = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
+            forgiven["response"] = json.dumps(
+                response, ensure_ascii=False, separators=(",", ":")
+            )
             tolerances.append("response was not a string and has been re-serialised")
     return forgiven, tolerances
 
@@ -158,7 +181,9 @@ def _drop_nulls(document: dict[str, Any], schema: Mapping[str, Any]) -> None:
     metadata = document.get("metadata")
     if isinstance(metadata, dict) and "metadata" in optional:
         document["metadata"] = {
-            key: value for key, value in metadata.items() if value is not None or key not in _NULLABLE_METADATA
+            key: value
+            for key, value in metadata.items()
+            if value is not None or key not in _NULLABLE_METADATA
         }
 
 
@@ -167,7 +192,10 @@ def _with_plain_integers(value: Any, schema: Mapping[str, Any]) -> Any:
         return int(value)
     if isinstance(value, dict):
         properties = schema.get("properties", {})
-        return {key: _with_plain_integers(member, properties.get(key, {})) for key, member in value.items()}
+        return {
+            key: _with_plain_integers(member, properties.get(key, {}))
+            for key, member in value.items()
+        }
     if isinstance(value, list) and "items" in schema:
         return [_with_plain_integers(item, schema["items"]) for item in value]
     return value
@@ -177,12 +205,18 @@ def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
     """Every way in which `value` does not fit `schema`."""
     expected = schema.get("type")
     if expected is not None and not _IS_TYPE[expected](value):
-        yield Problem(path, "type", f"is not {'an' if expected[0] in 'aio' else 'a'} {expected}")
+        yield Problem(
+            path, "type", f"is not {'an' if expected[0] in 'aio' else 'a'} {expected}"
+        )
     if "enum" in schema and value not in schema["enum"]:
-        yield Problem(path, "enum", f"is not one of {', '.join(map(str, schema['enum']))}")
+        yield Problem(
+            path, "enum", f"is not one of {', '.join(map(str, schema['enum']))}"
+        )
     if isinstance(value, str):
         if len(value) < schema.get("minLength", 0):
-            yield Problem(path, "minLength", f"is shorter than {schema['minLength']} characters")
+            yield Problem(
+                path, "minLength", f"is shorter than {schema['minLength']} characters"
+            )
         if "pattern" in schema and not _ecma(schema["pattern"]).search(value):
             yield Problem(path, "pattern", f"does not match {schema['pattern']}")
         if "format" in schema and not _HAS_FORMAT[schema["format"]](value):
@@ -209,7 +243,9 @@ def is_uuid(value: Any) -> bool:
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
-def _check_object(value: dict[str, Any], schema: Schema, path: str) -> Iterator[Problem]:
+def _check_object(
+    value: dict[str, Any], schema: Schema, path: str
+) -> Iterator[Problem]:
     properties = schema.get("properties", {})
     missing = [key for key in schema.get("required", ()) if key not in value]
     yield from (Problem(path, "required", f"{key} is missing") for key in missing)

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from bridgehead.errors import LockTimeout
-from bridgehead.flows.errors import JournalTracked, LockHeld, UnsafePath, UnsafeRoot, log_warning
+from bridgehead.flows.errors import (
+    JournalTracked,
+    LockHeld,
+    UnsafePath,
+    UnsafeRoot,
+    log_warning,
+)
 from bridgehead.flows.words import CHECKPOINT_FILES
 from bridgehead.host.directories import make_dir, make_private_dir
 from bridgehead.host.file_errors import FileTaken
@@ -51,9 +57,14 @@ class FlowRoot:
         if not stat.S_ISDIR(found.st_mode):
             raise UnsafeRoot(path, "it is not a directory")
         if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
-            raise UnsafeRoot(path, "everyone can write to it and delete files of others (chmod o-w fixes it)")
+            raise UnsafeRoot(
+                path,
+                "everyone can write to it and delete files of others (chmod o-w fixes it)",
+            )
         if found.st_mode & stat.S_IWGRP:
-            log_warning(f"{canonical} is writable for its group: members can answer and change requests")
+            log_warning(
+                f"{canonical} is writable for its group: members can answer and change requests"
+            )
         refuse_tracked(canonical)
         return cls(canonical)
 
@@ -67,7 +78,9 @@ class FlowRoot:
         project = self.path / PROJECT_DIRECTORY
         make_dir(project, root=self.path)
         with suppress(FileTaken):  # also another part's or the user's own
-            write_atomic(project / ".gitignore", IGNORE_RULES, exclusive=True, root=self.path)
+            write_atomic(
+                project / ".gitignore", IGNORE_RULES, exclusive=True, root=self.path
+            )
         make_private_dir(self.private, root=self.path)
 
     def keep_out_of_git(self) -> None:
@@ -76,20 +89,32 @@ class FlowRoot:
             git_directory = _git_directory(self.path)
             if git_directory is None or git_directory.stat().st_uid != os.geteuid():
                 return
-            with suppress(FileNotFoundError):  # of a linked work tree: the list is with the main one
-                git_directory = git_directory / (git_directory / "commondir").read_text().strip()
+            with suppress(
+                FileNotFoundError
+            ):  # of a linked work tree: the list is with the main one
+                git_directory = (
+                    git_directory / (git_directory / "commondir").read_text().strip()
+                )
             (git_directory / "info").mkdir(exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(os.open(git_directory / "info" / "exclude", flags, 0o644), "r+") as exclude:
+            with open(
+                os.open(git_directory / "info" / "exclude", flags, 0o644), "r+"
+            ) as exclude:
                 listed = exclude.read()
-                missing = [name for name in CHECKPOINT_FILES if name not in listed.splitlines()]
+                missing = [
+                    name for name in CHECKPOINT_FILES if name not in listed.splitlines()
+                ]
                 if missing:
                     start = "" if not listed or listed.endswith("\n") else "\n"
-                    exclude.write(start + "# a paused flow's files\n" + "\n".join(missing) + "\n")
+                    exclude.write(
+                        start + "# a paused flow's files\n" + "\n".join(missing) + "\n"
+                    )
 
     def is_held(self, lock: str = RUN_LOCK) -> bool:
         """Whether a process is at work here, as far as the lock's signature says; the lock itself is not touched."""
-        signed = re.match(r"pid ([0-9]+) on (\S+) ", f"{read_holder(self.private / lock) or ''} ")
+        signed = re.match(
+            r"pid ([0-9]+) on (\S+) ", f"{read_holder(self.private / lock) or ''} "
+        )
         if signed is None:
             return False
         if signed[2] != os.uname().nodename:
@@ -116,7 +141,9 @@ def refuse_tracked(root: Path) -> None:
         return
     try:
         git_directory = _git_directory(root)
-        if git_directory is None or not _index_may_name(git_directory / "index", JOURNAL_FOLDER):
+        if git_directory is None or not _index_may_name(
+            git_directory / "index", JOURNAL_FOLDER
+        ):
             return
     except (OSError, ValueError):
         pass  # whatever is strange about the git directory, git will know
@@ -124,7 +151,9 @@ def refuse_tracked(root: Path) -> None:
     from bridgehead.host.process import run
 
     options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-    command = Command(("git", *options, "-C", str(root), "ls-files", "-z", "--", JOURNAL_FOLDER))
+    command = Command(
+        ("git", *options, "-C", str(root), "ls-files", "-z", "--", JOURNAL_FOLDER)
+    )
     listed = run(command, timeout_seconds=_GIT_SECONDS, idle_seconds=None)
     tracked = [name for name in listed.text().split("\0") if name]
     if tracked:
@@ -151,7 +180,11 @@ def _index_may_name(index: Path, folder: str) -> bool:
         data = index.read_bytes()
     except FileNotFoundError:
         return False
-    plain = data[:4] == b"DIRC" and data[4:8] in (b"\0\0\0\2", b"\0\0\0\3") and b"link" not in data
+    plain = (
+        data[:4] == b"DIRC"
+        and data[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
+        and b"link" not in data
+    )
     return not plain or folder.encode() in data
 
 
@@ -170,7 +203,11 @@ def refuse_other_project(project_path: str, root: Path) -> None:
 
 def same_place(one: str, other: str) -> bool:
     """Whether two spellings lead to the same place; text that no file can be named by leads nowhere."""
-    return one == other or (is_path(one) and is_path(other) and os.path.realpath(one) == os.path.realpath(other))
+    return one == other or (
+        is_path(one)
+        and is_path(other)
+        and os.path.realpath(one) == os.path.realpath(other)
+    )
 
 
 def is_path(text: str) -> bool:
@@ -193,8 +230,15 @@ def _fault(output_path: str, root: Path, allowed: Iterable[Path]) -> str | None:
     resolved = Path(os.path.realpath(output_path))
     if resolved == root:
         return "it is the project itself"
-    if resolved.is_relative_to(root) and not _PRIVATE.isdisjoint(resolved.relative_to(root).parts):
+    if resolved.is_relative_to(root) and not _PRIVATE.isdisjoint(
+        resolved.relative_to(root).parts
+    ):
         return "it is inside a directory of git or bridgehead"
-    if not any(resolved.is_relative_to(os.path.realpath(directory)) for directory in (root, *allowed)):
-        return f"it is neither below {root} nor in a directory named on the command line"
+    if not any(
+        resolved.is_relative_to(os.path.realpath(directory))
+        for directory in (root, *allowed)
+    ):
+        return (
+            f"it is neither below {root} nor in a directory named on the command line"
+        )
     return None

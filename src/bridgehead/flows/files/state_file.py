@@ -12,8 +12,19 @@ from bridgehead.flows.calls import Attempt, Call, prompt_sha256
 from bridgehead.flows.errors import StateCorrupt, StateInvalid, UnsupportedVersion
 from bridgehead.flows.files import documents
 from bridgehead.flows.files.agent_files import REQUEST_KEYS
-from bridgehead.flows.files.checkpoint_files import NOT_RESTORED, CheckpointFiles, RunFiles
-from bridgehead.flows.files.documents import InvalidDocument, Problem, is_integer, is_supported, is_uuid, normalise
+from bridgehead.flows.files.checkpoint_files import (
+    NOT_RESTORED,
+    CheckpointFiles,
+    RunFiles,
+)
+from bridgehead.flows.files.documents import (
+    InvalidDocument,
+    Problem,
+    is_integer,
+    is_supported,
+    is_uuid,
+    normalise,
+)
 from bridgehead.flows.files.json_bytes import Unreadable, read_object
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.values.times import now_text, utc_text
@@ -83,7 +94,11 @@ def read_checkpoint(data: bytes, path: Path) -> Checkpoint:
     except InvalidDocument as error:
         raise StateInvalid(path, error.problems) from error
     noted = document.get("phase_data", {}).get(FLOW)
-    return Checkpoint(document, _pending_call(document, path), noted if isinstance(noted, dict) else {})
+    return Checkpoint(
+        document,
+        _pending_call(document, path),
+        noted if isinstance(noted, dict) else {},
+    )
 
 
 def _pending_call(document: Mapping[str, Any], path: Path) -> Call | None:
@@ -96,7 +111,9 @@ def _pending_call(document: Mapping[str, Any], path: Path) -> Call | None:
     item = pending[0]
     request = _pending_request(document, path)
     if str(item.get("request_id", "")).lower() != request["request_id"].lower():
-        raise StateInvalid(path, ["the pending request and its copy have different ids"])
+        raise StateInvalid(
+            path, ["the pending request and its copy have different ids"]
+        )
     current = Attempt("", request, AttemptStatus.PENDING, _count(item.get("resumes")))
     return Call("", (*_superseded(items, request), current))
 
@@ -104,25 +121,40 @@ def _pending_call(document: Mapping[str, Any], path: Path) -> Call | None:
 def _pending_request(document: Mapping[str, Any], path: Path) -> dict[str, Any]:
     copy = document.get("phase_data", {}).get(PENDING_REQUEST)
     if not isinstance(copy, dict) or not is_supported(copy):
-        raise StateInvalid(path, [f"a request is pending, but {PENDING_REQUEST} holds none"])
+        raise StateInvalid(
+            path, [f"a request is pending, but {PENDING_REQUEST} holds none"]
+        )
     try:
         valid = normalise(copy, DocumentKind.REQUEST, Profile.STRICT)
     except InvalidDocument as error:
         raise StateInvalid(path, [f"{PENDING_REQUEST} is {error}"]) from error
-    defaults = {"context": {}, "timeout_seconds": DEFAULT_TIMEOUT_SECONDS, "retry_count": 0}
+    defaults = {
+        "context": {},
+        "timeout_seconds": DEFAULT_TIMEOUT_SECONDS,
+        "retry_count": 0,
+    }
     complete = {**defaults, **valid, "version": CONTRACT_VERSION}
     return {key: complete[key] for key in REQUEST_KEYS}
 
 
-def _superseded(items: list[dict[str, Any]], request: Mapping[str, Any]) -> list[Attempt]:
+def _superseded(
+    items: list[dict[str, Any]], request: Mapping[str, Any]
+) -> list[Attempt]:
     """Earlier attempts of the same call: same phase, same agent, same prompt (R8)."""
     wanted = (request["phase"], request["agent_name"], prompt_sha256(request["prompt"]))
     return [
-        Attempt("", item, AttemptStatus.SUPERSEDED, _count(item.get("resumes")), _known_type(item))
+        Attempt(
+            "",
+            item,
+            AttemptStatus.SUPERSEDED,
+            _count(item.get("resumes")),
+            _known_type(item),
+        )
         for item in items
         if item.get("status") == AttemptStatus.SUPERSEDED
         and is_uuid(item.get("request_id"))
-        and (item.get("phase"), item.get("agent_name"), item.get("prompt_sha256")) == wanted
+        and (item.get("phase"), item.get("agent_name"), item.get("prompt_sha256"))
+        == wanted
     ]
 
 
@@ -165,17 +197,27 @@ class TemplateCreateState:
     def to_dict(self) -> dict[str, Any]:
         """All eleven keys in the order of the file; an unset path or name is None, which the schema refuses."""
         members = {key: getattr(self, key) for key in _STATE_KEYS}
-        return {**members, "completed_phases": [dict(vars(done)) for done in self.completed_phases]}
+        return {
+            **members,
+            "completed_phases": [dict(vars(done)) for done in self.completed_phases],
+        }
 
     def to_file_dict(self) -> dict[str, Any]:
         """What is written: `to_dict` without None, so that the file always validates."""
-        return {key: value for key, value in self.to_dict().items() if value is not None}
+        return {
+            key: value for key, value in self.to_dict().items() if value is not None
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TemplateCreateState:
         """Read without validating; a completed phase without one of its four keys is a KeyError."""
-        given = {key: data[key] for key in _STATE_KEYS if key in data or key in _NEEDED_KEYS}
-        completed = [CompletedPhase(*(done[key] for key in _BLANK_PHASE)) for done in data.get("completed_phases", [])]
+        given = {
+            key: data[key] for key in _STATE_KEYS if key in data or key in _NEEDED_KEYS
+        }
+        completed = [
+            CompletedPhase(*(done[key] for key in _BLANK_PHASE))
+            for done in data.get("completed_phases", [])
+        ]
         return cls(**{**given, "completed_phases": completed})
 
     @staticmethod
@@ -184,20 +226,31 @@ class TemplateCreateState:
         return documents.validate(document, DocumentKind.STATE, profile)
 
     @classmethod
-    def loads(cls, data: bytes, profile: Profile = Profile.INTEROP) -> TemplateCreateState:
+    def loads(
+        cls, data: bytes, profile: Profile = Profile.INTEROP
+    ) -> TemplateCreateState:
         """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid state.
 
         The schema requires nothing of a completed phase, `from_dict` all four keys: what is missing is filled in here.
         """
         document = documents.load_document(data, DocumentKind.STATE, profile)
-        document["completed_phases"] = [{**_BLANK_PHASE, **done} for done in document.get("completed_phases", [])]
+        document["completed_phases"] = [
+            {**_BLANK_PHASE, **done} for done in document.get("completed_phases", [])
+        ]
         return cls.from_dict(document)
 
 
 class StateFile(RunFiles):
     """The state of one run. `checkpoint` is what was found in the file; `restoring` when the journal lacks the run."""
 
-    def __init__(self, files: CheckpointFiles, run: Run, checkpoint: Checkpoint | None, *, restoring: bool) -> None:
+    def __init__(
+        self,
+        files: CheckpointFiles,
+        run: Run,
+        checkpoint: Checkpoint | None,
+        *,
+        restoring: bool,
+    ) -> None:
         self._files = files
         self._run = run
         found: Mapping[str, Any] = checkpoint.document if checkpoint else {}
@@ -207,25 +260,48 @@ class StateFile(RunFiles):
         self._phase_data: dict[str, Any] = dict(found.get("phase_data", {}))
         self._recorded: dict[str, Any] = dict(checkpoint.recorded if checkpoint else {})
         self._completed: list[dict[str, Any]] = list(found.get("completed_phases", []))
-        self._items: list[dict[str, Any]] = [dict(item) for item in found.get("agent_requests", [])]
+        self._items: list[dict[str, Any]] = [
+            dict(item) for item in found.get("agent_requests", [])
+        ]
         self._restoring = checkpoint if restoring else None
         self._unclaimed = checkpoint.pending if checkpoint and restoring else None
         self._next_phase = checkpoint.next_phase if checkpoint else 1
 
     def enter(self, number: int, name: str) -> None:
-        self._phase, self._phase_name, self._checkpoint_name = number, name, BEFORE_AGENT
+        self._phase, self._phase_name, self._checkpoint_name = (
+            number,
+            name,
+            BEFORE_AGENT,
+        )
 
     def has_completed(self, number: int) -> bool:
         return any(item.get("phase") == number for item in self._completed)
 
-    def complete(self, number: int, name: str, key: str | None, result: Any, summary: str) -> None:
-        self._phase, self._phase_name, self._checkpoint_name = number, name, PHASE_COMPLETE
+    def complete(
+        self, number: int, name: str, key: str | None, result: Any, summary: str
+    ) -> None:
+        self._phase, self._phase_name, self._checkpoint_name = (
+            number,
+            name,
+            PHASE_COMPLETE,
+        )
         if key is not None:
             self._phase_data[key] = result
         inside = f"{name}#"
-        self._recorded = {path: kept for path, kept in self._recorded.items() if not path.startswith(inside)}
-        done = {"phase": number, "phase_name": name, "completed_at": self._now(), "result_summary": summary}
-        self._completed = [item for item in self._completed if item.get("phase") != number] + [done]
+        self._recorded = {
+            path: kept
+            for path, kept in self._recorded.items()
+            if not path.startswith(inside)
+        }
+        done = {
+            "phase": number,
+            "phase_name": name,
+            "completed_at": self._now(),
+            "result_summary": summary,
+        }
+        self._completed = [
+            item for item in self._completed if item.get("phase") != number
+        ] + [done]
 
     def remember(self, key: str, value: Any) -> None:
         self._phase_data[key] = value
@@ -240,7 +316,11 @@ class StateFile(RunFiles):
             self._recorded[path] = json.loads(result)
 
     def request_context(self) -> Mapping[str, Any]:
-        return {key: self._run.input[key] for key in SETTINGS if self._run.input.get(key) is not None}
+        return {
+            key: self._run.input[key]
+            for key in SETTINGS
+            if self._run.input.get(key) is not None
+        }
 
     def save(self) -> None:
         """Write the file; a phase that has been entered is what makes it worth writing."""
@@ -285,14 +365,26 @@ class StateFile(RunFiles):
         if call is None:
             return None
         asked = call.current.document
-        if (asked["phase"], asked["phase_name"], asked["agent_name"]) != (phase, phase_name, agent):
+        if (asked["phase"], asked["phase_name"], asked["agent_name"]) != (
+            phase,
+            phase_name,
+            agent,
+        ):
             return None
         self._unclaimed = None  # the next question of the phase is another one
         return call
 
     def _written_phase_data(self) -> dict[str, Any]:
-        kept = {key: value for key, value in self._phase_data.items() if not key.startswith("_")}
-        kept[FLOW] = {"id": self._run.id, "version": self._run.version, "input": dict(self._run.input)}
+        kept = {
+            key: value
+            for key, value in self._phase_data.items()
+            if not key.startswith("_")
+        }
+        kept[FLOW] = {
+            "id": self._run.id,
+            "version": self._run.version,
+            "input": dict(self._run.input),
+        }
         if self._recorded:
             kept[RECORDED] = self._recorded
         if self._phase_data.get(PENDING_REQUEST) is not None:
@@ -302,7 +394,14 @@ class StateFile(RunFiles):
     def _note(self, attempt: Attempt) -> None:
         """Bring the item of a request up to date, or add it; the copy of a request lasts as long as it is pending."""
         wanted = attempt.request_id.lower()
-        item = next((known for known in self._items if str(known.get("request_id", "")).lower() == wanted), None)
+        item = next(
+            (
+                known
+                for known in self._items
+                if str(known.get("request_id", "")).lower() == wanted
+            ),
+            None,
+        )
         if item is None:
             item = {}
             self._items.append(item)

@@ -23,8 +23,14 @@ class Run(NamedTuple):
 
     def is_over_since(self, moment: str, *, failed: bool = False) -> bool:
         """Whether it ended before `moment` for good; a failed one could be retried, and counts only when asked for."""
-        over = (RunStatus.COMPLETED, RunStatus.CANCELLED, *((RunStatus.FAILED,) if failed else ()))
-        return self.status in over and self.updated.rstrip("Z") < moment.rstrip("Z")  # a whole second has no fraction
+        over = (
+            RunStatus.COMPLETED,
+            RunStatus.CANCELLED,
+            *((RunStatus.FAILED,) if failed else ()),
+        )
+        return self.status in over and self.updated.rstrip("Z") < moment.rstrip(
+            "Z"
+        )  # a whole second has no fraction
 
 
 class Record(NamedTuple):

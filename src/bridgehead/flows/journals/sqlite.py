@@ -50,7 +50,9 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ),
 )
 
-RUN_COLUMNS: Final = "id, name, version, source, root, status, input, created, updated, result, error"
+RUN_COLUMNS: Final = (
+    "id, name, version, source, root, status, input, created, updated, result, error"
+)
 RECORD_COLUMNS: Final = (
     "path, kind, input_sha, status, coalesce(result, (SELECT data FROM blob WHERE sha256 = result_blob)), "
     "error, started, ended"
@@ -90,7 +92,9 @@ class SqliteJournal:
         self.path = path
         self._claim_file()
         with self._translated():
-            self._db = sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None)
+            self._db = sqlite3.connect(
+                path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None
+            )
             try:
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
@@ -102,7 +106,9 @@ class SqliteJournal:
     def _claim_file(self) -> None:
         """SQLite would follow a link, and create the file with the umask's permissions; what we record is private."""
         try:
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            handle = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+            )
         except OSError as error:
             raise JournalUnusable(self.path, error.strerror or str(error)) from error
         os.close(handle)
@@ -135,14 +141,18 @@ class SqliteJournal:
     def lookup(self, flow_id: str) -> dict[str, Record]:
         """Every record of a run by path, in the order they were made."""
         with self._translated():
-            rows = self._db.execute(f"SELECT {RECORD_COLUMNS} FROM step WHERE flow_id = ? ORDER BY rowid", (flow_id,))
+            rows = self._db.execute(
+                f"SELECT {RECORD_COLUMNS} FROM step WHERE flow_id = ? ORDER BY rowid",
+                (flow_id,),
+            )
             return {row[0]: Record(*row) for row in rows}
 
     def attempts(self, flow_id: str) -> list[Attempt]:
         """Every request of a run, in the order they were made."""
         with self._translated():
             rows = self._db.execute(
-                f"SELECT {ATTEMPT_COLUMNS} FROM request WHERE flow_id = ? ORDER BY rowid", (flow_id,)
+                f"SELECT {ATTEMPT_COLUMNS} FROM request WHERE flow_id = ? ORDER BY rowid",
+                (flow_id,),
             )
             return [_attempt(row) for row in rows]
 
@@ -157,12 +167,16 @@ class SqliteJournal:
         except sqlite3.Error as error:
             raise JournalUnusable(self.path, str(error)) from error
 
-    def complete(self, flow_id: str, record: Record, attempts: Sequence[Attempt]) -> None:
+    def complete(
+        self, flow_id: str, record: Record, attempts: Sequence[Attempt]
+    ) -> None:
         """Record the result of a call together with what became of its requests."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, record.ended)
             result, blob = self._stored(record.result)
-            self._db.execute(PUT_RECORD, (flow_id, *record._replace(result=result), blob))
+            self._db.execute(
+                PUT_RECORD, (flow_id, *record._replace(result=result), blob)
+            )
 
     def hold(self, flow_id: str, attempts: Sequence[Attempt], *, at: str) -> None:
         """Enter new or changed requests; the run is waiting for their answers."""
@@ -206,10 +220,16 @@ class SqliteJournal:
             self._db.execute(f"DELETE {dropped}", (flow_id, path or ""))
             if drop_open:
                 open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
-                self._db.execute("DELETE FROM request WHERE flow_id = ? AND status IN (?, ?)", (flow_id, *open_states))
+                self._db.execute(
+                    "DELETE FROM request WHERE flow_id = ? AND status IN (?, ?)",
+                    (flow_id, *open_states),
+                )
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, RunStatus.WAITING, at)
-            self._db.execute("UPDATE flow SET result = NULL, error = ? WHERE id = ?", (error, flow_id))
+            self._db.execute(
+                "UPDATE flow SET result = NULL, error = ? WHERE id = ?",
+                (error, flow_id),
+            )
 
     def end(
         self,
@@ -225,7 +245,10 @@ class SqliteJournal:
         with self._transaction():
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, status, at)
-            self._db.execute("UPDATE flow SET result = ?, error = ? WHERE id = ?", (result, error, flow_id))
+            self._db.execute(
+                "UPDATE flow SET result = ?, error = ? WHERE id = ?",
+                (result, error, flow_id),
+            )
 
     def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
         """Keep the answer to an open request until its run reads it; False when it has one, or is not open."""
@@ -261,14 +284,17 @@ class SqliteJournal:
     def unfinished(self) -> Run | None:
         """The run that is running or waiting; a root has at most one (flows §14)."""
         open_states = (RunStatus.RUNNING.value, RunStatus.WAITING.value)
-        found = self._select_runs("WHERE status IN (?, ?) ORDER BY rowid DESC LIMIT 1", open_states)
+        found = self._select_runs(
+            "WHERE status IN (?, ?) ORDER BY rowid DESC LIMIT 1", open_states
+        )
         return next(iter(found), None)
 
     def owner(self, request_id: str) -> tuple[Run, Attempt] | None:
         """The run that made a request, and the request; ids are compared without case."""
         with self._translated():
             row = self._db.execute(
-                f"SELECT flow_id, {ATTEMPT_COLUMNS} FROM request WHERE request_id = ?", (request_id.lower(),)
+                f"SELECT flow_id, {ATTEMPT_COLUMNS} FROM request WHERE request_id = ?",
+                (request_id.lower(),),
             ).fetchone()
         if row is None:
             return None
@@ -279,11 +305,16 @@ class SqliteJournal:
     def _select_runs(self, tail: str, values: tuple[str, ...]) -> list[Run]:
         with self._translated():
             rows = self._db.execute(f"SELECT {RUN_COLUMNS} FROM flow {tail}", values)
-            return [Run(*row)._replace(status=RunStatus(row[5]), input=json.loads(row[6])) for row in rows]
+            return [
+                Run(*row)._replace(status=RunStatus(row[5]), input=json.loads(row[6]))
+                for row in rows
+            ]
 
     def _put_attempts(self, flow_id: str, attempts: Sequence[Attempt], at: str) -> None:
         for attempt in attempts:
-            response = None if attempt.response is None else json.dumps(attempt.response)
+            response = (
+                None if attempt.response is None else json.dumps(attempt.response)
+            )
             issued = attempt.status is not AttemptStatus.QUEUED
             self._db.execute(
                 PUT_ATTEMPT,
@@ -304,20 +335,27 @@ class SqliteJournal:
             )
 
     def _set_status(self, flow_id: str, status: RunStatus, at: str) -> None:
-        self._db.execute("UPDATE flow SET status = ?, updated = ? WHERE id = ?", (status.value, at, flow_id))
+        self._db.execute(
+            "UPDATE flow SET status = ?, updated = ? WHERE id = ?",
+            (status.value, at, flow_id),
+        )
 
     def _stored(self, text: str | None) -> tuple[str | None, str | None]:
         """Where a text goes: in its row, or under its digest in the table of large values."""
         if text is None or len(text) <= INLINE_LIMIT:
             return text, None
         digest = sha256_hex(text.encode())
-        self._db.execute("INSERT OR IGNORE INTO blob (sha256, data) VALUES (?, ?)", (digest, text))
+        self._db.execute(
+            "INSERT OR IGNORE INTO blob (sha256, data) VALUES (?, ?)", (digest, text)
+        )
         return None, digest
 
     def _migrate(self) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > len(MIGRATIONS):
-            raise JournalUnusable(self.path, f"it has version {version}, which is newer than this program")
+            raise JournalUnusable(
+                self.path, f"it has version {version}, which is newer than this program"
+            )
         for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
             with self._transaction():
                 for statement in statements:
@@ -353,4 +391,11 @@ class MemoryJournal(SqliteJournal):
 def _attempt(row: Sequence[str]) -> Attempt:
     path, document, status, resumes, error_type, response = row
     answered = None if response is None else json.loads(response)
-    return Attempt(path, json.loads(document), AttemptStatus(status), int(resumes), error_type, answered)
+    return Attempt(
+        path,
+        json.loads(document),
+        AttemptStatus(status),
+        int(resumes),
+        error_type,
+        answered,
+    )

@@ -27,28 +27,43 @@ class CancelResult(NamedTuple):
     post_mortem: Path
 
 
-def cancel(directory: Path, flow_id: str, inputs: RunInputs | None = None) -> CancelResult:
+def cancel(
+    directory: Path, flow_id: str, inputs: RunInputs | None = None
+) -> CancelResult:
     """End a run that is paused, or that a dead process left behind."""
     inputs = inputs or RunInputs()
     with run_to_change(directory, flow_id, inputs) as (root, journal, run):
         if run.status.ended:
-            raise UserError(f"{run.id} has already ended ({run.status}); there is nothing to cancel")
+            raise UserError(
+                f"{run.id} has already ended ({run.status}); there is nothing to cancel"
+            )
         calls = outstanding_calls(journal.attempts(run.id)).values()
-        withdrawn = [call.current.ended(AttemptStatus.CANCELLED, CANCELLED) for call in calls]
+        withdrawn = [
+            call.current.ended(AttemptStatus.CANCELLED, CANCELLED) for call in calls
+        ]
         now = utc_text(inputs.clock.now())
-        journal.end(run.id, RunStatus.CANCELLED, at=now, error="cancelled", attempts=withdrawn)
+        journal.end(
+            run.id, RunStatus.CANCELLED, at=now, error="cancelled", attempts=withdrawn
+        )
         files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
         _note_in_state(files, run, withdrawn)
         _abandon(run)
         post_mortem = files.move_to_post_mortem(run.id)
     for attempt in withdrawn:
         inputs.announcer.settled(attempt.request_id, run.root, attempt.status.value)
-    inputs.announcer.happened(FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run, now))
+    inputs.announcer.happened(
+        FlowEvent(f"{run.id}/flow.cancelled", "flow.cancelled", run, now)
+    )
     return CancelResult(run, post_mortem)
 
 
 def prune(
-    directory: Path, days: float, inputs: RunInputs | None = None, *, failed: bool = False, dry_run: bool = False
+    directory: Path,
+    days: float,
+    inputs: RunInputs | None = None,
+    *,
+    failed: bool = False,
+    dry_run: bool = False,
 ) -> tuple[Run, ...]:
     """Forget runs that ended more than `days` ago, and rejected answers of that age; the runs it does or would forget.
 
@@ -62,7 +77,11 @@ def prune(
         return ()
     before = inputs.clock.now() - timedelta(days=min(days, MOST_DAYS))
     with root.locked(), inputs.open_journal(root) as journal:
-        old = tuple(run for run in journal.runs() if run.is_over_since(utc_text(before), failed=failed))
+        old = tuple(
+            run
+            for run in journal.runs()
+            if run.is_over_since(utc_text(before), failed=failed)
+        )
         if old and not dry_run:
             journal.forget([run.id for run in old])
     if root.rejected.is_dir() and not dry_run:

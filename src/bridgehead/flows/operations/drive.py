@@ -21,7 +21,12 @@ from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles
-from bridgehead.flows.files.documents import Contract, InvalidDocument, is_supported, load_document
+from bridgehead.flows.files.documents import (
+    Contract,
+    InvalidDocument,
+    is_supported,
+    load_document,
+)
 from bridgehead.flows.files.json_bytes import Unreadable
 from bridgehead.flows.files.root import DRIVER_LOCK, JOURNAL_FOLDER, FlowRoot
 from bridgehead.flows.handlers import Handler
@@ -29,7 +34,13 @@ from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.respond import give
 from bridgehead.flows.values.times import deadline_after, utc_text
-from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, DocumentKind, Profile, RunStatus
+from bridgehead.flows.words import (
+    REQUEST_FILE,
+    RESPONSE_FILE,
+    DocumentKind,
+    Profile,
+    RunStatus,
+)
 from bridgehead.host.command import OUR_COMMAND, Cancel, Command, Ended
 from bridgehead.host.process import Stream, run
 
@@ -48,7 +59,10 @@ RESUME_FLAG: Final = "--resume"
 
 
 def drive_loop(
-    run: Callable[[bool], int], dispatch: Callable[[], object], *, max_iterations: int = DEFAULT_MAX_ITERATIONS
+    run: Callable[[bool], int],
+    dispatch: Callable[[], object],
+    *,
+    max_iterations: int = DEFAULT_MAX_ITERATIONS,
 ) -> int:
     """Call `run(resume)` until it ends otherwise than paused, `dispatch()` after each pause; the last exit code.
 
@@ -65,7 +79,12 @@ def drive_loop(
 
 def backoff_before(retry_count: int) -> float:
     """Seconds a handler that failed is left alone before its next attempt: 0.5, 1, 2, 4 … 30."""
-    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2 ** min(retry_count - 1, 30)))
+    return float(
+        min(
+            LONGEST_BACKOFF_SECONDS,
+            FIRST_BACKOFF_SECONDS * 2 ** min(retry_count - 1, 30),
+        )
+    )
 
 
 class DriveRequest(NamedTuple):
@@ -100,7 +119,9 @@ def drive(
         raise UserError("--max-iterations must be at least 1")
     with ExitStack() as held:
         driver = _Driver(request, handler, inputs or RunInputs(), on_stderr, held)
-        code = drive_loop(driver.run, driver.dispatch, max_iterations=request.max_iterations)
+        code = drive_loop(
+            driver.run, driver.dispatch, max_iterations=request.max_iterations
+        )
         return DriveResult(code, driver.stdout, driver.runs, driver.paused)
 
 
@@ -128,8 +149,19 @@ class _Driver:
         if resume and RESUME_FLAG not in words:
             words = (*words, RESUME_FLAG)
         # The user's own program: it keeps the user's environment, and may leave helpers behind on purpose.
-        command = Command(words, env=dict(os.environ), cwd=self._request.directory, stdout_cap=STDOUT_LIMIT)
-        result = run(command, timeout_seconds=None, idle_seconds=None, on_output=self._pass_stderr, keep_family=True)
+        command = Command(
+            words,
+            env=dict(os.environ),
+            cwd=self._request.directory,
+            stdout_cap=STDOUT_LIMIT,
+        )
+        result = run(
+            command,
+            timeout_seconds=None,
+            idle_seconds=None,
+            on_output=self._pass_stderr,
+            keep_family=True,
+        )
         if result.ended is Ended.NOT_STARTED:
             raise UserError(f"{words[0]} could not be started: {result.reason}")
         self.stdout = result.stdout
@@ -140,7 +172,9 @@ class _Driver:
     def dispatch(self) -> None:
         """Have the request answered, and with it what else the run waits for, and put the answers where it looks."""
         inputs = self._inputs
-        files = CheckpointFiles(FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits)
+        files = CheckpointFiles(
+            FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits
+        )
         # Keep watchers from resuming the run; a program without a journal has none that anybody could resume.
         if files.root.journal.exists() and files.root.path not in self._holds:
             self._held.enter_context(files.root.locked(DRIVER_LOCK))
@@ -164,7 +198,9 @@ class _Driver:
             files.clock.sleep(backoff_before(asked.retry_count))
         reply = self._handler.answer(asked, files)
         if reply is not None and not self._handler.cancel.cancelled:
-            with suppress(AlreadyAnswered):  # somebody else was quicker; the first answer stands
+            with suppress(
+                AlreadyAnswered
+            ):  # somebody else was quicker; the first answer stands
                 give(reply, asked.request_id, files, self._inputs)
 
     def _answer_all(self, asked: list[AgentRequest], files: CheckpointFiles) -> None:
@@ -178,11 +214,14 @@ class _Driver:
                     self._answer(left.pop(), files)
                 except IndexError:  # another thread took the last one
                     return
-                except Exception as error:  # raised again below, in the thread that waits
+                except (
+                    Exception
+                ) as error:  # raised again below, in the thread that waits
                     failures.append(error)
 
         threads = [
-            threading.Thread(target=work, daemon=True) for _ in range(min(self._request.concurrency, len(asked)))
+            threading.Thread(target=work, daemon=True)
+            for _ in range(min(self._request.concurrency, len(asked)))
         ]
         try:
             for thread in threads:
@@ -213,12 +252,19 @@ class _Driver:
     def _named_root(self, facts: str) -> Path:
         try:
             named = json.loads(facts)
-            request, response = Path(named["request_file"]), Path(named["response_file"])
+            request, response = (
+                Path(named["request_file"]),
+                Path(named["response_file"]),
+            )
         except (ValueError, TypeError, KeyError) as error:
-            raise UserError(f"the pause line of {self._request.command[0]} cannot be read: {error}") from error
+            raise UserError(
+                f"the pause line of {self._request.command[0]} cannot be read: {error}"
+            ) from error
         expected = (request.parent / REQUEST_FILE, request.parent / RESPONSE_FILE)
         if (request, response) != expected or not request.is_absolute():
-            raise UserError(f"the pause line of {self._request.command[0]} names files that are not a flow's")
+            raise UserError(
+                f"the pause line of {self._request.command[0]} names files that are not a flow's"
+            )
         return request.parent
 
     def _read_request(self, files: CheckpointFiles) -> AgentRequest:
@@ -226,7 +272,9 @@ class _Driver:
         try:
             if not isinstance(content, bytes):
                 raise Unreadable(content.reason if content else "there is none")
-            document = load_document(content, DocumentKind.REQUEST, Profile.STRICT, Contract.OPEN)
+            document = load_document(
+                content, DocumentKind.REQUEST, Profile.STRICT, Contract.OPEN
+            )
         except (Unreadable, InvalidDocument) as error:
             ended = f"{self._request.command[0]} ended with 42, but {files.request_path} contains no request"
             raise UserError(f"{ended}: {error}") from error
@@ -235,15 +283,23 @@ class _Driver:
         return AgentRequest.from_dict(document)
 
 
-def _also_waiting(files: CheckpointFiles, inputs: RunInputs, on_file: str) -> list[AgentRequest]:
+def _also_waiting(
+    files: CheckpointFiles, inputs: RunInputs, on_file: str
+) -> list[AgentRequest]:
     """The other open questions of the run that wrote the request: of a `gather` or `map`, which asks all at once."""
     if not files.root.journal.exists():
         return []
     with inputs.open_journal(files.root) as journal:
         owner = journal.owner(on_file)
-        calls = outstanding_calls(journal.attempts(owner[0].id)).values() if owner else ()
+        calls = (
+            outstanding_calls(journal.attempts(owner[0].id)).values() if owner else ()
+        )
         waiting = [call.current for call in calls if call.current.response is None]
-    return [AgentRequest.from_dict(dict(one.document)) for one in waiting if one.request_id.lower() != on_file.lower()]
+    return [
+        AgentRequest.from_dict(dict(one.document))
+        for one in waiting
+        if one.request_id.lower() != on_file.lower()
+    ]
 
 
 class WaitingRun(NamedTuple):
@@ -275,11 +331,17 @@ def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
         calls = outstanding_calls(journal.attempts(run.id)).values()
     now = inputs.clock.now()
     kept = {call.path for call in calls if call.current.response is not None}
-    over = {call.path for call in calls if (end := call.current.expires_at) is not None and now > end}
+    over = {
+        call.path
+        for call in calls
+        if (end := call.current.expires_at) is not None and now > end
+    }
     files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
     read = (files.read(path) for path in files.response_paths())
     asked = asked_by(calls)
-    found = [match_response(content, asked) for content in read if isinstance(content, bytes)]
+    found = [
+        match_response(content, asked) for content in read if isinstance(content, bytes)
+    ]
     filed = {one[0].path for one in found if not isinstance(one, Rejected)}
     ready = frozenset(kept | over | filed)
     return WaitingRun(root.path, run, ready) if ready else None
@@ -310,7 +372,11 @@ class Watch:
 
     def look(self) -> int:
         """Start what is ready and was not tried lately; how many runs are under way afterwards."""
-        self._under_way = {root: thread for root, thread in self._under_way.items() if thread.is_alive()}
+        self._under_way = {
+            root: thread
+            for root, thread in self._under_way.items()
+            if thread.is_alive()
+        }
         for place in self._places():
             if len(self._under_way) >= self._concurrency:
                 break
@@ -323,7 +389,9 @@ class Watch:
             if ready is not None:
                 del self._seen[place.root]
             if ready is not None and self._is_due(ready):
-                thread = threading.Thread(target=self._bring_back, args=(ready,), daemon=True)
+                thread = threading.Thread(
+                    target=self._bring_back, args=(ready,), daemon=True
+                )
                 self._under_way[place.root] = thread
                 thread.start()
         return len(self._under_way)
@@ -336,7 +404,12 @@ class Watch:
     def _is_unchanged(self, root: Path) -> bool:
         """Whether nothing was ready at the last look and nothing has been written since; told from four times."""
         private = root / JOURNAL_FOLDER
-        names = (root / RESPONSE_FILE, private / "inbox", private / "journal.db", private / "journal.db-wal")
+        names = (
+            root / RESPONSE_FILE,
+            private / "inbox",
+            private / "journal.db",
+            private / "journal.db-wal",
+        )
         stamp = tuple(_written_at(path) for path in names)
         now = self._inputs.clock.monotonic()
         seen, until = self._seen.get(root, ((), 0.0))
@@ -353,7 +426,9 @@ class Watch:
     def _bring_back(self, ready: WaitingRun) -> None:
         tries, _ = self._tried.pop((ready.run.id, ready.answers), (0, 0.0))
         if not self._resume(ready):
-            wait = min(LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2 ** min(tries, 30))
+            wait = min(
+                LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2 ** min(tries, 30)
+            )
             until = self._inputs.clock.monotonic() + wait
             self._tried[ready.run.id, ready.answers] = (tries + 1, until)
 
@@ -366,13 +441,27 @@ def _written_at(path: Path) -> int:
 
 
 def resume_in_process(
-    ready: WaitingRun, say: Callable[[str], None], show: Callable[[bytes], None], cancel: Cancel
+    ready: WaitingRun,
+    say: Callable[[str], None],
+    show: Callable[[bytes], None],
+    cancel: Cancel,
 ) -> bool:
     """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
     words = (*OUR_COMMAND, "flow", "resume", ready.run.id)
     say(f"{ready.run.id} {ready.run.name} in {ready.root}: resuming")
-    command = Command((*words, "--dir", str(ready.root)), env=dict(os.environ), cwd=ready.root, stdout_cap=STDOUT_LIMIT)
-    result = run(command, timeout_seconds=None, idle_seconds=None, cancel=cancel, keep_family=True)
+    command = Command(
+        (*words, "--dir", str(ready.root)),
+        env=dict(os.environ),
+        cwd=ready.root,
+        stdout_cap=STDOUT_LIMIT,
+    )
+    result = run(
+        command,
+        timeout_seconds=None,
+        idle_seconds=None,
+        cancel=cancel,
+        keep_family=True,
+    )
     if result.ended is Ended.CANCELLED:
         say(f"{ready.run.id} was stopped; `bridgehead flow resume` continues it")
         return True
@@ -384,5 +473,7 @@ def resume_in_process(
         show(result.stdout)
         return True
     said = result.error_text().strip()
-    say(f"{ready.run.id} could not continue: {said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}")
+    say(
+        f"{ready.run.id} could not continue: {said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}"
+    )
     return False

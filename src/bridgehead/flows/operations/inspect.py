@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 from bridgehead.errors import BridgeheadError, NotFound
-from bridgehead.flows.calls import AskFailed, Attempt, Call, StepFailed, outstanding_calls
+from bridgehead.flows.calls import (
+    AskFailed,
+    Attempt,
+    Call,
+    StepFailed,
+    outstanding_calls,
+)
 from bridgehead.flows.definition import Flow, typed_settings
 from bridgehead.flows.engine.asks import Ask, Blocked, OpenCall
 from bridgehead.flows.engine.context import Context, PhasedContext
@@ -18,7 +24,12 @@ from bridgehead.flows.engine.engine import run_function
 from bridgehead.flows.engine.mailbox import Mailbox
 from bridgehead.flows.engine.replay import FAILED, Replay
 from bridgehead.flows.engine.run_pass import RunPass
-from bridgehead.flows.engine.run_request import OPTIONS_KEY, RUN_KEY, RunInputs, open_sqlite
+from bridgehead.flows.engine.run_request import (
+    OPTIONS_KEY,
+    RUN_KEY,
+    RunInputs,
+    open_sqlite,
+)
 from bridgehead.flows.engine.settlement import Rules
 from bridgehead.flows.errors import NoCheckpoint
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
@@ -56,14 +67,21 @@ class Step(NamedTuple):
         return self.path.count("/")
 
 
-def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[Step, ...]:
+def steps_of(
+    records: Iterable[Record], attempts: Sequence[Attempt]
+) -> tuple[Step, ...]:
     """Every recorded step and every open ask, each before what it contains.
 
     A record knows when its last pass began. What contains other steps began with the first of them, an ask when it was
     first handed out, however often the run was resumed since.
     """
-    asked = {attempt.path: str(attempt.document.get("created_at", "")) for attempt in reversed(attempts)}
-    steps = {record.path: _recorded(record, asked.get(record.path)) for record in records}
+    asked = {
+        attempt.path: str(attempt.document.get("created_at", ""))
+        for attempt in reversed(attempts)
+    }
+    steps = {
+        record.path: _recorded(record, asked.get(record.path)) for record in records
+    }
     for path, call in outstanding_calls(attempts).items():
         steps[path] = Step(path, "ask", call.current.status.value, asked[path])
     for path, step in list(steps.items()):
@@ -75,14 +93,29 @@ def steps_of(records: Iterable[Record], attempts: Sequence[Attempt]) -> tuple[St
     for place, path in enumerate(steps):
         for parent in (*parents_of(path), path):
             earliest[parent] = min(place, earliest.get(parent, place))
-    places = {path: [earliest[parent] for parent in (*parents_of(path), path)] for path in earliest}
+    places = {
+        path: [earliest[parent] for parent in (*parents_of(path), path)]
+        for path in earliest
+    }
     return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
 
 
 def _recorded(record: Record, asked: str | None) -> Step:
-    error = None if record.error is None else ": ".join(str(part) for part in json.loads(record.error))
+    error = (
+        None
+        if record.error is None
+        else ": ".join(str(part) for part in json.loads(record.error))
+    )
     trace = json.loads(record.result or "null") if record.status == FAILED else None
-    return Step(record.path, record.kind, record.status, asked or record.started, record.ended, error, trace)
+    return Step(
+        record.path,
+        record.kind,
+        record.status,
+        asked or record.started,
+        record.ended,
+        error,
+        trace,
+    )
 
 
 class ListRequest(NamedTuple):
@@ -107,13 +140,20 @@ class StatusResult(NamedTuple):
     @property
     def outstanding(self) -> tuple[Call, ...]:
         """What waits for an answer, oldest first; a run that has ended waits for nothing."""
-        return () if self.run.status.ended else tuple(outstanding_calls(self.attempts).values())
+        return (
+            ()
+            if self.run.status.ended
+            else tuple(outstanding_calls(self.attempts).values())
+        )
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """In order, with times; a request that an ended run left open is none of its steps."""
         over = self.run.status.ended
-        return steps_of(self.records, [made for made in self.attempts if not (over and made.outstanding)])
+        return steps_of(
+            self.records,
+            [made for made in self.attempts if not (over and made.outstanding)],
+        )
 
 
 def list_runs(request: ListRequest) -> ListResult:
@@ -133,7 +173,10 @@ def status(directory: Path, flow_id: str | None = None) -> StatusResult:
     """The run with that id, or one that ends in it, the newest without one: its records and what it waits for."""
     root = FlowRoot.open(directory)
     if not root.journal.exists():
-        raise NotFound(f"no flow has run in {root.path}", hint="start one with: bridgehead flow run NAME")
+        raise NotFound(
+            f"no flow has run in {root.path}",
+            hint="start one with: bridgehead flow run NAME",
+        )
     with open_sqlite(root) as journal:
         run = find_run(journal.runs(), flow_id, root.path)
         return _status_of(journal, as_shown(run, root))
@@ -147,7 +190,9 @@ def as_shown(run: Run, root: FlowRoot) -> Run:
 
 
 def _status_of(journal: SqliteJournal, run: Run) -> StatusResult:
-    return StatusResult(run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id)))
+    return StatusResult(
+        run, tuple(journal.lookup(run.id).values()), tuple(journal.attempts(run.id))
+    )
 
 
 class CheckedRun(NamedTuple):
@@ -175,11 +220,17 @@ def check(flow: Flow, roots: Iterable[Path]) -> tuple[CheckedRun, ...]:
     return tuple(checked)
 
 
-def _checked(flow: Flow, found: StatusResult, files: CheckpointFiles, inputs: RunInputs) -> CheckedRun:
+def _checked(
+    flow: Flow, found: StatusResult, files: CheckpointFiles, inputs: RunInputs
+) -> CheckedRun:
     run = found.run
     if not flow.can_resume(run.version):
         versions = f"it was paused by version {run.version}, this is {flow.version}"
-        return CheckedRun(run, False, f"{versions}; if it is safe, declare compatible_with=({run.version!r},)")
+        return CheckedRun(
+            run,
+            False,
+            f"{versions}; if it is safe, declare compatible_with=({run.version!r},)",
+        )
     kept = MemoryJournal()
     kept.begin(run)
     for record in found.records:
@@ -196,17 +247,27 @@ def _checked(flow: Flow, found: StatusResult, files: CheckpointFiles, inputs: Ru
         announcer=Announcer(),
         run_function=run_function,
     )
-    settings = {name: value for name, value in run.input.items() if name not in (OPTIONS_KEY, RUN_KEY)}
+    settings = {
+        name: value
+        for name, value in run.input.items()
+        if name not in (OPTIONS_KEY, RUN_KEY)
+    }
     try:
         context = PhasedContext(dry) if flow.keeps_state_file else Context(dry)
         run_function(flow, context, typed_settings(flow, settings))
         dry.refuse_unvisited()
     except Blocked as blocked:
         first = blocked.calls[0].call
-        waits = f"waits at {first.path}" if first.attempts else f"would continue with {first.path}"
+        waits = (
+            f"waits at {first.path}"
+            if first.attempts
+            else f"would continue with {first.path}"
+        )
         return CheckedRun(run, True, waits)
     except (StepFailed, AskFailed) as failure:
-        return CheckedRun(run, True, f"would repeat the recorded failure of {failure.path}")
+        return CheckedRun(
+            run, True, f"would repeat the recorded failure of {failure.path}"
+        )
     except BridgeheadError as error:
         return CheckedRun(run, False, error.message)
     except Exception as error:
@@ -241,11 +302,16 @@ def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
     if len(exact or found) == 1:
         return (exact or found)[0]
     several = f"several runs in {root} match {flow_id!r}: {', '.join(run.id for run in found)}"
-    raise NotFound(several if found else f"{root} has no run {flow_id or ''}".rstrip(), hint="bridgehead flow list")
+    raise NotFound(
+        several if found else f"{root} has no run {flow_id or ''}".rstrip(),
+        hint="bridgehead flow list",
+    )
 
 
 @contextmanager
-def run_to_change(directory: Path, flow_id: str, inputs: RunInputs) -> Iterator[tuple[FlowRoot, SqliteJournal, Run]]:
+def run_to_change(
+    directory: Path, flow_id: str, inputs: RunInputs
+) -> Iterator[tuple[FlowRoot, SqliteJournal, Run]]:
     """The run a person means, its root and its journal, which nobody else changes meanwhile."""
     root = FlowRoot.open(directory)
     if not root.journal.exists():

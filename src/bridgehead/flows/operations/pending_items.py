@@ -13,7 +13,13 @@ from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind
 from bridgehead.flows.interfaces import FlowEvent, OpenRequest
-from bridgehead.flows.words import ANSWER_SCHEMA, CONTRACT_VERSION, EXPIRES_AT, ErrorType, RequestStatus
+from bridgehead.flows.words import (
+    ANSWER_SCHEMA,
+    CONTRACT_VERSION,
+    EXPIRES_AT,
+    ErrorType,
+    RequestStatus,
+)
 from bridgehead.host.clock import iso_ms, parse_iso
 
 if TYPE_CHECKING:
@@ -22,7 +28,10 @@ if TYPE_CHECKING:
 
 TITLE_LENGTH: Final = 80
 SHOWN_ELSEWHERE: Final = frozenset({ANSWER_SCHEMA, EXPIRES_AT, "prompt_sha256"})
-FENCE_STARTS: Final = ("Text between the two lines that carry the marker ", "<<< begin foreign text ")
+FENCE_STARTS: Final = (
+    "Text between the two lines that carry the marker ",
+    "<<< begin foreign text ",
+)
 """How fenced prompts begin (contract/fencing.py, too dear to import here)."""
 
 
@@ -47,7 +56,11 @@ def question_of(asked: OpenRequest) -> Question:
             "request_id": str(request["request_id"]),
             "agent": str(request["agent_name"]),
             **({"deadline": asked.deadline} if asked.deadline else {}),
-            "about": {name: value for name, value in context.items() if name not in SHOWN_ELSEWHERE},
+            "about": {
+                name: value
+                for name, value in context.items()
+                if name not in SHOWN_ELSEWHERE
+            },
         },
     )
 
@@ -88,4 +101,6 @@ def response_to(question: Question, answer: Answer) -> RespondRequest:
         message=answer.message,
         error_type=ErrorType.UNKNOWN.value if failed else None,
     )
-    return RespondRequest(Path(question.context["root"]), reply, question.context["request_id"])
+    return RespondRequest(
+        Path(question.context["root"]), reply, question.context["request_id"]
+    )

@@ -21,7 +21,14 @@ from bridgehead.flows.interfaces import FlowEvent
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.values.times import utc_text
-from bridgehead.flows.words import ANSWER_SCHEMA, CONTRACT_VERSION, RESPONSE_FILE, DocumentKind, Profile, RequestStatus
+from bridgehead.flows.words import (
+    ANSWER_SCHEMA,
+    CONTRACT_VERSION,
+    RESPONSE_FILE,
+    DocumentKind,
+    Profile,
+    RequestStatus,
+)
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
@@ -46,10 +53,15 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
     """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked."""
     inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
-    files = CheckpointFiles(root, inputs.clock, inputs.response_owners, inputs.size_limits)
+    files = CheckpointFiles(
+        root, inputs.clock, inputs.response_owners, inputs.size_limits
+    )
     wanted = (request.request_id or _on_file(files) or "").lower()
     if not wanted:
-        raise NotFound(f"no request is open in {root.path}", hint="`bridgehead pending` lists the open items")
+        raise NotFound(
+            f"no request is open in {root.path}",
+            hint="`bridgehead pending` lists the open items",
+        )
     with _journal_of(root, inputs) as journal:
         owner = _asker(journal, wanted)
         if owner is None and wanted != _on_file(files):
@@ -62,11 +74,15 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
         event_id = f"{run.id}/flow.responded/{wanted}"
         now = utc_text(inputs.clock.now())
         facts = {"request_id": wanted, "status": request.reply.status.value}
-        inputs.announcer.happened(FlowEvent(event_id, "flow.responded", run, now, facts))
+        inputs.announcer.happened(
+            FlowEvent(event_id, "flow.responded", run, now, facts)
+        )
     return RespondResult(wanted, path)
 
 
-def give(reply: Reply, request_id: str, files: CheckpointFiles, inputs: RunInputs) -> Path:
+def give(
+    reply: Reply, request_id: str, files: CheckpointFiles, inputs: RunInputs
+) -> Path:
     """What a handler said, as it is; AlreadyAnswered when somebody was quicker."""
     with _journal_of(files.root, inputs) as journal:
         return _give(reply, request_id, files, journal, _asker(journal, request_id))
@@ -111,7 +127,9 @@ def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[SqliteJournal | N
         yield journal
 
 
-def _asker(journal: SqliteJournal | None, request_id: str) -> tuple[Run, Attempt] | None:
+def _asker(
+    journal: SqliteJournal | None, request_id: str
+) -> tuple[Run, Attempt] | None:
     """The run that waits for this request's answer."""
     owner = None if journal is None else journal.owner(request_id)
     if journal is not None and owner is not None and not _is_open(journal, *owner):
@@ -152,14 +170,26 @@ def _give(
     if kept and os.path.lexists(path):
         return files.root.journal
     try:
-        write_atomic(path, file_bytes(response), private=True, exclusive=True, root=files.root.path)
+        write_atomic(
+            path,
+            file_bytes(response),
+            private=True,
+            exclusive=True,
+            root=files.root.path,
+        )
     except FileTaken as error:
         if kept:
             return files.root.journal
         if owner is None:
             raise AlreadyAnswered(request_id, by=None, at=None) from error
         make_private_dir(files.root.inbox, root=files.root.path)
-        write_atomic(inbox, file_bytes(response), private=True, exclusive=True, root=files.root.path)
+        write_atomic(
+            inbox,
+            file_bytes(response),
+            private=True,
+            exclusive=True,
+            root=files.root.path,
+        )
         return inbox
     return path
 
@@ -177,7 +207,11 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
 
 def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
     """The answer to a request as the response file holds it."""
-    metadata = {"model": reply.model, "tokens_used": reply.tokens, "confidence": reply.confidence}
+    metadata = {
+        "model": reply.model,
+        "tokens_used": reply.tokens,
+        "confidence": reply.confidence,
+    }
     document = {
         "request_id": request_id,
         "version": CONTRACT_VERSION,
@@ -187,20 +221,29 @@ def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
         "error_message": reply.message,
         "error_type": reply.error_type or None,
         "duration_seconds": reply.duration_seconds,
-        "metadata": {name: value for name, value in metadata.items() if value is not None},
+        "metadata": {
+            name: value for name, value in metadata.items() if value is not None
+        },
     }
     return {name: value for name, value in document.items() if value is not None}
 
 
 def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
     if reply.status is RequestStatus.SUCCESS and not reply.text:
-        raise UserError("a successful answer needs text", hint="give --response TEXT or --response-file FILE")
+        raise UserError(
+            "a successful answer needs text",
+            hint="give --response TEXT or --response-file FILE",
+        )
     response = response_document(request_id, reply, utc_text(files.clock.now()))
     try:
         normalise(response, DocumentKind.RESPONSE, Profile.STRICT)
     except InvalidDocument as error:
-        raise UserError(f"the answer was refused: {'; '.join(map(str, error.problems))}") from error
+        raise UserError(
+            f"the answer was refused: {'; '.join(map(str, error.problems))}"
+        ) from error
     limit = files.size_limits[RESPONSE_FILE]
     if len(file_bytes(response)) > limit:
-        raise UserError(f"the answer is too large: the limit for a response file is {limit} bytes")
+        raise UserError(
+            f"the answer is too large: the limit for a response file is {limit} bytes"
+        )
     return response

@@ -37,7 +37,11 @@ class CannotRetry(UserError):
 def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
     """Take a failed run up again with everything it has recorded; what failed, or the step named, is done again."""
     inputs = inputs or RunInputs()
-    with run_to_change(request.line.root, request.flow_id, inputs) as (root, journal, run):
+    with run_to_change(request.line.root, request.flow_id, inputs) as (
+        root,
+        journal,
+        run,
+    ):
         _refuse_built_in(run)
         if run.status is RunStatus.COMPLETED:
             way = f"bridgehead flow fork {run.id} --from STEP starts a second run from a step of this one"
@@ -49,7 +53,9 @@ def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
         records = tuple(journal.lookup(run.id).values())
         if request.from_step is not None:
             first = step_meant(records, request.from_step, run.id)
-            journal.reopen(run.id, at=utc_text(inputs.clock.now()), path=first, drop_open=True)
+            journal.reopen(
+                run.id, at=utc_text(inputs.clock.now()), path=first, drop_open=True
+            )
         elif run.status.ended:
             failed = what_failed(records, run.error or "")
             journal.reopen(run.id, at=utc_text(inputs.clock.now()), path=failed)
@@ -60,7 +66,11 @@ def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
     """Begin a second run with the settings of the first and what it had recorded before `from_step`."""
     inputs = inputs or RunInputs()
     assert request.from_step is not None
-    with run_to_change(request.line.root, request.flow_id, inputs) as (root, journal, run):
+    with run_to_change(request.line.root, request.flow_id, inputs) as (
+        root,
+        journal,
+        run,
+    ):
         _refuse_built_in(run)
         _refuse_beside_another(journal, None, root.path)
         records = tuple(journal.lookup(run.id).values())
@@ -97,24 +107,40 @@ def what_failed(records: Sequence[Record], error: str) -> str | None:
 
 def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
     """The first record of the step a person names: by its path, or by its name where that is enough."""
-    exact = [record.path for record in records if record.path == step or record.path.startswith(f"{step}/")]
+    exact = [
+        record.path
+        for record in records
+        if record.path == step or record.path.startswith(f"{step}/")
+    ]
     if exact:
         return exact[0]
-    named = [record.path for record in records if record.path.rpartition("/")[2].partition("#")[0] == step]
+    named = [
+        record.path
+        for record in records
+        if record.path.rpartition("/")[2].partition("#")[0] == step
+    ]
     if len(named) == 1:
         return named[0]
     if named:
-        raise NotFound(f"several steps of {flow_id} are called {step!r}: {', '.join(named[:10])}")
+        raise NotFound(
+            f"several steps of {flow_id} are called {step!r}: {', '.join(named[:10])}"
+        )
     known = ", ".join(record.path for record in records[-10:]) or "none"
-    raise NotFound(f"{flow_id} has recorded no step {step!r}", hint=f"recorded last: {known}")
+    raise NotFound(
+        f"{flow_id} has recorded no step {step!r}", hint=f"recorded last: {known}"
+    )
 
 
 def _refuse_built_in(run: Run) -> None:
     if run.name == "template-create" and run.source in BUILT_IN:
         way = "its files are in .bridgehead/flows/post-mortem; start over with: bridgehead flow run template-create"
-        raise CannotRetry(run, "template-create keeps its state in files of its own", way)
+        raise CannotRetry(
+            run, "template-create keeps its state in files of its own", way
+        )
     if not run.source:
-        raise CannotRetry(run, "the program it belongs to is unknown", "run that program again")
+        raise CannotRetry(
+            run, "the program it belongs to is unknown", "run that program again"
+        )
 
 
 def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) -> None:

@@ -6,7 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.definition import Flow, defaults_of, read_options
 from bridgehead.flows.engine.engine import run_flow
-from bridgehead.flows.engine.run_request import RunInputs, RunOptions, RunRequest, RunResult
+from bridgehead.flows.engine.run_request import (
+    RunInputs,
+    RunOptions,
+    RunRequest,
+    RunResult,
+)
 from bridgehead.flows.errors import FlowMistake, NoCheckpoint
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.words import NOTHING, STATE_FILE
@@ -16,7 +21,12 @@ class Flag:
     """One flag: what it sets, and how its value is read (None: it takes none)."""
 
     def __init__(
-        self, name: str, sets: str, summary: str, read: type[Any] | None = None, choices: tuple[str, ...] = ()
+        self,
+        name: str,
+        sets: str,
+        summary: str,
+        read: type[Any] | None = None,
+        choices: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.sets = sets
@@ -29,14 +39,44 @@ FLAGS: Final = (
     Flag("--dir", "root", "The flow's root directory; default: the current one.", Path),
     Flag("--resume", "resume", "Resume the run paused in this directory."),
     Flag("--fresh", "fresh", "Cancel the run paused in this directory and start over."),
-    Flag("--id", "key", "Idempotency key: join the run with this key, or return its result.", str),
-    Flag("--wait", "wait_seconds", "Wait this many seconds for the answer before pausing.", float),
-    Flag("--max-retries", "max_retries", "Retries for a failed request; default: 2.", int),
+    Flag(
+        "--id",
+        "key",
+        "Idempotency key: join the run with this key, or return its result.",
+        str,
+    ),
+    Flag(
+        "--wait",
+        "wait_seconds",
+        "Wait this many seconds for the answer before pausing.",
+        float,
+    ),
+    Flag(
+        "--max-retries", "max_retries", "Retries for a failed request; default: 2.", int
+    ),
     Flag("--heuristics-only", "heuristics_only", "Ask no agent and use the fallbacks."),
-    Flag("--on-missing-agent", "on_missing_agent", "What to do when the agent is missing.", str, ("stop", "fallback")),
-    Flag("--force-version", "force_version", "Continue although the flow's version has changed."),
-    Flag("--accept-foreign-owner", "accept_foreign_owner", "Accept an answer file owned by another user."),
-    Flag("--tolerant", "tolerant", "Accept unknown keys and unserialised JSON in an answer."),
+    Flag(
+        "--on-missing-agent",
+        "on_missing_agent",
+        "What to do when the agent is missing.",
+        str,
+        ("stop", "fallback"),
+    ),
+    Flag(
+        "--force-version",
+        "force_version",
+        "Continue although the flow's version has changed.",
+    ),
+    Flag(
+        "--accept-foreign-owner",
+        "accept_foreign_owner",
+        "Accept an answer file owned by another user.",
+    ),
+    Flag(
+        "--tolerant",
+        "tolerant",
+        "Accept unknown keys and unserialised JSON in an answer.",
+    ),
 )
 _BY_NAME: Final = {flag.name: flag for flag in FLAGS}
 
@@ -66,7 +106,9 @@ class CommandLine(NamedTuple):
             options=RunOptions(
                 max_retries=flags.get("max_retries"),
                 heuristics_only=flags.get("heuristics_only") or None,
-                missing_agent_falls_back=None if missing is None else missing == "fallback",
+                missing_agent_falls_back=None
+                if missing is None
+                else missing == "fallback",
             ),
             key=flags.get("key"),
             resume=bool(flags.get("resume")),
@@ -103,7 +145,9 @@ def split_words(words: Sequence[str]) -> CommandLine:
 
 def _read(flag: Flag, value: str) -> Any:
     if flag.choices and value not in flag.choices:
-        raise FlowMistake(f"{flag.name} must be {' or '.join(flag.choices)}, not {value!r}")
+        raise FlowMistake(
+            f"{flag.name} must be {' or '.join(flag.choices)}, not {value!r}"
+        )
     assert flag.read is not None
     try:
         return flag.read(value)
@@ -111,23 +155,35 @@ def _read(flag: Flag, value: str) -> Any:
         raise FlowMistake(f"{flag.name} must be a number, not {value!r}") from None
 
 
-def run_with_options(flow: Flow, source: str, line: CommandLine, inputs: RunInputs | None = None) -> RunResult:
+def run_with_options(
+    flow: Flow, source: str, line: CommandLine, inputs: RunInputs | None = None
+) -> RunResult:
     """Run `flow`, found as `source`, with the settings that stand on a command line."""
     inputs = inputs or RunInputs()
     # An option of the flow's own may name the root where --dir does not (flows §1).
-    named = None if flow.root_in is None or "root" in line.flags else flow.root_in(line.words)
+    named = (
+        None
+        if flow.root_in is None or "root" in line.flags
+        else flow.root_in(line.words)
+    )
     if named is not None:
         line = line._replace(flags={**line.flags, "root": named})
     given, defaults = _settings_in(line, flow)
     places = _output_directories(line, flow, inputs)
     if places:
         defaults["output_path"] = str(places[0] / Path(defaults["output_path"]).name)
-    request = line.request(source=source, given=given, defaults=defaults, output_directories=places)
+    request = line.request(
+        source=source, given=given, defaults=defaults, output_directories=places
+    )
     return run_flow(flow, request, inputs)
 
 
 def resume_paused(
-    line: CommandLine, directory: Path, inputs: RunInputs | None = None, *, flow_id: str | None = None
+    line: CommandLine,
+    directory: Path,
+    inputs: RunInputs | None = None,
+    *,
+    flow_id: str | None = None,
 ) -> RunResult:
     """Go on with whatever is paused in a root, or with the run that has that id."""
     inputs = inputs or RunInputs()
@@ -137,11 +193,15 @@ def resume_paused(
     flow, found_as = find_flow(source, directory)
     given, _ = _settings_in(line, flow)
     places = _output_directories(line, flow, inputs)
-    request = line.request(source=found_as, given=given, flow_id=paused_id, output_directories=places)
+    request = line.request(
+        source=found_as, given=given, flow_id=paused_id, output_directories=places
+    )
     return run_flow(flow, request._replace(resume=True), inputs)
 
 
-def _paused_in(root: FlowRoot, flow_id: str | None, inputs: RunInputs) -> tuple[str, str | None]:
+def _paused_in(
+    root: FlowRoot, flow_id: str | None, inputs: RunInputs
+) -> tuple[str, str | None]:
     """How the flow that is to go on is found again, and the id of the run that is meant.
 
     A state file says that it is template-create's, with or without a journal.
@@ -164,12 +224,16 @@ def _paused_in(root: FlowRoot, flow_id: str | None, inputs: RunInputs) -> tuple[
     return run.source, run.id
 
 
-def _output_directories(line: CommandLine, flow: Flow, inputs: RunInputs) -> tuple[Path, ...]:
+def _output_directories(
+    line: CommandLine, flow: Flow, inputs: RunInputs
+) -> tuple[Path, ...]:
     """Only a flow whose state file names its output needs to know (flows §10)."""
     return inputs.output_directories(line.root) if flow.keeps_state_file else ()
 
 
-def _settings_in(line: CommandLine, flow: Flow) -> tuple[dict[str, Any], dict[str, Any]]:
+def _settings_in(
+    line: CommandLine, flow: Flow
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The flow's settings in the words of a command line, and the defaults of a new run."""
     if flow.read_words is not None:
         return flow.read_words(line.words, line.root)

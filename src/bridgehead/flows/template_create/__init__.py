@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from bridgehead.flows.template_create.workflow import TemplateCreateOrchestrator, template_create
+from bridgehead.flows.template_create.workflow import (
+    TemplateCreateOrchestrator,
+    template_create,
+)
 
 __all__ = ["TemplateCreateOrchestrator", "template_create"]

@@ -88,7 +88,11 @@ _LINE: Final = re.compile(r"([A-Za-z_][\w-]*):[ \t]*(.*)")
 def yaml_text(value: str) -> str:
     """A value on one line of YAML. JSON's double-quoted form is YAML too, and escapes everything that matters."""
     line = " ".join(value.split())
-    if _PLAIN.fullmatch(line) and line.lower() not in _RESERVED and not line.endswith(" "):
+    if (
+        _PLAIN.fullmatch(line)
+        and line.lower() not in _RESERVED
+        and not line.endswith(" ")
+    ):
         return line
     # All but pairs of surrogates: YAML knows no such thing, and characters that need one no escaping.
     escaped = (char if char > "\uffff" else json.dumps(char)[1:-1] for char in line)
@@ -113,7 +117,10 @@ def front_matter_of(text: str) -> dict[str, str | list[str]] | None:
             return found
         if line.lstrip().startswith("- ") and key:
             listed = found.get(key)
-            found[key] = [*(listed if isinstance(listed, list) else []), _scalar(line.lstrip()[2:])]
+            found[key] = [
+                *(listed if isinstance(listed, list) else []),
+                _scalar(line.lstrip()[2:]),
+            ]
         elif match := _LINE.fullmatch(line.rstrip()):
             key = match[1]
             found[key] = _value(match[2])

@@ -54,13 +54,17 @@ class ChoiceOption(NamedTuple):
     summary: str
 
 
-def read_words(words: Sequence[str], root: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_words(
+    words: Sequence[str], root: Path
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings in a command line, and the defaults of a new run; FlowMistake names what cannot be."""
     canonical = Path(os.path.realpath(root))
     given = _given(words)
     project = given.get("project_path", str(canonical))
     if project != str(canonical):
-        raise FlowMistake(f"--project {project} is not {canonical}, where the flow runs; start it with --dir {project}")
+        raise FlowMistake(
+            f"--project {project} is not {canonical}, where the flow runs; start it with --dir {project}"
+        )
     if "output_path" in given:
         _refuse_output(Path(given["output_path"]), canonical)
     return given, _defaults(given, canonical)
@@ -79,7 +83,9 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
         word, equals, value = rest.pop(0).partition("=")
         option = OPTIONS.get(word)
         if option is None:
-            raise FlowMistake(f"template-create has no option {word}; its options: {', '.join(OPTIONS)}")
+            raise FlowMistake(
+                f"template-create has no option {word}; its options: {', '.join(OPTIONS)}"
+            )
         if option.read is None:
             if equals:
                 raise FlowMistake(f"{word} takes no value")
@@ -93,7 +99,9 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:
-    name = given.get("template_name") or f"{slug(root.name) or 'project'}-template"[-50:].lstrip("-")
+    name = given.get("template_name") or f"{slug(root.name) or 'project'}-template"[
+        -50:
+    ].lstrip("-")
     settings = Choices(output_path=str(root / name), project_path=str(root))
     return {key: value for key, value in vars(settings).items() if value is not None}
 
@@ -102,9 +110,15 @@ def _refuse_output(output: Path, root: Path) -> None:
     """The package is a directory of its own: not the project, not around it, not inside git's or ours."""
     resolved = Path(os.path.realpath(output))
     if resolved == root or root.is_relative_to(resolved):
-        raise FlowMistake(f"--output {output} cannot be used: the project itself is there")
-    if resolved.is_relative_to(root) and {".git", ".bridgehead"} & set(resolved.relative_to(root).parts):
-        raise FlowMistake(f"--output {output} cannot be used: it is inside a directory of git or bridgehead")
+        raise FlowMistake(
+            f"--output {output} cannot be used: the project itself is there"
+        )
+    if resolved.is_relative_to(root) and {".git", ".bridgehead"} & set(
+        resolved.relative_to(root).parts
+    ):
+        raise FlowMistake(
+            f"--output {output} cannot be used: it is inside a directory of git or bridgehead"
+        )
 
 
 def _path(value: str) -> str:
@@ -117,13 +131,17 @@ def _path(value: str) -> str:
 
 def _name(value: str) -> str:
     if not TEMPLATE_NAME.fullmatch(value):
-        raise FlowMistake(f"{value!r} is not a valid template name: use 3 to 50 lower-case letters, digits and hyphens")
+        raise FlowMistake(
+            f"{value!r} is not a valid template name: use 3 to 50 lower-case letters, digits and hyphens"
+        )
     return value
 
 
 def _count(value: str) -> int:
     if not value.isascii() or not value.isdigit() or not 0 <= int(value[:9]) <= 1000:
-        raise FlowMistake(f"--max-templates must be a number from 0 to 1000, not {value!r}")
+        raise FlowMistake(
+            f"--max-templates must be a number from 0 to 1000, not {value!r}"
+        )
     return int(value)
 
 
@@ -140,41 +158,76 @@ def _score(value: str) -> float:
 def _size(value: str) -> int:
     found = _SIZE.fullmatch(value.strip())
     if found is None or int(found[1]) == 0:
-        raise FlowMistake(f"--claude-md-size-limit must be a size such as 50KB, not {value!r}")
+        raise FlowMistake(
+            f"--claude-md-size-limit must be a size such as 50KB, not {value!r}"
+        )
     unit = {"kb": 1024, "mb": 1024 * 1024}.get((found[2] or "").lower(), 1)
     return int(found[1]) * unit
 
 
 def _line(value: str) -> str:
     if not value.isprintable() or len(value) > 200:
-        raise FlowMistake(f"--author must be one line of at most 200 characters, not {value[:40]!r}")
+        raise FlowMistake(
+            f"--author must be one line of at most 200 characters, not {value[:40]!r}"
+        )
     return value
 
 
 OPTIONS: Final = {
     "--output": ChoiceOption(
-        "output_path", _path, "output directory of the package; default: a directory in the project"
+        "output_path",
+        _path,
+        "output directory of the package; default: a directory in the project",
     ),
     "--project": ChoiceOption(
-        "project_path", lambda value: os.path.realpath(_path(value)), "the project directory, same as --dir"
+        "project_path",
+        lambda value: os.path.realpath(_path(value)),
+        "the project directory, same as --dir",
     ),
-    "--name": ChoiceOption("template_name", _name, "name of the template; default: language and architecture"),
-    "--author": ChoiceOption("author", _line, "recorded in the manifest, replaced by {{Author}} in templates"),
-    "--base-template": ChoiceOption("base_template", _path, "a directory whose agents/ count as existing"),
-    "--max-templates": ChoiceOption("max_templates", _count, "maximum number of templates; default 60"),
-    "--min-score": ChoiceOption("min_score", _score, "fail if the package scores less, 0 to 10"),
-    "--claude-md-size-limit": ChoiceOption("claude_md_size_limit", _size, "maximum size of CLAUDE.md; default 50KB"),
+    "--name": ChoiceOption(
+        "template_name",
+        _name,
+        "name of the template; default: language and architecture",
+    ),
+    "--author": ChoiceOption(
+        "author", _line, "recorded in the manifest, replaced by {{Author}} in templates"
+    ),
+    "--base-template": ChoiceOption(
+        "base_template", _path, "a directory whose agents/ count as existing"
+    ),
+    "--max-templates": ChoiceOption(
+        "max_templates", _count, "maximum number of templates; default 60"
+    ),
+    "--min-score": ChoiceOption(
+        "min_score", _score, "fail if the package scores less, 0 to 10"
+    ),
+    "--claude-md-size-limit": ChoiceOption(
+        "claude_md_size_limit", _size, "maximum size of CLAUDE.md; default 50KB"
+    ),
     "--force": ChoiceOption("force", None, "replace an existing package"),
     "--agents": ChoiceOption("no_agents", None, "run phases 5 to 7 (the default)"),
     "--no-agents": ChoiceOption("no_agents", None, "skip phases 5 to 7"),
-    "--heuristic-agents": ChoiceOption("heuristic_agents", None, "add built-in specialists when no agent answers"),
-    "--record-source": ChoiceOption("record_source", None, "write the project's path into the manifest"),
-    "--no-rules-structure": ChoiceOption("no_rules_structure", None, "docs/ instead of .claude/rules/"),
-    "--skip-validation": ChoiceOption("skip_validation", None, "ignored; accepted for older scripts"),
-    "--validate": ChoiceOption("validate", None, "write validation-report.md; can also be given on resume"),
+    "--heuristic-agents": ChoiceOption(
+        "heuristic_agents", None, "add built-in specialists when no agent answers"
+    ),
+    "--record-source": ChoiceOption(
+        "record_source", None, "write the project's path into the manifest"
+    ),
+    "--no-rules-structure": ChoiceOption(
+        "no_rules_structure", None, "docs/ instead of .claude/rules/"
+    ),
+    "--skip-validation": ChoiceOption(
+        "skip_validation", None, "ignored; accepted for older scripts"
+    ),
+    "--validate": ChoiceOption(
+        "validate", None, "write validation-report.md; can also be given on resume"
+    ),
 }
 
 
 def described_options() -> list[tuple[str, str]]:
     """The options for a person: each with its value, and what it does."""
-    return [(flag if o.read is None else f"{flag} VALUE", o.summary) for flag, o in OPTIONS.items()]
+    return [
+        (flag if o.read is None else f"{flag} VALUE", o.summary)
+        for flag, o in OPTIONS.items()
+    ]

@@ -15,9 +15,19 @@ from typing import Final
 
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest
-from bridgehead.flows.template_create.phases.p4_templates import TRIALS, Origin, Proof, Template, prove
+from bridgehead.flows.template_create.phases.p4_templates import (
+    TRIALS,
+    Origin,
+    Proof,
+    Template,
+    prove,
+)
 from bridgehead.flows.template_create.phases.p8_documentation import MAIN_DOCUMENT
-from bridgehead.flows.template_create.phases.placeholders import filled, placeholders_in, values_for
+from bridgehead.flows.template_create.phases.placeholders import (
+    filled,
+    placeholders_in,
+    values_for,
+)
 from bridgehead.flows.template_create.project.languages import language_of, words_of
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import Unfit, from_plain
@@ -25,10 +35,70 @@ from bridgehead.host.command import Command
 from bridgehead.host.process import run
 
 _RESERVED: Final = frozenset(
-    "abstract boolean case catch char class const default delete do double else enum export extends fn for func "
-    "function go goto if impl implements import in interface int let loop match mod module namespace new null "
-    "package private protected public return self static string struct super switch this throw trait true try "
-    "type typeof union use using var void while with yield".split()
+    [
+        "abstract",
+        "boolean",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "const",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "export",
+        "extends",
+        "fn",
+        "for",
+        "func",
+        "function",
+        "go",
+        "goto",
+        "if",
+        "impl",
+        "implements",
+        "import",
+        "in",
+        "interface",
+        "int",
+        "let",
+        "loop",
+        "match",
+        "mod",
+        "module",
+        "namespace",
+        "new",
+        "null",
+        "package",
+        "private",
+        "protected",
+        "public",
+        "return",
+        "self",
+        "static",
+        "string",
+        "struct",
+        "super",
+        "switch",
+        "this",
+        "throw",
+        "trait",
+        "true",
+        "try",
+        "type",
+        "typeof",
+        "union",
+        "use",
+        "using",
+        "var",
+        "void",
+        "while",
+        "with",
+        "yield",
+    ]
 )
 _MOST_OUTPUT_LINES: Final = 12
 BUILD_SECONDS: Final = 600.0
@@ -83,8 +153,13 @@ def open_package(path: Path) -> TemplatePackage:
         raise NotAPackage(path, f"its manifest.json cannot be read ({error})") from None
     origin = manifest.origin
     if origin is None:
-        raise NotAPackage(path, "it was made by an earlier version and does not say where its files belong")
-    names = values_for(origin.language, origin.project_name, origin.entity, origin.author)
+        raise NotAPackage(
+            path,
+            "it was made by an earlier version and does not say where its files belong",
+        )
+    names = values_for(
+        origin.language, origin.project_name, origin.entity, origin.author
+    )
     templates = []
     for file in manifest.files:
         content = staging.read(file.template)
@@ -107,7 +182,14 @@ def open_package(path: Path) -> TemplatePackage:
 
 def packages_below(root: Path) -> Iterator[TemplatePackage]:
     """The packages in a directory and in the directories directly below it."""
-    for path in (root, *sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink())):
+    for path in (
+        root,
+        *sorted(
+            entry
+            for entry in root.iterdir()
+            if entry.is_dir() and not entry.is_symlink()
+        ),
+    ):
         try:
             yield open_package(path)
         except FlowMistake:
@@ -120,20 +202,31 @@ def check(package: TemplatePackage) -> Proof:
 
 
 def make(
-    package: TemplatePackage, target: Path, *, name: str, entity: str = "", author: str = "", feature: bool = False
+    package: TemplatePackage,
+    target: Path,
+    *,
+    name: str,
+    entity: str = "",
+    author: str = "",
+    feature: bool = False,
 ) -> Made:
     """Write a project below `target`, or with `feature` only the files about the entity, into a project that exists."""
     values = _new_values(package, name, entity, author)
     chosen = [t for t in package.templates if not feature or "Entit" in t.path]
     if not chosen:
-        raise FlowMistake(f"{package.manifest.name} has no files named after its entity; omit --feature")
+        raise FlowMistake(
+            f"{package.manifest.name} has no files named after its entity; omit --feature"
+        )
     files = {_safe(filled(t.path, values)): filled(t.content, values) for t in chosen}
     if len(files) < len(chosen):
         raise FlowMistake(
             f"with these names, two files of {package.manifest.name} would have the same path; choose another --entity"
         )
     if not feature:
-        files = {**{path: filled(text, values) for path, text in _documents(package.path)}, **files}
+        files = {
+            **{path: filled(text, values) for path, text in _documents(package.path)},
+            **files,
+        }
     if feature:
         _refuse_existing(target, files)
         Staging.installed(target).write(files)
@@ -154,9 +247,14 @@ def _documents(package: Path) -> Iterator[tuple[str, str]]:
     """What the package says of its projects, and where a project has it: `CLAUDE.md`, rules, agents."""
     staging = Staging.installed(package)
     below = (
-        path for folder in (".claude/rules", "agents", "docs") for path in sorted((package / folder).rglob("*.md"))
+        path
+        for folder in (".claude/rules", "agents", "docs")
+        for path in sorted((package / folder).rglob("*.md"))
     )
-    for name in (path.relative_to(package).as_posix() for path in (package / MAIN_DOCUMENT, *below)):
+    for name in (
+        path.relative_to(package).as_posix()
+        for path in (package / MAIN_DOCUMENT, *below)
+    ):
         if (text := staging.read(name)) is not None:
             yield (f".claude/{name}" if name.startswith("agents/") else name), text
 
@@ -183,7 +281,11 @@ def _commands(project: Path) -> Iterator[tuple[str, ...]]:
         yield "dotnet", "build", "--no-restore"
     if "package.json" in has:
         scripts = json.loads((project / "package.json").read_text()).get("scripts", {})
-        yield from (("npm", "run", "--silent", script) for script in ("build", "test") if script in scripts)
+        yield from (
+            ("npm", "run", "--silent", script)
+            for script in ("build", "test")
+            if script in scripts
+        )
     if any(name in has for name in ("pyproject.toml", "setup.py", "requirements.txt")):
         yield sys.executable, "-m", "compileall", "-q", "."
         if list(project.rglob("test_*.py")):
@@ -196,14 +298,23 @@ def _run(words: tuple[str, ...], project: Path) -> BuildResult:
         return BuildResult(shown, skipped=f"{words[0]} is not installed")
     sources = os.pathsep.join(str(project / part) for part in ("src", "."))
     environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = run(Command(words, cwd=project, env=environment), timeout_seconds=BUILD_SECONDS, idle_seconds=None)
+    done = run(
+        Command(words, cwd=project, env=environment),
+        timeout_seconds=BUILD_SECONDS,
+        idle_seconds=None,
+    )
     if done.exit_code == 0:
         return BuildResult(shown)
     lines = (done.text() + done.error_text()).strip().splitlines()
-    return BuildResult(shown, "\n".join(lines[-_MOST_OUTPUT_LINES:]) or f"it ended with {done.exit_code}")
+    return BuildResult(
+        shown,
+        "\n".join(lines[-_MOST_OUTPUT_LINES:]) or f"it ended with {done.exit_code}",
+    )
 
 
-def _new_values(package: TemplatePackage, name: str, entity: str, author: str) -> dict[str, str]:
+def _new_values(
+    package: TemplatePackage, name: str, entity: str, author: str
+) -> dict[str, str]:
     _refuse_name("--name", name)
     if package.origin.entity and not entity:
         raise FlowMistake(
@@ -212,33 +323,53 @@ def _new_values(package: TemplatePackage, name: str, entity: str, author: str) -
         )
     if entity:
         if not package.origin.entity:
-            raise FlowMistake(f"{package.manifest.name} has no entity to replace; omit --entity")
+            raise FlowMistake(
+                f"{package.manifest.name} has no entity to replace; omit --entity"
+            )
         _refuse_name("--entity", entity)
-    return values_for(package.origin.language, name, entity, author or package.manifest.author)
+    return values_for(
+        package.origin.language, name, entity, author or package.manifest.author
+    )
 
 
 def _refuse_name(option: str, value: str) -> None:
     words = words_of(value)
     plain = all(char.isascii() and (char.isalnum() or char in " _-") for char in value)
     if not words or not plain or not words[0].isalpha():
-        raise FlowMistake(f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first")
+        raise FlowMistake(
+            f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first"
+        )
     if len(words) == 1 and (words[0] in _RESERVED or iskeyword(words[0])):
-        raise FlowMistake(f"{option} {value!r} cannot be a name in code: it is a reserved word")
+        raise FlowMistake(
+            f"{option} {value!r} cannot be a name in code: it is a reserved word"
+        )
 
 
 def _refuse_existing(target: Path, files: dict[str, str]) -> None:
     if not target.is_dir():
-        raise FlowMistake(f"{target} is not a directory; --feature adds files to an existing project")
+        raise FlowMistake(
+            f"{target} is not a directory; --feature adds files to an existing project"
+        )
     there = [name for name in files if os.path.lexists(target / name)]
     if there:
         more = f" and {len(there) - 1} more" if len(there) > 1 else ""
-        raise FlowMistake(f"{target / there[0]}{more} already exists; nothing was written")
+        raise FlowMistake(
+            f"{target / there[0]}{more} already exists; nothing was written"
+        )
 
 
 def _safe(path: str) -> str:
     parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or ".." in parts or "\\" in path or not path.isprintable():
-        raise FlowMistake(f"the package would write to {path!r}, which is not inside a project")
+    if (
+        not parts
+        or path.startswith("/")
+        or ".." in parts
+        or "\\" in path
+        or not path.isprintable()
+    ):
+        raise FlowMistake(
+            f"the package would write to {path!r}, which is not inside a project"
+        )
     if parts[0] == ".git":
         raise FlowMistake(f"the package would write to {path!r}, which belongs to git")
     return path

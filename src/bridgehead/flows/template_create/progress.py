@@ -73,21 +73,31 @@ class Progress:
         self._stream.flush()
 
 
-def fallbacks_of(analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet) -> tuple[str, ...]:
+def fallbacks_of(
+    analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
+) -> tuple[str, ...]:
     """Where the run had to do without an agent, and why; never silent (flows §6)."""
     found = []
     if analysis.fallback_reason:
-        found.append(f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})")
+        found.append(
+            f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})"
+        )
     if recommendation.fallback_reason:
         found.append(f"agent_creation: basic agents ({recommendation.fallback_reason})")
-    reasons = dict.fromkeys(enhanced.fallbacks)  # several requests may have failed for one reason
+    reasons = dict.fromkeys(
+        enhanced.fallbacks
+    )  # several requests may have failed for one reason
     found += [f"agent_enhancement: basic texts kept ({reason})" for reason in reasons]
     if enhanced.kept_basic and not enhanced.fallbacks:
-        found.append(f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}")
+        found.append(
+            f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}"
+        )
     return tuple(found)
 
 
-def summary_of(package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]) -> dict[str, Any]:
+def summary_of(
+    package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]
+) -> dict[str, Any]:
     """What the command prints."""
     return {
         "template": package.name,
@@ -113,7 +123,9 @@ def analysis_summary(analysis: CodebaseAnalysis) -> str:
 
 
 def templates_summary(made: TemplateSet) -> str:
-    return f"{plural(len(made.templates), 'template')}" + (f", about {made.entity}" if made.entity else "")
+    return f"{plural(len(made.templates), 'template')}" + (
+        f", about {made.entity}" if made.entity else ""
+    )
 
 
 def enhancement_summary(enhanced: EnhancedSet) -> str:

@@ -35,14 +35,22 @@ class Prompt:
     def say(self, text: str) -> None:
         self._parts.append(text)
 
-    def foreign(self, title: str, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED) -> None:
+    def foreign(
+        self, title: str, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED
+    ) -> None:
         """A part written by others, in full."""
-        self._parts.append(f"## {title}\n\n{self._fence.wrap(text, origin=origin, trust=trust)}")
+        self._parts.append(
+            f"## {title}\n\n{self._fence.wrap(text, origin=origin, trust=trust)}"
+        )
 
     def sample(self, path: str, content: str) -> None:
         """A file of the project; samples are what is cut when the prompt grows too long."""
         block = code_block(content, fence_word(path))
-        self._samples.append(self._fence.wrap(block, origin=f"project file {path}", trust=Trust.UNTRUSTED))
+        self._samples.append(
+            self._fence.wrap(
+                block, origin=f"project file {path}", trust=Trust.UNTRUSTED
+            )
+        )
 
     def text(self, ending: str) -> str:
         """The prompt: what was said, as many samples as fit, and `ending` (the schema), which is never cut."""
@@ -59,7 +67,9 @@ class Prompt:
         note = [f"({left_out} more samples did not fit.)"] if left_out else []
         whole = "\n\n".join([fixed, *shown, *note, ending])
         if len(whole) > BUDGET:
-            log_warning(f"a prompt has {len(whole)} characters; handlers may not read more than {BUDGET}")
+            log_warning(
+                f"a prompt has {len(whole)} characters; handlers may not read more than {BUDGET}"
+            )
         return whole
 
 

@@ -43,7 +43,9 @@ class Staging:
     def read(self, name: str) -> str | None:
         """The text of a file of the package; None when it is missing or is no text."""
         try:
-            return read_bounded(self.path / name, LARGEST_BYTES, root=self.path).decode()
+            return read_bounded(
+                self.path / name, LARGEST_BYTES, root=self.path
+            ).decode()
         except (Refusal, UnicodeDecodeError):
             return None
 
@@ -53,18 +55,27 @@ class Staging:
         if not folder.is_dir():
             return {}
         names = sorted(path.stem for path in folder.iterdir() if path.suffix == ".md")
-        return {name: text for name in names if (text := self.read(f"agents/{name}.md")) is not None}
+        return {
+            name: text
+            for name in names
+            if (text := self.read(f"agents/{name}.md")) is not None
+        }
 
     def is_installed(self, manifest: str) -> bool:
         """Whether this very package is in place already: the process died after the last step, before its record."""
         try:
-            return read_bounded(self.output / "manifest.json", LARGEST_BYTES) == manifest.encode()
+            return (
+                read_bounded(self.output / "manifest.json", LARGEST_BYTES)
+                == manifest.encode()
+            )
         except Refusal:
             return False
 
     def install(self, *, force: bool) -> None:
         """Rename the package into place; what was there goes only when the new one stands."""
-        for leftover in self.path.rglob(".*.tmp"):  # what a killed process had half written is no part of the package
+        for leftover in self.path.rglob(
+            ".*.tmp"
+        ):  # what a killed process had half written is no part of the package
             leftover.unlink()
         if os.path.lexists(self.output):
             refuse_taken(self.output, force)
@@ -93,4 +104,6 @@ def refuse_taken(output: Path, force: bool) -> None:
         hint = "give another directory with --output, or replace it with --force"
         raise FlowMistake(f"{output} already exists", hint=hint)
     if not stat.S_ISDIR(found.st_mode):
-        raise FlowMistake(f"{output} is not a directory, so --force does not replace it")
+        raise FlowMistake(
+            f"{output} is not a directory, so --force does not replace it"
+        )

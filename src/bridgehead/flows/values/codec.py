@@ -24,7 +24,19 @@ from typing import Any, Final, Self
 from bridgehead.flows.errors import FlowMistake
 
 _MARK: Final = "~"
-_LATER: Final = frozenset({"set", "frozenset", "bytes", "date", "time", "timedelta", "uuid", "decimal", "dict"})
+_LATER: Final = frozenset(
+    {
+        "set",
+        "frozenset",
+        "bytes",
+        "date",
+        "time",
+        "timedelta",
+        "uuid",
+        "decimal",
+        "dict",
+    }
+)
 _ALL: Final = _LATER | {"tuple", "datetime", "path"}
 """What a record marks. Digests mark only what older journals cannot hold: their digests stay as they are."""
 _NO_MARKS: Final[frozenset[str]] = frozenset()
@@ -34,11 +46,23 @@ _AS_IS: Final = frozenset({str, int, bool, type(None)})
 
 def _writer(*, sort_keys: bool) -> Callable[[Any], str]:
     """Compact JSON from one C encoder; `json.dumps`, and `JSONEncoder.encode` too, make a new one for each value."""
-    encoder = json.JSONEncoder(separators=(",", ":"), sort_keys=sort_keys, allow_nan=False)
+    encoder = json.JSONEncoder(
+        separators=(",", ":"), sort_keys=sort_keys, allow_nan=False
+    )
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return encoder.encode
-    write = make(None, encoder.default, json.encoder.encode_basestring_ascii, None, ":", ",", sort_keys, False, False)
+    write = make(
+        None,
+        encoder.default,
+        json.encoder.encode_basestring_ascii,
+        None,
+        ":",
+        ",",
+        sort_keys,
+        False,
+        False,
+    )
     return lambda value: "".join(write(value, 0))
 
 
@@ -78,7 +102,11 @@ def encode(value: Any) -> str:
 
 def decode(text: str) -> Any:
     """What `encode` was given, as far as that can be told without its type."""
-    return json.loads(text, object_hook=_revived) if f'"{_MARK}"' in text else _READ(text)[0]
+    return (
+        json.loads(text, object_hook=_revived)
+        if f'"{_MARK}"' in text
+        else _READ(text)[0]
+    )
 
 
 def canonical(value: Any) -> bytes:
@@ -115,7 +143,10 @@ def _plain(value: Any, marks: frozenset[str]) -> Any:
     if isinstance(value, list):
         return [item if type(item) in _AS_IS else _plain(item, marks) for item in value]
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        return {name: _plain(getattr(value, name), marks) for name in value.__dataclass_fields__}
+        return {
+            name: _plain(getattr(value, name), marks)
+            for name in value.__dataclass_fields__
+        }
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if _is_struct(type(value)):
@@ -125,14 +156,26 @@ def _plain(value: Any, marks: frozenset[str]) -> Any:
 
 
 def _plain_mapping(value: Mapping[Any, Any], marks: frozenset[str]) -> Any:
-    if all(isinstance(key, str) for key in value) and not (_MARK in value and marks is _ALL):
-        return {_plain(key, marks): _plain(member, marks) for key, member in value.items()}
-    pairs = [[_plain(key, marks), _plain(member, marks)] for key, member in value.items()]
+    if all(isinstance(key, str) for key in value) and not (
+        _MARK in value and marks is _ALL
+    ):
+        return {
+            _plain(key, marks): _plain(member, marks) for key, member in value.items()
+        }
+    pairs = [
+        [_plain(key, marks), _plain(member, marks)] for key, member in value.items()
+    ]
     if marks is _ALL:
         return {_MARK: "dict", "v": pairs}
     if marks:
-        return {_MARK: "dict", "v": sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True))}
-    return {key if isinstance(key, str) else json.dumps(key): member for key, member in pairs}
+        return {
+            _MARK: "dict",
+            "v": sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True)),
+        }
+    return {
+        key if isinstance(key, str) else json.dumps(key): member
+        for key, member in pairs
+    }
 
 
 def _named_form(value: Any, marks: frozenset[str]) -> tuple[str, Any]:
@@ -206,8 +249,15 @@ def from_plain(plain: Any, wanted: Any = Any) -> Any:
         return _require(fits, plain, plain, "a number")
     if wanted is int:
         if isinstance(plain, float) and plain.is_integer():
-            return int(plain)  # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too
-        return _require(isinstance(plain, int) and not isinstance(plain, bool), plain, plain, "an integer")
+            return int(
+                plain
+            )  # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too
+        return _require(
+            isinstance(plain, int) and not isinstance(plain, bool),
+            plain,
+            plain,
+            "an integer",
+        )
     if wanted is str:
         text = to_plain(plain)  # a record brings paths and moments back as such
         return _require(isinstance(text, str), text, plain, "a str")
@@ -234,7 +284,9 @@ def _from_class(plain: Any, wanted: type[Any]) -> Any:
         return plain if isinstance(plain, wanted) else _converted(lambda: read(plain))
     if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
         return _converted(lambda: wanted(*plain))
-    raise FlowMistake(f"{wanted.__name__} cannot be used as the type of a recorded result")
+    raise FlowMistake(
+        f"{wanted.__name__} cannot be used as the type of a recorded result"
+    )
 
 
 def _from_fields(plain: Any, wanted: type[Any]) -> Any:
@@ -249,7 +301,12 @@ def _from_fields(plain: Any, wanted: type[Any]) -> Any:
                 raise Unfit(f"{name}: {error}") from None
     if typing.is_typeddict(wanted):
         missing = _required_keys(wanted, hints) - found.keys()
-        return _require(not missing, found, plain, f"complete ({', '.join(sorted(missing))} missing)")
+        return _require(
+            not missing,
+            found,
+            plain,
+            f"complete ({', '.join(sorted(missing))} missing)",
+        )
     return _converted(lambda: wanted(**found))
 
 
@@ -259,7 +316,8 @@ def _required_keys(wanted: Any, hints: Mapping[str, Any]) -> set[str]:
     return {
         name
         for name, origin in origins.items()
-        if origin is typing.Required or (wanted.__total__ and origin is not typing.NotRequired)
+        if origin is typing.Required
+        or (wanted.__total__ and origin is not typing.NotRequired)
     }
 
 
@@ -281,10 +339,15 @@ def _from_generic(plain: Any, wanted: Any, origin: Any) -> Any:
         items = _items(plain)
         kinds = [inner[0]] * len(items) if inner[-1:] == (...,) else inner
         _require(len(items) == len(kinds), items, plain, f"an array of {len(kinds)}")
-        return tuple(from_plain(item, kind) for item, kind in zip(items, kinds, strict=True))
+        return tuple(
+            from_plain(item, kind) for item, kind in zip(items, kinds, strict=True)
+        )
     if issubclass(origin, Mapping):
         members = _require(isinstance(plain, dict), plain, plain, "an object")
-        return {_as_key(key, inner[0]): from_plain(member, inner[1]) for key, member in members.items()}
+        return {
+            _as_key(key, inner[0]): from_plain(member, inner[1])
+            for key, member in members.items()
+        }
     made = [from_plain(item, inner[0]) for item in _items(plain)]
     return origin(made) if origin in (set, frozenset) else made
 
@@ -303,7 +366,11 @@ def _as_key(key: Any, wanted: Any) -> Any:
 
 
 def _without_qualifier(hint: Any) -> Any:
-    return typing.get_args(hint)[0] if typing.get_origin(hint) in (typing.Required, typing.NotRequired) else hint
+    return (
+        typing.get_args(hint)[0]
+        if typing.get_origin(hint) in (typing.Required, typing.NotRequired)
+        else hint
+    )
 
 
 def _converted(convert: typing.Callable[[], Any]) -> Any:

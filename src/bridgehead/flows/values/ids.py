@@ -10,7 +10,9 @@ from typing import Any
 sha256: Callable[[bytes], Any]
 try:
     from _sha256 import sha256  # type: ignore[import-not-found, no-redef]
-except ImportError:  # CPython 3.12 gave the module another name; other implementations have neither
+except (
+    ImportError
+):  # CPython 3.12 gave the module another name; other implementations have neither
     try:
         from _sha2 import sha256  # type: ignore[import-not-found, no-redef]
     except ImportError:

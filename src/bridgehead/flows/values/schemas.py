@@ -72,7 +72,10 @@ def _generic(wanted: Any, origin: Any, inside: tuple[Any, ...]) -> Schema:
         return {"type": "array", "minItems": len(inner), "maxItems": len(inner)}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         members = _schema(inner[1], inside) if len(inner) == 2 else {}
-        return {"type": "object", **({"additionalProperties": members} if members else {})}
+        return {
+            "type": "object",
+            **({"additionalProperties": members} if members else {}),
+        }
     items = _schema(inner[0], inside) if inner else {}
     return {"type": "array", **({"items": items} if items else {})}
 
@@ -80,18 +83,39 @@ def _generic(wanted: Any, origin: Any, inside: tuple[Any, ...]) -> Schema:
 def _class(wanted: type[Any], inside: tuple[Any, ...]) -> Schema:
     if typing.is_typeddict(wanted):
         hints = typing.get_type_hints(wanted, include_extras=True)
-        optional = {name for name, hint in hints.items() if typing.get_origin(hint) is typing.NotRequired}
+        optional = {
+            name
+            for name, hint in hints.items()
+            if typing.get_origin(hint) is typing.NotRequired
+        }
         required = [name for name in hints if wanted.__total__ and name not in optional]
-        required += [name for name, hint in hints.items() if typing.get_origin(hint) is typing.Required]
-        return _object(wanted, hints, sorted(set(required), key=list(hints).index), inside)
+        required += [
+            name
+            for name, hint in hints.items()
+            if typing.get_origin(hint) is typing.Required
+        ]
+        return _object(
+            wanted, hints, sorted(set(required), key=list(hints).index), inside
+        )
     if hasattr(wanted, "__dataclass_fields__"):
         missing = sys.modules["dataclasses"].MISSING
-        fields = {name: field for name, field in wanted.__dataclass_fields__.items() if field.init}
+        fields = {
+            name: field
+            for name, field in wanted.__dataclass_fields__.items()
+            if field.init
+        }
         hints = typing.get_type_hints(wanted, include_extras=True)
         required = [
-            name for name, field in fields.items() if field.default is missing and field.default_factory is missing
+            name
+            for name, field in fields.items()
+            if field.default is missing and field.default_factory is missing
         ]
-        return _object(wanted, {name: hints[name] for name in fields if name in hints}, required, inside)
+        return _object(
+            wanted,
+            {name: hints[name] for name in fields if name in hints},
+            required,
+            inside,
+        )
     if hasattr(wanted, "model_json_schema"):
         return dict(wanted.model_json_schema())
     if issubclass(wanted, Enum):
@@ -104,6 +128,16 @@ def _class(wanted: type[Any], inside: tuple[Any, ...]) -> Schema:
     return {"type": "array"} if issubclass(wanted, tuple) else {}
 
 
-def _object(wanted: type[Any], hints: Mapping[str, Any], required: list[str], inside: tuple[Any, ...]) -> Schema:
+def _object(
+    wanted: type[Any],
+    hints: Mapping[str, Any],
+    required: list[str],
+    inside: tuple[Any, ...],
+) -> Schema:
     properties = {name: _schema(hint, inside) for name, hint in hints.items()}
-    return {"title": wanted.__name__, "type": "object", "properties": properties, "required": required}
+    return {
+        "title": wanted.__name__,
+        "type": "object",
+        "properties": properties,
+        "required": required,
+    }

@@ -17,14 +17,20 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 def parse_time(text: str) -> datetime | None:
     """The moment `text` names, or None when it is not one: naive, out of the calendar, or a leap second."""
     try:
-        return datetime.fromisoformat(text.upper()) if _RFC3339.fullmatch(text) else None
+        return (
+            datetime.fromisoformat(text.upper()) if _RFC3339.fullmatch(text) else None
+        )
     except ValueError:
         return None
 
 
 def utc_text(moment: datetime) -> str:
     """`2025-11-18T10:30:00Z`; microseconds appear only when they are not zero."""
-    return (moment if moment.tzinfo is UTC else moment.astimezone(UTC)).isoformat().replace("+00:00", "Z")
+    return (
+        (moment if moment.tzinfo is UTC else moment.astimezone(UTC))
+        .isoformat()
+        .replace("+00:00", "Z")
+    )
 
 
 def now_text() -> str:

@@ -20,7 +20,15 @@ from bridgehead.contract.words import Trust
 from bridgehead.errors import BridgeheadError, UserError, shortened
 from bridgehead.host.command import Cancel
 from bridgehead.host.terminal import escape_controls
-from bridgehead.mcp_server.jsonrpc import ELICIT, AskPerson, Client, Code, OnceAnswered, Progress, RpcError
+from bridgehead.mcp_server.jsonrpc import (
+    ELICIT,
+    AskPerson,
+    Client,
+    Code,
+    OnceAnswered,
+    Progress,
+    RpcError,
+)
 from bridgehead.mcp_server.tools.catalogue import BY_NAME, HANDLERS, Tool
 from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Result
 
@@ -32,7 +40,9 @@ RIG_TOOLS: Final = {
     "sync": "rig_sync",
     "push": 'command {"action": "rig push"}',
 }
-TYPED: Final = re.compile(rf"rig-bridge ({'|'.join(RIG_TOOLS)})(?: --auto| --owed)?(?! --)(?![\w-])")
+TYPED: Final = re.compile(
+    rf"rig-bridge ({'|'.join(RIG_TOOLS)})(?: --auto| --owed)?(?! --)(?![\w-])"
+)
 STILL_WAITS: Final = "the council is still waiting; see the tool `pending`"
 
 logger = logging.getLogger(__name__)
@@ -58,18 +68,26 @@ class ForeignText:
 
     def line(self, text: str) -> str:
         """A title or name: one line, nothing hidden in it, nothing that looks like a marker line."""
-        return shortened(" ".join(neutralise(text, self._fence.marker).split()), LONGEST_LINE)
+        return shortened(
+            " ".join(neutralise(text, self._fence.marker).split()), LONGEST_LINE
+        )
 
 
 def without_columns(text: str) -> str:
     """Columns are for eyes, a model pays for every blank; code stays as it is: its lines begin with their numbers."""
-    return re.sub(r"(?m)^(?![> ] *\d+  ).+$", lambda line: re.sub(r"(?<=\S) {3,}", "  ", line[0]), text)
+    return re.sub(
+        r"(?m)^(?![> ] *\d+  ).+$",
+        lambda line: re.sub(r"(?<=\S) {3,}", "  ", line[0]),
+        text,
+    )
 
 
 def for_agents(text: str) -> str:
     """Advice for whoever types commands, with the tools of the agent in their place, where it has them."""
     text = re.sub(r"`bridgehead (pending|answer)\b[^`]*`", r"the tool `\1`", text)
-    return TYPED.sub(lambda found: RIG_TOOLS[found[1]], text).replace("rig-bridge ", "bridgehead rig ")
+    return TYPED.sub(lambda found: RIG_TOOLS[found[1]], text).replace(
+        "rig-bridge ", "bridgehead rig "
+    )
 
 
 @dataclass
@@ -117,24 +135,46 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a call; RpcError when there is no such tool."""
     tool = BY_NAME.get(str(params.get("name")))
     if tool is None:
-        raise RpcError(Code.INVALID_PARAMS, f"unknown tool {params.get('name')!r}; known: {', '.join(BY_NAME)}")
+        raise RpcError(
+            Code.INVALID_PARAMS,
+            f"unknown tool {params.get('name')!r}; known: {', '.join(BY_NAME)}",
+        )
     try:
-        reply = _returned(caller, tool, params) or _handler(tool.handler)(caller, _arguments(tool, params))
-        while reply.needed is not None and reply.needed.method == ELICIT and not caller.client.sends_envelopes:
+        reply = _returned(caller, tool, params) or _handler(tool.handler)(
+            caller, _arguments(tool, params)
+        )
+        while (
+            reply.needed is not None
+            and reply.needed.method == ELICIT
+            and not caller.client.sends_envelopes
+        ):
             item_id = reply.needed.state
-            reply = _handler(tool.takes_form)(caller, item_id, _content(caller.ask(reply.needed.params[item_id])))
+            reply = _handler(tool.takes_form)(
+                caller, item_id, _content(caller.ask(reply.needed.params[item_id]))
+            )
     except msgspec.ValidationError as error:
         return refused(f"{tool.name}: {error}")
     except BridgeheadError as error:
         hint = [f"hint: {error.hint}"] if error.hint else []
-        return refused("\n".join([*map(for_agents, [error.message, *hint]), *caller.notes()]))
+        return refused(
+            "\n".join([*map(for_agents, [error.message, *hint]), *caller.notes()])
+        )
     except Exception as error:  # one call must not end the server for all others
         logger.exception("%s failed", tool.name)
         return refused(f"internal error: {type(error).__name__}: {error}")
-    if (needed := reply.needed) is not None and (needed.method == ELICIT or caller.client.can_be_asked):
+    if (needed := reply.needed) is not None and (
+        needed.method == ELICIT or caller.client.can_be_asked
+    ):
         # The same pending requests in the protocol's own way (2026-07-28), by the id of each.
-        requests = {key: {"method": needed.method, "params": params} for key, params in needed.params.items()}
-        return {"resultType": "input_required", "requestState": needed.state, "inputRequests": requests}
+        requests = {
+            key: {"method": needed.method, "params": params}
+            for key, params in needed.params.items()
+        }
+        return {
+            "resultType": "input_required",
+            "requestState": needed.state,
+            "inputRequests": requests,
+        }
     return {
         "content": [{"type": "text", "text": reply.text}],
         "structuredContent": msgspec.to_builtins(reply.result),
@@ -144,10 +184,15 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
 
 def refused(message: str) -> dict[str, Any]:
     """A result that says what went wrong."""
-    return {"content": [{"type": "text", "text": escape_controls(message)}], "isError": True}
+    return {
+        "content": [{"type": "text", "text": escape_controls(message)}],
+        "isError": True,
+    }
 
 
-def _returned(caller: Caller, tool: Tool, params: Mapping[str, Any]) -> ToolReply | None:
+def _returned(
+    caller: Caller, tool: Tool, params: Mapping[str, Any]
+) -> ToolReply | None:
     """What becomes of the form that a client of 2026-07-28 brings with its retry; None for a first call."""
     item_id, responses = params.get("requestState"), params.get("inputResponses")
     if not tool.takes_form or not isinstance(item_id, str):
@@ -166,7 +211,9 @@ def _content(response: object) -> Mapping[str, Any]:
 
 def _handler(name: str) -> Callable[..., ToolReply]:
     module, _, function = name.partition(":")
-    handler: Callable[..., ToolReply] = getattr(import_module(f"{HANDLERS}.{module}"), function)
+    handler: Callable[..., ToolReply] = getattr(
+        import_module(f"{HANDLERS}.{module}"), function
+    )
     return handler
 
 
@@ -175,7 +222,9 @@ def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
     state = params.get("requestState")
     if state is not None and tool.takes is CouncilArguments:
         # The client retries its first call; the state says which council that became.
-        return msgspec.convert({"resume": state, "answers": _response_texts(params)}, tool.takes)
+        return msgspec.convert(
+            {"resume": state, "answers": _response_texts(params)}, tool.takes
+        )
     given = params.get("arguments")
     return msgspec.convert({} if given is None else given, tool.takes)
 
@@ -191,7 +240,11 @@ def _response_texts(params: Mapping[str, Any]) -> list[dict[str, str]]:
 def _text(response: object) -> str:
     content = response.get("content") if isinstance(response, dict) else None
     blocks = content if isinstance(content, list) else [content]
-    texts = [one.get("text") for one in blocks if isinstance(one, dict) and one.get("type") == "text"]
+    texts = [
+        one.get("text")
+        for one in blocks
+        if isinstance(one, dict) and one.get("type") == "text"
+    ]
     joined = "\n".join(text for text in texts if isinstance(text, str))
     if not joined.strip():
         raise UserError("inputResponses: a response has no text", hint=STILL_WAITS)

@@ -38,7 +38,11 @@ class Tool(NamedTuple):
             "outputSchema": schema_of(self.returns),
             "annotations": {
                 "destructiveHint": False,
-                **({"readOnlyHint": True, "idempotentHint": True} if self.reads_only else {}),
+                **(
+                    {"readOnlyHint": True, "idempotentHint": True}
+                    if self.reads_only
+                    else {}
+                ),
                 **({} if self.reaches_out else {"openWorldHint": False}),
             },
         }
@@ -179,11 +183,16 @@ def _written_out(node: Any, components: Mapping[str, Any], nulls: bool) -> Any:
         return {**_written_out(components[node["$ref"]], components, nulls), **rest}
     # Titles repeat our class names, docstrings speak to readers of the code, limits are checked all the same, an empty
     # default is what is not given, results are always whole: a model pays for every word of a schema.
-    hidden = ("title", "description", *(["required"] if nulls else [])) if "properties" in node else ()
+    hidden = (
+        ("title", "description", *(["required"] if nulls else []))
+        if "properties" in node
+        else ()
+    )
     shown = {
         key: _written_out(value, components, nulls)
         for key, value in node.items()
-        if key not in (*hidden, "minLength", "maxLength", "maxItems") and (value or key not in ("default", "required"))
+        if key not in (*hidden, "minLength", "maxLength", "maxItems")
+        and (value or key not in ("default", "required"))
     }
     match shown.pop("anyOf", None):
         case [{"type": str(kind), **rest}, {"type": "null"}]:

@@ -11,8 +11,19 @@ from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.command import OUR_COMMAND, Command
 from bridgehead.host.process import run
-from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply, without_columns
-from bridgehead.mcp_server.tools.pending import NO_ANSWER, PERSONS, form_for, give_persons_answer
+from bridgehead.mcp_server.tools.call import (
+    Caller,
+    ForeignText,
+    NeededInput,
+    ToolReply,
+    without_columns,
+)
+from bridgehead.mcp_server.tools.pending import (
+    NO_ANSWER,
+    PERSONS,
+    form_for,
+    give_persons_answer,
+)
 from bridgehead.mcp_server.tools.schemas import CommandArguments, CommandResult
 
 
@@ -21,43 +32,97 @@ def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
     return _ran(caller, wanted.action, command_words(wanted))
 
 
-def answered_by_person(caller: Caller, item_id: str, content: Mapping[str, Any]) -> ToolReply:
+def answered_by_person(
+    caller: Caller, item_id: str, content: Mapping[str, Any]
+) -> ToolReply:
     """A flow that waited for a person goes on at once."""
     item = give_persons_answer(caller, item_id, content)
     if item is None:
         said = NO_ANSWER.format(item_id)
         return ToolReply(CommandResult(exit_code=ExitCode.WAITING, output=said), said)
     which = [item.question.run_id] if item.question.run_id else []
-    return _ran(caller, "flow resume", ["flow", "resume", *which, "--dir", str(item.question.context["root"])])
+    return _ran(
+        caller,
+        "flow resume",
+        ["flow", "resume", *which, "--dir", str(item.question.context["root"])],
+    )
 
 
 def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
     foreign = ForeignText()
-    command = Command((*OUR_COMMAND, *words), env=dict(caller.assembly.environ), cwd=caller.assembly.cwd)
-    done = run(command, timeout_seconds=None, idle_seconds=None, cancel=caller.cancel, keep_family=True)
-    said = "\n".join(filter(None, [done.text().strip(), done.error_text().strip()])) or "(it printed nothing)"
-    output = foreign.block(without_columns(said) if "council" in action else said, origin=f"bridgehead {action}")
+    command = Command(
+        (*OUR_COMMAND, *words),
+        env=dict(caller.assembly.environ),
+        cwd=caller.assembly.cwd,
+    )
+    done = run(
+        command,
+        timeout_seconds=None,
+        idle_seconds=None,
+        cancel=caller.cancel,
+        keep_family=True,
+    )
+    said = (
+        "\n".join(filter(None, [done.text().strip(), done.error_text().strip()]))
+        or "(it printed nothing)"
+    )
+    output = foreign.block(
+        without_columns(said) if "council" in action else said,
+        origin=f"bridgehead {action}",
+    )
     result = CommandResult(note=foreign.note, exit_code=done.exit_code, output=output)
-    form = _form_of_pause(caller, done.text()) if done.exit_code == ExitCode.WAITING else None
-    waits = ": it waits for an answer, see the tool `pending`" if done.exit_code == ExitCode.WAITING else ""
-    return ToolReply(result, f"exit code {done.exit_code}{waits}\n\n{foreign.note}\n\n{output}", form)
+    form = (
+        _form_of_pause(caller, done.text())
+        if done.exit_code == ExitCode.WAITING
+        else None
+    )
+    waits = (
+        ": it waits for an answer, see the tool `pending`"
+        if done.exit_code == ExitCode.WAITING
+        else ""
+    )
+    return ToolReply(
+        result, f"exit code {done.exit_code}{waits}\n\n{foreign.note}\n\n{output}", form
+    )
 
 
 def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
     """The form for what a flow waits for, where that is a question to a person."""
     with caller.assembly.store(read_only=True) as store:
-        waiting = store.pending(PendingFilter(kinds=(PendingKind.FLOW_REQUEST,)), limit=1_000)
+        waiting = store.pending(
+            PendingFilter(kinds=(PendingKind.FLOW_REQUEST,)), limit=1_000
+        )
     asked = (item for item in waiting if item.question.key in pause_line)
-    return next((form_for(caller, item) for item in asked if item.question.context.get("agent") in PERSONS), None)
+    return next(
+        (
+            form_for(caller, item)
+            for item in asked
+            if item.question.context.get("agent") in PERSONS
+        ),
+        None,
+    )
 
 
 def command_words(wanted: CommandArguments) -> list[str]:
     """The words behind `bridgehead`; what the caller names stands behind `--`, so that it is read as no option."""
-    if wanted.action in ("council challenge", "council dismiss") and not (wanted.target and wanted.reason):
-        raise UserError(f"{wanted.action} needs a finding as `target` and a `reason`; nothing was done")
+    if wanted.action in ("council challenge", "council dismiss") and not (
+        wanted.target and wanted.reason
+    ):
+        raise UserError(
+            f"{wanted.action} needs a finding as `target` and a `reason`; nothing was done"
+        )
     reason = [f"--reason={wanted.reason}"] if wanted.action == "council dismiss" else []
-    step = [f"--from={wanted.step}"] if wanted.step and wanted.action == "flow retry" else []
+    step = (
+        [f"--from={wanted.step}"]
+        if wanted.step and wanted.action == "flow retry"
+        else []
+    )
     options = wanted.options if wanted.action == "flow run" else []
     if wanted.action == "council challenge":  # of the newest council
         options = [str(wanted.reason)]
-    return [*wanted.action.split(), *reason, *step, *(["--", wanted.target, *options] if wanted.target else [])]
+    return [
+        *wanted.action.split(),
+        *reason,
+        *step,
+        *(["--", wanted.target, *options] if wanted.target else []),
+    ]

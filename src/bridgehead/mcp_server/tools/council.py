@@ -24,7 +24,11 @@ from bridgehead.errors import AlreadyAnswered, NotFound, UserError, plural
 from bridgehead.host.clock import SystemClock, iso_ms
 from bridgehead.mcp_server.jsonrpc import Progress
 from bridgehead.mcp_server.tools.call import Caller, ForeignText, NeededInput, ToolReply
-from bridgehead.mcp_server.tools.council_text import finished_text, listed_text, standing_text
+from bridgehead.mcp_server.tools.council_text import (
+    finished_text,
+    listed_text,
+    standing_text,
+)
 from bridgehead.mcp_server.tools.schemas import (
     CouncilArguments,
     CouncilStatusArguments,
@@ -42,26 +46,42 @@ LONGEST_REPLY_TOKENS: Final = 16_000
 def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
     """Start a council, or go on with one; ends with a report, or with what somebody has to answer first."""
     councils = Councils(caller.assembly)
-    audience = Audience(watchers=(ProgressMessages(caller.progress),), stop=caller.cancel)
+    audience = Audience(
+        watchers=(ProgressMessages(caller.progress),), stop=caller.cancel
+    )
     if wanted.resume is None:
         finished = councils.call(_request(caller, wanted), audience)
     else:
         review_id = _council_here(caller, wanted.resume)
         _give_answers(caller, review_id, wanted.answers)
-        finished = councils.resume(review_id, audience, retry=wanted.retry, close=wanted.close)
-    waiting = _open_requests(caller, finished.council.review_id) if finished.pause is not None else []
+        finished = councils.resume(
+            review_id, audience, retry=wanted.retry, close=wanted.close
+        )
+    waiting = (
+        _open_requests(caller, finished.council.review_id)
+        if finished.pause is not None
+        else []
+    )
     result, text = finished_text(finished, waiting)
     if caller.warnings:
-        result = msgspec.structs.replace(result, warnings=[*result.warnings, *caller.warnings])
+        result = msgspec.structs.replace(
+            result, warnings=[*result.warnings, *caller.warnings]
+        )
     prompts = {item.id: _sample(item.question.prompt) for item in waiting}
-    needed = NeededInput(finished.council.review_id, "sampling/createMessage", prompts) if prompts else None
+    needed = (
+        NeededInput(finished.council.review_id, "sampling/createMessage", prompts)
+        if prompts
+        else None
+    )
     return ToolReply(result, text, needed)
 
 
 def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
     """The councils of this project, or one of them."""
     if wanted.review_id is None:
-        page = list_councils(caller.assembly, limit=wanted.limit, project=caller.assembly.project)
+        page = list_councils(
+            caller.assembly, limit=wanted.limit, project=caller.assembly.project
+        )
         text, councils = listed_text(page.councils)
         return ToolReply(CouncilStatusResult(councils=councils), text)
     now = council_now(caller.assembly, _council_here(caller, wanted.review_id))
@@ -75,12 +95,19 @@ def _council_here(caller: Caller, reference: str) -> str:
     with caller.assembly.store(read_only=True) as store:
         run = store.find_run(reference)
     if run.part is not Part.COUNCIL or run.project != caller.assembly.project:
-        raise NotFound(f"{run.id} is not a council of this project", hint="the tool `council_status` lists them")
+        raise NotFound(
+            f"{run.id} is not a council of this project",
+            hint="the tool `council_status` lists them",
+        )
     return run.id
 
 
 def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
-    for name, given in (("answers", wanted.answers), ("retry", wanted.retry), ("close", wanted.close)):
+    for name, given in (
+        ("answers", wanted.answers),
+        ("retry", wanted.retry),
+        ("close", wanted.close),
+    ):
         if given:
             raise UserError(f"{name} needs resume with the council's ID")
     return CouncilRequest(
@@ -113,7 +140,9 @@ def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
     return family if not wanted.runtimes or family in wanted.runtimes else None
 
 
-def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer]) -> None:
+def _give_answers(
+    caller: Caller, review_id: str, answers: Sequence[HostAnswer]
+) -> None:
     """Answer each request once; nothing is answered when one of them is not this council's or not open."""
     if not answers:
         return
@@ -123,18 +152,28 @@ def _give_answers(caller: Caller, review_id: str, answers: Sequence[HostAnswer])
         for one in answers:
             item = waiting.find(one.id)
             if item.question.run_id != f"council-{review_id}":
-                raise UserError(f"{item.id} is not a request of council {review_id}; nothing was answered")
+                raise UserError(
+                    f"{item.id} is not a request of council {review_id}; nothing was answered"
+                )
             if item.state is PendingState.ANSWERED:
-                by, at = (item.answer.by, item.answer.at) if item.answer else (None, None)
+                by, at = (
+                    (item.answer.by, item.answer.at) if item.answer else (None, None)
+                )
                 raise AlreadyAnswered(item.id, by=by, at=at)
         for one in answers:
-            waiting.answer(one.id, Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now))
+            waiting.answer(
+                one.id, Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now)
+            )
 
 
 def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:
-    where = PendingFilter(kinds=(PendingKind.FLOW_REQUEST,), run_id=f"council-{review_id}")
+    where = PendingFilter(
+        kinds=(PendingKind.FLOW_REQUEST,), run_id=f"council-{review_id}"
+    )
     with caller.assembly.store(read_only=True) as store:
-        return sorted(store.pending(where, limit=MOST_REQUESTS), key=lambda item: item.opened_at)
+        return sorted(
+            store.pending(where, limit=MOST_REQUESTS), key=lambda item: item.opened_at
+        )
 
 
 def _sample(prompt: str) -> dict[str, Any]:
@@ -159,7 +198,11 @@ class ProgressMessages(Observer):
         self._report_with(message, self._done, self._seats + 1 if self._seats else 0)
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
-        self._seats = len(line.get("bridges") or ()) if line["event"] == "council_start" else self._seats
+        self._seats = (
+            len(line.get("bridges") or ())
+            if line["event"] == "council_start"
+            else self._seats
+        )
         self._done += line["event"] in ("bridge_complete", "bridge_converted")
         message = _council_line(line) if bridge == COUNCIL else self._seat_line(line)
         if message:

@@ -16,11 +16,20 @@ from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.words import Trust
 from bridgehead.council.reporting.render.sentences import headline, ordered, place_of
 from bridgehead.council.reporting.render.text import Screen, render_text
-from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingEntry
+from bridgehead.council.reporting.report import (
+    AbortedReport,
+    CouncilReport,
+    FindingEntry,
+)
 from bridgehead.errors import plural
 from bridgehead.exit_codes import ExitCode
 from bridgehead.mcp_server.tools.call import ForeignText, without_columns
-from bridgehead.mcp_server.tools.schemas import CouncilListed, CouncilResult, Finding, SeatRequest
+from bridgehead.mcp_server.tools.schemas import (
+    CouncilListed,
+    CouncilResult,
+    Finding,
+    SeatRequest,
+)
 
 WIDTH: Final = 300
 MOST_PROMPT_CHARACTERS: Final = 60_000
@@ -44,17 +53,25 @@ def finished_text(finished: Finished, requests: Sequence[PendingItem]) -> Counci
         return _asking(review_id, requests)
     if finished.report is None:
         return _waiting(review_id, finished.waiting_for)
-    return _reported(review_id, finished.report, files, finished.exit_code(), stopped=stopped)
+    return _reported(
+        review_id, finished.report, files, finished.exit_code(), stopped=stopped
+    )
 
 
-def standing_text(assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]) -> CouncilText:
+def standing_text(
+    assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]
+) -> CouncilText:
     """A council as it stands, looked at from outside."""
     council = now.council
     if requests:
         return _asking(council.id, requests)
     if now.has_report:
         stored = Reports(assembly).find(council.id)
-        code = ExitCode.FAILURE if isinstance(stored.report, AbortedReport) else ExitCode.DONE
+        code = (
+            ExitCode.FAILURE
+            if isinstance(stored.report, AbortedReport)
+            else ExitCode.DONE
+        )
         return _reported(council.id, stored.report, stored.files.files, code)
     if council.status in (CouncilStatus.RUNNING, CouncilStatus.STOPPED):
         return _under_way(now)
@@ -76,7 +93,10 @@ def listed_text(councils: Sequence[CouncilLine]) -> tuple[str, list[CouncilListe
         )
         for one in councils
     ]
-    lines = [f"{one.review_id}  {one.verdict or one.state}  {one.title}  ({one.started_at})" for one in listed]
+    lines = [
+        f"{one.review_id}  {one.verdict or one.state}  {one.title}  ({one.started_at})"
+        for one in listed
+    ]
     return "\n".join(lines) or "No council was held in this project yet.", listed
 
 
@@ -87,7 +107,11 @@ def _requests(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRe
             id=item.id,
             request_id=item.question.key,
             title=foreign.line(item.question.title),
-            prompt=foreign.block(item.question.prompt, origin=f"council, request {item.id}", trust=Trust.UNVERIFIED),
+            prompt=foreign.block(
+                item.question.prompt,
+                origin=f"council, request {item.id}",
+                trust=Trust.UNVERIFIED,
+            ),
         )
         for item in _at_once(items)
     ]
@@ -125,7 +149,10 @@ def _asking(review_id: str, items: Sequence[PendingItem]) -> CouncilText:
         next=advice,
         requests=requests,
     )
-    blocks = [f"request {one.id} (request_id {one.request_id}): {one.title}\n{one.prompt}" for one in requests]
+    blocks = [
+        f"request {one.id} (request_id {one.request_id}): {one.title}\n{one.prompt}"
+        for one in requests
+    ]
     return CouncilText(result, "\n\n".join([summary, advice, foreign.note, *blocks]))
 
 
@@ -154,20 +181,33 @@ def _reported(
 ) -> CouncilText:
     foreign = ForeignText()
     text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
-    fenced = foreign.block(without_columns(text), origin=f"report of council {review_id}")
+    fenced = foreign.block(
+        without_columns(text), origin=f"report of council {review_id}"
+    )
     result = CouncilResult(
         note=foreign.note,
         review_id=review_id,
-        status="stopped" if stopped else "aborted" if isinstance(report, AbortedReport) else "reported",
+        status="stopped"
+        if stopped
+        else "aborted"
+        if isinstance(report, AbortedReport)
+        else "reported",
         exit_code=code,
         summary="",
         report=fenced,
         report_files=files,
-        skipped={bridge: foreign.line(reason) for bridge, reason in report.skip_reasons.items()},
+        skipped={
+            bridge: foreign.line(reason)
+            for bridge, reason in report.skip_reasons.items()
+        },
     )
     if isinstance(report, AbortedReport):
         summary = f"ABORTED   council {review_id}: {foreign.line(report.abort_reason)}"
-        result = replace(result, summary=summary, next="The tool `doctor` shows why no runtime was available.")
+        result = replace(
+            result,
+            summary=summary,
+            next="The tool `doctor` shows why no runtime was available.",
+        )
     else:
         entries = ordered(report.findings())
         result = replace(
@@ -184,7 +224,11 @@ def _reported(
 
 def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
     confirmation = entry.confirmation
-    kinds = {"model": confirmation.model, "runtime": confirmation.runtime, "evidence": confirmation.evidence}
+    kinds = {
+        "model": confirmation.model,
+        "runtime": confirmation.runtime,
+        "evidence": confirmation.evidence,
+    }
     confirmed = [kind for kind, holds in kinds.items() if holds]
     return Finding(
         id=entry.id,
@@ -206,7 +250,11 @@ def _under_way(now: CouncilNow) -> CouncilText:
         if gone
         else f"RUNNING   council {council.id} for {round(council.seconds)} s"
     )
-    advice = f'Call the tool `council` with {{"resume": "{council.id}"}}.' if gone else "Ask again in a while."
+    advice = (
+        f'Call the tool `council` with {{"resume": "{council.id}"}}.'
+        if gone
+        else "Ask again in a while."
+    )
     result = CouncilResult(
         review_id=council.id,
         status="stopped" if gone else "running",
@@ -214,7 +262,9 @@ def _under_way(now: CouncilNow) -> CouncilText:
         summary=summary,
         next=advice,
     )
-    return CouncilText(result, "\n".join([summary, *map(_seat, now.live.seats), advice]))
+    return CouncilText(
+        result, "\n".join([summary, *map(_seat, now.live.seats), advice])
+    )
 
 
 def _seat(seat: LiveSeat) -> str:

@@ -14,10 +14,20 @@ def doctor(caller: Caller, _wanted: Arguments) -> ToolReply:
     checkup = check_everything(caller.assembly)
     checks = [
         Check(
-            group=one.group.value, kind=one.kind, state=one.state.value, message=foreign.line(one.message), fix=one.fix
+            group=one.group.value,
+            kind=one.kind,
+            state=one.state.value,
+            message=foreign.line(one.message),
+            fix=one.fix,
         )
         for one in checkup.diagnoses
     ]
     marks = {state.value: mark for state, mark in MARKS.items()}
-    lines = [f"{marks[one.state]} {one.message}{f'   → {one.fix}' if one.fix else ''}" for one in checks]
-    return ToolReply(DoctorResult(summary=checkup.summary, checks=checks), "\n".join([*lines, checkup.summary]))
+    lines = [
+        f"{marks[one.state]} {one.message}{f'   → {one.fix}' if one.fix else ''}"
+        for one in checks
+    ]
+    return ToolReply(
+        DoctorResult(summary=checkup.summary, checks=checks),
+        "\n".join([*lines, checkup.summary]),
+    )

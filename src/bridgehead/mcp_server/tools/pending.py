@@ -13,8 +13,19 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits
 from bridgehead.assembly.pending import grouped, pending_list
-from bridgehead.contract.pending import Answer, PendingItem, Question, flat_properties, refusal
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingKind, PendingState
+from bridgehead.contract.pending import (
+    Answer,
+    PendingItem,
+    Question,
+    flat_properties,
+    refusal,
+)
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingKind,
+    PendingState,
+)
 from bridgehead.contract.words import Trust
 from bridgehead.control_plane.records import PendingFilter, QuestionKey
 from bridgehead.errors import NotFound, UserError
@@ -37,7 +48,9 @@ ANSWER: Final = "answer"
 REQUEST_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 PERSONS: Final = frozenset({"human", "person", "user"})
 """Names of the agent that a flow asks when it means a person."""
-SECRET: Final = re.compile(r"(?i)passw|passphrase|secret|token|credential|api.?key|private.?key|\bpin\b|\botp\b")
+SECRET: Final = re.compile(
+    r"(?i)passw|passphrase|secret|token|credential|api.?key|private.?key|\bpin\b|\botp\b"
+)
 KEPT_IN_FORMS: Final = ("type", "enum", "minimum", "maximum", "minLength", "maxLength")
 LONGEST_MESSAGE: Final = 4_000
 NO_ANSWER: Final = "The person was asked and gave no answer; {} stays pending."
@@ -50,15 +63,36 @@ def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
         waiting = pending_list(caller.assembly, store, caller.warn)
         if wanted.id is not None:
             item = waiting.find(wanted.id)
-            entry, advice = entry_of(item, foreign, with_prompt=True), how_to_answer(item)
-            schema = f"The answer is JSON that obeys this schema:\n{entry.schema}" if entry.schema else ""
-            text = "\n\n".join(filter(None, [line_of(entry), advice, foreign.note, entry.prompt, schema]))
-            return ToolReply(PendingResult(note=foreign.note, items=[entry], next=advice), text)
+            entry, advice = (
+                entry_of(item, foreign, with_prompt=True),
+                how_to_answer(item),
+            )
+            schema = (
+                f"The answer is JSON that obeys this schema:\n{entry.schema}"
+                if entry.schema
+                else ""
+            )
+            text = "\n\n".join(
+                filter(
+                    None, [line_of(entry), advice, foreign.note, entry.prompt, schema]
+                )
+            )
+            return ToolReply(
+                PendingResult(note=foreign.note, items=[entry], next=advice), text
+            )
         project = None if wanted.everywhere else caller.assembly.project
         items = waiting.items(PendingFilter(project=project), limit=wanted.limit)
     entries = [_entry(council, parts, foreign) for council, parts in grouped(items)]
-    advice = "The tool `pending` with the id of an item or part shows its whole prompt." if entries else ""
-    text = "\n".join([*map(line_of, entries), advice]) if entries else "Nothing is waiting."
+    advice = (
+        "The tool `pending` with the id of an item or part shows its whole prompt."
+        if entries
+        else ""
+    )
+    text = (
+        "\n".join([*map(line_of, entries), advice])
+        if entries
+        else "Nothing is waiting."
+    )
     return ToolReply(PendingResult(items=entries, next=advice), text)
 
 
@@ -89,16 +123,23 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
     return _answered(item, how_to_go_on(item))
 
 
-def answered_by_person(caller: Caller, item_id: str, content: Mapping[str, Any]) -> ToolReply:
+def answered_by_person(
+    caller: Caller, item_id: str, content: Mapping[str, Any]
+) -> ToolReply:
     """What the person at the client entered is the answer, or there is none."""
     item = give_persons_answer(caller, item_id, content)
     if item is not None:
         return _answered(item, how_to_go_on(item))
     said = NO_ANSWER.format(item_id)
-    return ToolReply(AnswerResult(id=item_id, state=PendingState.OPEN.value, title="", next=said), said)
+    return ToolReply(
+        AnswerResult(id=item_id, state=PendingState.OPEN.value, title="", next=said),
+        said,
+    )
 
 
-def give_persons_answer(caller: Caller, item_id: str, content: Mapping[str, Any]) -> PendingItem | None:
+def give_persons_answer(
+    caller: Caller, item_id: str, content: Mapping[str, Any]
+) -> PendingItem | None:
     """The item as it is with the person's answer; None when there is no answer in the form, or was no form."""
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
@@ -108,34 +149,59 @@ def give_persons_answer(caller: Caller, item_id: str, content: Mapping[str, Any]
         given = content if flat_properties(question.schema) else content.get(ANSWER)
         if not given and given not in (0, False):
             return None
-        plain = isinstance(given, str) and (question.schema is None or bool(question.offers))
+        plain = isinstance(given, str) and (
+            question.schema is None or bool(question.offers)
+        )
         text = str(given) if plain else msgspec.json.encode(given).decode()
         by = f"a person at {caller.client.name} (MCP)"
-        return waiting.answer(item_id, Answer(text=text, by=by, at=iso_ms(SystemClock().now())))
+        return waiting.answer(
+            item_id, Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
+        )
 
 
 def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
     """The question as a form; None where the client shows none, and for what is settled, fits none or may be secret."""
     question, foreign = item.question, ForeignText()
     schema = question.schema or {"type": "string"}
-    alone = {"type": "string", "enum": list(question.offers)} if question.offers else schema
+    alone = (
+        {"type": "string", "enum": list(question.offers)} if question.offers else schema
+    )
     asked = flat_properties(schema) or flat_properties({"properties": {ANSWER: alone}})
-    types_text = any(one["type"] == "string" and not one.get("enum") for one in asked.values())
-    told = f"{question.title}\n{question.prompt}\n{msgspec.json.encode(schema).decode()}"
-    unfit = not asked or any(foreign.line(name) != name for name in asked) or (types_text and SECRET.search(told))
+    types_text = any(
+        one["type"] == "string" and not one.get("enum") for one in asked.values()
+    )
+    told = (
+        f"{question.title}\n{question.prompt}\n{msgspec.json.encode(schema).decode()}"
+    )
+    unfit = (
+        not asked
+        or any(foreign.line(name) != name for name in asked)
+        or (types_text and SECRET.search(told))
+    )
     if unfit or item.state is not PendingState.OPEN or not caller.client.offers_forms:
         return None
     fields = {
         name: {
             **{key: one[key] for key in KEPT_IN_FORMS if one.get(key) is not None},
-            **{key: foreign.line(str(one[key])) for key in ("title", "description") if one.get(key)},
+            **{
+                key: foreign.line(str(one[key]))
+                for key in ("title", "description")
+                if one.get(key)
+            },
         }
         for name, one in asked.items()
     }
-    required = [name for name in schema.get("required") or () if name in fields] or list(fields)[: ANSWER in fields]
+    required = [
+        name for name in schema.get("required") or () if name in fields
+    ] or list(fields)[: ANSWER in fields]
     form = {"type": "object", "properties": fields, "required": required}
-    lines = [f"  {escape_controls(line)}" for line in question.text[:LONGEST_MESSAGE].strip().splitlines()]
-    cut = [f"  … `bridgehead pending {item.id}` shows all of it"] * (len(question.text) > LONGEST_MESSAGE)
+    lines = [
+        f"  {escape_controls(line)}"
+        for line in question.text[:LONGEST_MESSAGE].strip().splitlines()
+    ]
+    cut = [f"  … `bridgehead pending {item.id}` shows all of it"] * (
+        len(question.text) > LONGEST_MESSAGE
+    )
     head = f"{foreign.line(question.origin)} asks ({item.id}): {foreign.line(question.title)}"
     params = {"message": "\n".join([head, *lines, *cut]), "requestedSchema": form}
     return NeededInput(item.id, ELICIT, {item.id: params})
@@ -144,10 +210,16 @@ def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
 def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
     """A flow's request by its own id; a program that told nobody what it asks is answered in its directory."""
     with caller.assembly.store() as store:
-        for root in dict.fromkeys([caller.assembly.cwd, caller.assembly.places.project]):
-            key = QuestionKey(part=Part.FLOWS, key=request_id, project=os.path.realpath(root))
+        for root in dict.fromkeys(
+            [caller.assembly.cwd, caller.assembly.places.project]
+        ):
+            key = QuestionKey(
+                part=Part.FLOWS, key=request_id, project=os.path.realpath(root)
+            )
             with suppress(NotFound):
-                item = pending_list(caller.assembly, store, caller.warn).answer(store.pending_item(key).id, given)
+                item = pending_list(caller.assembly, store, caller.warn).answer(
+                    store.pending_item(key).id, given
+                )
                 return _answered(item, how_to_go_on(item))
     root = caller.assembly.cwd
     question = Question(
@@ -161,20 +233,29 @@ def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
     if reason := refusal(question, given):
         raise UserError(f"{request_id} was not answered: {reason}")
     around = RunInputs(
-        announcer=RecordingAnnouncer(root, caller.warn), size_limits=size_limits(Assembly(root).settings)
+        announcer=RecordingAnnouncer(root, caller.warn),
+        size_limits=size_limits(Assembly(root).settings),
     )
     respond_to_flow(response_to(question, given), around)
-    answered = PendingItem(id=request_id, question=question, state=PendingState.ANSWERED, opened_at="")
+    answered = PendingItem(
+        id=request_id, question=question, state=PendingState.ANSWERED, opened_at=""
+    )
     return _answered(answered, "Run the flow again with --resume.")
 
 
 def _answered(item: PendingItem, following: str) -> ToolReply:
     title = ForeignText().line(item.question.title)
-    result = AnswerResult(id=item.id, state=item.state.value, title=title, next=following)
-    return ToolReply(result, f"{result.id} answered: {result.title}\n{result.next}".rstrip())
+    result = AnswerResult(
+        id=item.id, state=item.state.value, title=title, next=following
+    )
+    return ToolReply(
+        result, f"{result.id} answered: {result.title}\n{result.next}".rstrip()
+    )
 
 
-def _entry(council: str | None, parts: Sequence[PendingItem], foreign: ForeignText) -> PendingEntry:
+def _entry(
+    council: str | None, parts: Sequence[PendingItem], foreign: ForeignText
+) -> PendingEntry:
     """One thing to do: an item, or all that a council asks."""
     shown = [entry_of(item, foreign) for item in parts]
     if council is None:
@@ -191,15 +272,21 @@ def _entry(council: str | None, parts: Sequence[PendingItem], foreign: ForeignTe
     )
 
 
-def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False) -> PendingEntry:
+def entry_of(
+    item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False
+) -> PendingEntry:
     """One item as data; its prompt is foreign text, whoever wrote it."""
     question = item.question
     origin = f"{question.origin}, {item.id}"
     prompt = foreign.block(question.prompt, origin=origin, trust=Trust.UNVERIFIED)
     schema = ""
     if with_prompt and question.schema is not None:
-        spelled = msgspec.json.format(msgspec.json.encode(question.schema), indent=2).decode()
-        schema = foreign.block(spelled, origin=f"{origin}, answer schema", trust=Trust.UNVERIFIED)
+        spelled = msgspec.json.format(
+            msgspec.json.encode(question.schema), indent=2
+        ).decode()
+        schema = foreign.block(
+            spelled, origin=f"{origin}, answer schema", trust=Trust.UNVERIFIED
+        )
     return PendingEntry(
         id=item.id,
         kind=question.kind.value,
@@ -219,7 +306,9 @@ def entry_of(item: PendingItem, foreign: ForeignText, *, with_prompt: bool = Fal
 def line_of(entry: PendingEntry) -> str:
     choices = f"  [{' | '.join(entry.choices)}]" if entry.choices else ""
     advice = f"  first: {entry.advice}" if entry.advice else ""
-    parts = "".join(f"\n  {line_of(msgspec.convert(part, PendingEntry))}" for part in entry.parts)
+    parts = "".join(
+        f"\n  {line_of(msgspec.convert(part, PendingEntry))}" for part in entry.parts
+    )
     return f"{entry.id}  {entry.origin}: {entry.title}  (since {entry.since}){choices}{advice}{parts}"
 
 
@@ -230,7 +319,11 @@ def how_to_answer(item: PendingItem) -> str:
     if item.question.kind is PendingKind.BUS_APPROVAL:
         return f"This is for a person: bridgehead answer {item.id} yes|no"
     choices = item.question.offers
-    text = " or ".join(repr(choice) for choice in choices) if choices else "your whole answer"
+    text = (
+        " or ".join(repr(choice) for choice in choices)
+        if choices
+        else "your whole answer"
+    )
     return f'Answer with the tool `answer`: {{"id": "{item.id}", "text": …}}; the text is {text}.'
 
 

@@ -20,9 +20,13 @@ ANSWER_WITH = "the tool `answer`, id {}"
 HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
 
 
-def inbox(caller: Caller, wanted: schemas.RigInboxArguments, before: str = "") -> ToolReply:
+def inbox(
+    caller: Caller, wanted: schemas.RigInboxArguments, before: str = ""
+) -> ToolReply:
     """What waits for the rig of this clone and what was delivered to it, fenced, after a sentence of ours."""
-    waiting = envelopes_for_agent(make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit)
+    waiting = envelopes_for_agent(
+        make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit
+    )
     result = schemas.RigInboxResult(
         note=waiting.preamble,
         rig=str(waiting.rig_id),
@@ -38,7 +42,9 @@ def inbox(caller: Caller, wanted: schemas.RigInboxArguments, before: str = "") -
 def _reply(caller: Caller, result: schemas.Result, text: str) -> ToolReply:
     """A reply with what was told meanwhile."""
     notes = "\n".join(caller.notes())
-    return ToolReply(replace(result, note=result.note or notes), f"{text}\n{notes}".rstrip())
+    return ToolReply(
+        replace(result, note=result.note or notes), f"{text}\n{notes}".rstrip()
+    )
 
 
 def _entry(fenced: FencedEnvelope) -> schemas.InboxEntry:
@@ -85,7 +91,9 @@ def send(caller: Caller, wanted: schemas.RigSendArguments) -> ToolReply:
 
 def open_thread(caller: Caller, wanted: schemas.RigOpenArguments) -> ToolReply:
     """A directory with a draft that nobody sees; the first `rig_send` of a REQUEST takes its place."""
-    opened = new(make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread))
+    opened = new(
+        make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread)
+    )
     following = "It is not visible to others yet: send a REQUEST with `rig_send`."
     result = schemas.RigOpenResult(thread=opened.thread_id, next=following)
     return _reply(caller, result, f"{opened.line()}\n{following}")
@@ -93,10 +101,17 @@ def open_thread(caller: Caller, wanted: schemas.RigOpenArguments) -> ToolReply:
 
 def sync_clone(caller: Caller, _wanted: schemas.Arguments) -> ToolReply:
     """What `sync --auto` does, with the same gate."""
-    found = sync(make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews), SyncRequest(auto=True))
-    new_envelopes = len(found.report.new_envelopes) - len(found.quarantined) if found.moved else 0
+    found = sync(
+        make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews),
+        SyncRequest(auto=True),
+    )
+    new_envelopes = (
+        len(found.report.new_envelopes) - len(found.quarantined) if found.moved else 0
+    )
     refused = str(found.refusal) if found.refusal else None
-    result = schemas.RigSyncResult(pulled=found.moved, new_envelopes=new_envelopes, refused=refused)
+    result = schemas.RigSyncResult(
+        pulled=found.moved, new_envelopes=new_envelopes, refused=refused
+    )
     return _reply(caller, result, found.line())
 
 
@@ -106,7 +121,13 @@ def wait_for_envelope(caller: Caller, wanted: schemas.RigWaitArguments) -> ToolR
     thread = parse_thread_id(wanted.thread) if wanted.thread else None
     deadline = rig.now_ms() + wanted.seconds * 1000
     while not caller.cancel.cancelled and (left := deadline - rig.now_ms()) > 0:
-        turn = WaitRequest(thread, timeout_seconds=min(LEAST_FETCH_INTERVAL, left / 1000))
+        turn = WaitRequest(
+            thread, timeout_seconds=min(LEAST_FETCH_INTERVAL, left / 1000)
+        )
         if wait(rig, turn).arrived:
             return inbox(caller, schemas.RigInboxArguments())
-    return inbox(caller, schemas.RigInboxArguments(), "The time is up, and what was waited for has not arrived. ")
+    return inbox(
+        caller,
+        schemas.RigInboxArguments(),
+        "The time is up, and what was waited for has not arrived. ",
+    )

@@ -10,8 +10,17 @@ Text = Annotated[str, Meta(max_length=50_000_000)]
 Sentence = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Meta(max_length=1_000)]
-FlowAction = Literal["flow run", "flow resume", "flow retry", "flow status", "flow list", "flow cancel"]
-OtherAction = Literal["council stop", "council dismiss", "council challenge", "domains", "template list", "rig push"]
+FlowAction = Literal[
+    "flow run", "flow resume", "flow retry", "flow status", "flow list", "flow cancel"
+]
+OtherAction = Literal[
+    "council stop",
+    "council dismiss",
+    "council challenge",
+    "domains",
+    "template list",
+    "rig push",
+]
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,7 +30,9 @@ class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class HostAnswer(Arguments, frozen=True, kw_only=True):
     """One answer for the seat of the calling agent."""
 
-    id: Annotated[Name, Meta(description="The request's id, as the council gave it (q-12).")]
+    id: Annotated[
+        Name, Meta(description="The request's id, as the council gave it (q-12).")
+    ]
     text: Annotated[Text, Meta(description="The whole answer to its prompt.")]
 
 
@@ -30,25 +41,55 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
 
     verb: Annotated[
         Literal[
-            "review", "audit", "analyze", "plan", "research", "brainstorm", "design", "synthesize", "debate", "ask"
+            "review",
+            "audit",
+            "analyze",
+            "plan",
+            "research",
+            "brainstorm",
+            "design",
+            "synthesize",
+            "debate",
+            "ask",
         ],
-        Meta(description="What the council does; `ask` decides from the words of `task`."),
+        Meta(
+            description="What the council does; `ask` decides from the words of `task`."
+        ),
     ] = "review"
     paths: Annotated[
         Names,
-        Meta(description="Files or directories of the project. Without any scope: what changed, else everything."),
+        Meta(
+            description="Files or directories of the project. Without any scope: what changed, else everything."
+        ),
     ] = []
-    diff_base: Annotated[Name | None, Meta(description="Or what changed since this commit or branch.")] = None
+    diff_base: Annotated[
+        Name | None, Meta(description="Or what changed since this commit or branch.")
+    ] = None
     staged: Annotated[bool, Meta(description="Or what is staged.")] = False
-    commit_range: Annotated[Name | None, Meta(description="Or a range A..B of commits.")] = None
-    task: Annotated[str, Meta(max_length=100_000, description="What to look for, in plain words.")] = ""
+    commit_range: Annotated[
+        Name | None, Meta(description="Or a range A..B of commits.")
+    ] = None
+    task: Annotated[
+        str, Meta(max_length=100_000, description="What to look for, in plain words.")
+    ] = ""
     domains: Annotated[
-        Names, Meta(description="Only these domains, such as security or testing; default: chosen from the code.")
+        Names,
+        Meta(
+            description="Only these domains, such as security or testing; default: chosen from the code."
+        ),
     ] = []
-    add_domains: Annotated[Names, Meta(description="Domains besides those chosen from the code.")] = []
-    intensity: Annotated[Literal["quick", "standard", "thorough"] | None, Meta(description="How thorough.")] = None
+    add_domains: Annotated[
+        Names, Meta(description="Domains besides those chosen from the code.")
+    ] = []
+    intensity: Annotated[
+        Literal["quick", "standard", "thorough"] | None,
+        Meta(description="How thorough."),
+    ] = None
     runtimes: Annotated[
-        Names, Meta(description="Runtimes: claude, codex, gemini, opencode, openai, static; default: all available.")
+        Names,
+        Meta(
+            description="Runtimes: claude, codex, gemini, opencode, openai, static; default: all available."
+        ),
     ] = []
     host_seat: Annotated[
         Name,
@@ -57,37 +98,63 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
             "or the family you answer for (claude, codex, gemini, opencode)."
         ),
     ] = "auto"
-    max_calls: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="Make at most this many model calls.")] = (
-        None
-    )
-    resume: Annotated[Name | None, Meta(description="Resume this council; only the fields below apply.")] = None
+    max_calls: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="Make at most this many model calls."),
+    ] = None
+    resume: Annotated[
+        Name | None,
+        Meta(description="Resume this council; only the fields below apply."),
+    ] = None
     answers: Annotated[
-        list[HostAnswer], Meta(max_length=200, description="With resume: your answers to the council's requests.")
+        list[HostAnswer],
+        Meta(
+            max_length=200,
+            description="With resume: your answers to the council's requests.",
+        ),
     ] = []
-    retry: Annotated[Names, Meta(description="With resume: runtimes to ask again.")] = []
-    close: Annotated[bool, Meta(description="With resume: stop waiting and report.")] = False
+    retry: Annotated[
+        Names, Meta(description="With resume: runtimes to ask again.")
+    ] = []
+    close: Annotated[
+        bool, Meta(description="With resume: stop waiting and report.")
+    ] = False
 
 
 class CouncilStatusArguments(Arguments, frozen=True, kw_only=True):
-    review_id: Annotated[Name | None, Meta(description="Which council; without it they are listed.")] = None
+    review_id: Annotated[
+        Name | None, Meta(description="Which council; without it they are listed.")
+    ] = None
     limit: Annotated[int, Meta(ge=1, le=100, description="How many are listed.")] = 10
 
 
 class PendingArguments(Arguments, frozen=True, kw_only=True):
-    id: Annotated[Name | None, Meta(description="Show this item with its whole prompt.")] = None
-    everywhere: Annotated[bool, Meta(description="Of all projects, not only this one.")] = False
+    id: Annotated[
+        Name | None, Meta(description="Show this item with its whole prompt.")
+    ] = None
+    everywhere: Annotated[
+        bool, Meta(description="Of all projects, not only this one.")
+    ] = False
     limit: Annotated[int, Meta(ge=1, le=200, description="At most this many.")] = 20
 
 
 class AnswerArguments(Arguments, frozen=True, kw_only=True):
-    id: Annotated[Name, Meta(description="The pending item (q-12), or a flow's request_id.")]
-    text: Annotated[Text | None, Meta(description="The answer: the response text, or one of the item's choices.")] = (
+    id: Annotated[
+        Name, Meta(description="The pending item (q-12), or a flow's request_id.")
+    ]
+    text: Annotated[
+        Text | None,
+        Meta(
+            description="The answer: the response text, or one of the item's choices."
+        ),
+    ] = None
+    status: Annotated[
+        Literal["success", "error", "cancelled"],
+        Meta(description="error and cancelled need a message."),
+    ] = "success"
+    message: Annotated[Sentence | None, Meta(description="Why there is no answer.")] = (
         None
     )
-    status: Annotated[
-        Literal["success", "error", "cancelled"], Meta(description="error and cancelled need a message.")
-    ] = "success"
-    message: Annotated[Sentence | None, Meta(description="Why there is no answer.")] = None
 
 
 class RigInboxArguments(Arguments, frozen=True, kw_only=True):
@@ -95,16 +162,32 @@ class RigInboxArguments(Arguments, frozen=True, kw_only=True):
 
 
 class RigSendArguments(Arguments, frozen=True, kw_only=True):
-    type: Annotated[Name, Meta(description="REQUEST, RESPONSE, RESULT, ACK, STATE, HANDOFF, VERIFY or RECOVERY.")]
+    type: Annotated[
+        Name,
+        Meta(
+            description="REQUEST, RESPONSE, RESULT, ACK, STATE, HANDOFF, VERIFY or RECOVERY."
+        ),
+    ]
     thread: Annotated[Name, Meta(description="The thread to post in.")]
     to: Annotated[Names, Meta(min_length=1, description="Recipient rigs.")]
     body: Annotated[Text, Meta(description="The message, Markdown.")]
-    status: Annotated[Name | None, Meta(description="Status marker, where the type has one.")] = None
-    tldr: Annotated[Name | None, Meta(description="One sentence for the listing.")] = None
-    references: Annotated[Names, Meta(description="Commits it answers; `auto` finds them.")] = []
-    by: Annotated[Name | None, Meta(description="Deadline of a question or ACK: a time, or 30m, 2h, 3d.")] = None
+    status: Annotated[
+        Name | None, Meta(description="Status marker, where the type has one.")
+    ] = None
+    tldr: Annotated[Name | None, Meta(description="One sentence for the listing.")] = (
+        None
+    )
+    references: Annotated[
+        Names, Meta(description="Commits it answers; `auto` finds them.")
+    ] = []
+    by: Annotated[
+        Name | None,
+        Meta(description="Deadline of a question or ACK: a time, or 30m, 2h, 3d."),
+    ] = None
     push: Annotated[bool, Meta(description="Also push it.")] = True
-    new_recipients: Annotated[bool, Meta(description="Allow names similar to known ones.")] = False
+    new_recipients: Annotated[
+        bool, Meta(description="Allow names similar to known ones.")
+    ] = False
 
 
 class RigOpenArguments(Arguments, frozen=True, kw_only=True):
@@ -112,16 +195,32 @@ class RigOpenArguments(Arguments, frozen=True, kw_only=True):
 
 
 class RigWaitArguments(Arguments, frozen=True, kw_only=True):
-    seconds: Annotated[int, Meta(ge=1, le=600, description="How long to wait at most.")] = 60
-    thread: Annotated[Name | None, Meta(description="Wait for this thread only.")] = None
+    seconds: Annotated[
+        int, Meta(ge=1, le=600, description="How long to wait at most.")
+    ] = 60
+    thread: Annotated[Name | None, Meta(description="Wait for this thread only.")] = (
+        None
+    )
 
 
 class CommandArguments(Arguments, frozen=True, kw_only=True):
-    action: Annotated[Literal[FlowAction, OtherAction], Meta(description="The command.")]
-    target: Annotated[Name | None, Meta(description="Its flow, run, council, finding, domain or directory.")] = None
-    reason: Annotated[Sentence | None, Meta(description="council dismiss: why; council challenge: question.")] = None
-    step: Annotated[Name | None, Meta(description="flow retry: from this step on.")] = None
-    options: Annotated[Names, Meta(description="flow run: the flow's own options.")] = []
+    action: Annotated[
+        Literal[FlowAction, OtherAction], Meta(description="The command.")
+    ]
+    target: Annotated[
+        Name | None,
+        Meta(description="Its flow, run, council, finding, domain or directory."),
+    ] = None
+    reason: Annotated[
+        Sentence | None,
+        Meta(description="council dismiss: why; council challenge: question."),
+    ] = None
+    step: Annotated[Name | None, Meta(description="flow retry: from this step on.")] = (
+        None
+    )
+    options: Annotated[
+        Names, Meta(description="flow run: the flow's own options.")
+    ] = []
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -152,7 +251,9 @@ class SeatRequest(Struct, frozen=True, kw_only=True):
 
 class CouncilResult(Result, frozen=True, kw_only=True):
     review_id: str
-    status: Literal["reported", "input_required", "waiting", "running", "stopped", "aborted"]
+    status: Literal[
+        "reported", "input_required", "waiting", "running", "stopped", "aborted"
+    ]
     exit_code: int
     """The code the command would end with; 42 waits for an agent."""
     summary: str

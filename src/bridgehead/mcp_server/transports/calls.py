@@ -11,7 +11,16 @@ from typing import Any, Final
 
 from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
-from bridgehead.mcp_server.jsonrpc import ELICIT, Client, Code, Reply, RequestId, RpcError, RpcRequest, Wire
+from bridgehead.mcp_server.jsonrpc import (
+    ELICIT,
+    Client,
+    Code,
+    Reply,
+    RequestId,
+    RpcError,
+    RpcRequest,
+    Wire,
+)
 from bridgehead.mcp_server.server import Server
 
 MOST_CALLS: Final = 32
@@ -30,9 +39,14 @@ class Questions:
     def __init__(self) -> None:
         self._waiting: dict[object, SimpleQueue[Mapping[str, Any]]] = {}
 
-    def ask(self, params: Mapping[str, Any], send: Send, cancel: Cancel) -> Mapping[str, Any]:
+    def ask(
+        self, params: Mapping[str, Any], send: Send, cancel: Cancel
+    ) -> Mapping[str, Any]:
         """Have a person asked; empty when the call was cancelled meanwhile."""
-        request_id, replies = f"ask-{secrets.token_hex(8)}", SimpleQueue[Mapping[str, Any]]()
+        request_id, replies = (
+            f"ask-{secrets.token_hex(8)}",
+            SimpleQueue[Mapping[str, Any]](),
+        )
         self._waiting[request_id] = replies
         try:
             with cancel.waking(lambda: replies.put({})):
@@ -45,7 +59,10 @@ class Questions:
 
     def replied(self, reply: Reply) -> None:
         """Give a reply to whoever waits for it; others are old news."""
-        if isinstance(reply.id, str) and (replies := self._waiting.get(reply.id)) is not None:
+        if (
+            isinstance(reply.id, str)
+            and (replies := self._waiting.get(reply.id)) is not None
+        ):
             replies.put(reply.result)
 
 
@@ -64,13 +81,21 @@ class Calls:
         """Carry `request` out; RpcError when that cannot be begun."""
         cancel = Cancel()
         thread = threading.Thread(
-            target=self._carry_out, args=(request, client, cancel), name=f"mcp {request.method}", daemon=True
+            target=self._carry_out,
+            args=(request, client, cancel),
+            name=f"mcp {request.method}",
+            daemon=True,
         )
         with self._lock:
             if request.id in self._under_way:
-                raise RpcError(Code.INVALID_REQUEST, f"request {request.id!r} is still running")
+                raise RpcError(
+                    Code.INVALID_REQUEST, f"request {request.id!r} is still running"
+                )
             if len(self._under_way) >= MOST_CALLS:
-                raise RpcError(Code.BUSY, f"{MOST_CALLS} calls are running; wait for one of them to end")
+                raise RpcError(
+                    Code.BUSY,
+                    f"{MOST_CALLS} calls are running; wait for one of them to end",
+                )
             self._under_way[request.id] = (thread, cancel)
         thread.start()
 
@@ -98,7 +123,11 @@ class Calls:
         progress = ProgressNotifications(request, self._send)
         unanswered: list[Callable[[], None]] = []
         try:
-            wire = Wire(progress, lambda asked: self.questions.ask(asked, self._send, cancel), unanswered.append)
+            wire = Wire(
+                progress,
+                lambda asked: self.questions.ask(asked, self._send, cancel),
+                unanswered.append,
+            )
             answer = answer_of(self._server, request, client, cancel, wire)
         finally:
             with self._lock:
@@ -111,15 +140,22 @@ class Calls:
                 done()
 
 
-def answer_of(server: Server, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire) -> bytes:
+def answer_of(
+    server: Server, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire
+) -> bytes:
     """The response to a request that takes time, whatever comes of it."""
     try:
-        return jsonrpc.result(request.id, server.carry_out(request, client, cancel, wire))
+        return jsonrpc.result(
+            request.id, server.carry_out(request, client, cancel, wire)
+        )
     except RpcError as error:
         return jsonrpc.error(request.id, error)
     except Exception as error:  # one request must not end the server for all others
         logger.exception("%s failed", request.method)
-        return jsonrpc.error(request.id, RpcError(Code.INTERNAL_ERROR, f"{type(error).__name__}: {error}"))
+        return jsonrpc.error(
+            request.id,
+            RpcError(Code.INTERNAL_ERROR, f"{type(error).__name__}: {error}"),
+        )
 
 
 class ProgressNotifications:
@@ -127,7 +163,11 @@ class ProgressNotifications:
 
     def __init__(self, request: RpcRequest, send: Send) -> None:
         token = request.meta.get("progressToken")
-        self._token = token if isinstance(token, str | int) and not isinstance(token, bool) else None
+        self._token = (
+            token
+            if isinstance(token, str | int) and not isinstance(token, bool)
+            else None
+        )
         self._send = send
         self._done = 0
         self._count = 0
@@ -136,8 +176,14 @@ class ProgressNotifications:
         if self._token is None:
             return
         # MCP: it grows with every message; within a part it comes ever closer to that part's end.
-        self._done, self._count = (done, 0) if done > self._done else (self._done, self._count + 1)
+        self._done, self._count = (
+            (done, 0) if done > self._done else (self._done, self._count + 1)
+        )
         progress = self._done + self._count / (self._count + 1)
-        params: dict[str, Any] = {"progressToken": self._token, "progress": progress, "message": message}
+        params: dict[str, Any] = {
+            "progressToken": self._token,
+            "progress": progress,
+            "message": message,
+        }
         params |= {"total": total} if total else {}
         self._send(jsonrpc.notification("notifications/progress", params))

@@ -51,13 +51,19 @@ class Conversation:
                     client = self._client_of(message)
                     if message.method in TAKES_TIME:
                         return CarryOut(message, client)
-                    return Answer(jsonrpc.result(message.id, self._server.answer_at_once(message, client)))
+                    return Answer(
+                        jsonrpc.result(
+                            message.id, self._server.answer_at_once(message, client)
+                        )
+                    )
                 except jsonrpc.RpcError as error:
                     return Answer(jsonrpc.error(message.id, error))
             case jsonrpc.Notification(method, params):
                 return Stop(params.get("requestId")) if method == CANCELLED else None
             case jsonrpc.Malformed(request_id, code, problem):
-                return Answer(jsonrpc.error(request_id, jsonrpc.RpcError(code, problem)))
+                return Answer(
+                    jsonrpc.error(request_id, jsonrpc.RpcError(code, problem))
+                )
             case jsonrpc.Reply():
                 return message
 
@@ -68,7 +74,8 @@ class Conversation:
             client = jsonrpc.client_of_envelope(request)
             if self._client is not None and not self._client.sends_envelopes:
                 raise jsonrpc.RpcError(
-                    jsonrpc.Code.INVALID_REQUEST, "this connection began with initialize; omit the envelope"
+                    jsonrpc.Code.INVALID_REQUEST,
+                    "this connection began with initialize; omit the envelope",
                 )
             self._client = client
             return client
@@ -76,7 +83,8 @@ class Conversation:
             return self._client or jsonrpc.Client("unknown", "")
         if self._client is None or self._client.sends_envelopes:
             raise jsonrpc.RpcError(
-                jsonrpc.Code.INVALID_REQUEST, f"{request.method}: initialize first, or send the envelope in _meta"
+                jsonrpc.Code.INVALID_REQUEST,
+                f"{request.method}: initialize first, or send the envelope in _meta",
             )
         return self._client
 
@@ -84,6 +92,8 @@ class Conversation:
         if self._client is not None and self._client.sends_envelopes:
             raise jsonrpc.unsupported(str(request.params.get("protocolVersion")))
         if self._client is not None:
-            raise jsonrpc.RpcError(jsonrpc.Code.INVALID_REQUEST, "initialize was already sent")
+            raise jsonrpc.RpcError(
+                jsonrpc.Code.INVALID_REQUEST, "initialize was already sent"
+            )
         self._client = jsonrpc.client_of_initialize(request.params)
         return self._client

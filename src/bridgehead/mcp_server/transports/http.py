@@ -17,7 +17,12 @@ from bridgehead.errors import UserError
 from bridgehead.host.command import Cancel
 from bridgehead.mcp_server import jsonrpc
 from bridgehead.mcp_server.server import TAKES_TIME, Server
-from bridgehead.mcp_server.transports.calls import MOST_CALLS, ProgressNotifications, Questions, answer_of
+from bridgehead.mcp_server.transports.calls import (
+    MOST_CALLS,
+    ProgressNotifications,
+    Questions,
+    answer_of,
+)
 from bridgehead.mcp_server.transports.conversation import CANCELLED
 
 if TYPE_CHECKING:
@@ -30,7 +35,11 @@ MOST_WAITING: Final = 1_000
 MOST_SESSIONS: Final = 256
 MOST_BODY_BYTES: Final = 16 * 1024 * 1024
 SESSION_HEADER: Final = "mcp-session-id"
-_NAMED_BY: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMED_BY: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+}
 _STATUS: Final = {
     jsonrpc.Code.PARSE_ERROR: 400,
     jsonrpc.Code.INVALID_REQUEST: 400,
@@ -48,7 +57,9 @@ class HttpApp:
 
     def __init__(self, make_assembly: Callable[[], Assembly], *, token: str) -> None:
         if not token:
-            raise UserError("MCP over HTTP needs a token", hint="use the token of `bridgehead web`")
+            raise UserError(
+                "MCP over HTTP needs a token", hint="use the token of `bridgehead web`"
+            )
         self._server = Server(make_assembly)
         self._token = token
         self._sessions = HttpSessions()
@@ -81,7 +92,9 @@ class HttpApp:
         except ClientDisconnect:
             return None
         if body is None:
-            return Response("the message is too large\n", 413, headers={"Connection": "close"})
+            return Response(
+                "the message is too large\n", 413, headers={"Connection": "close"}
+            )
         return self._received(request.headers, body)
 
     def _received(self, headers: Mapping[str, str], body: bytes) -> Response:
@@ -91,21 +104,33 @@ class HttpApp:
                 try:
                     return self._asked(headers, message)
                 except jsonrpc.RpcError as error:
-                    return _refused(message.id, error, modern=jsonrpc.has_envelope(message))
+                    return _refused(
+                        message.id, error, modern=jsonrpc.has_envelope(message)
+                    )
             case jsonrpc.Malformed(request_id, code, problem):
-                return _refused(request_id, jsonrpc.RpcError(code, problem), modern=True)
+                return _refused(
+                    request_id, jsonrpc.RpcError(code, problem), modern=True
+                )
             case jsonrpc.Notification(method, params) if method == CANCELLED:
-                if (session := self._sessions.find(headers.get(SESSION_HEADER))) is not None:
+                if (
+                    session := self._sessions.find(headers.get(SESSION_HEADER))
+                ) is not None:
                     session.stop(params.get("requestId"))
             case jsonrpc.Reply():
-                if (session := self._sessions.find(headers.get(SESSION_HEADER))) is not None:
+                if (
+                    session := self._sessions.find(headers.get(SESSION_HEADER))
+                ) is not None:
                     session.questions.replied(message)
         return Response(status_code=202)
 
-    def _asked(self, headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> Response:
+    def _asked(
+        self, headers: Mapping[str, str], request: jsonrpc.RpcRequest
+    ) -> Response:
         if request.method == "initialize":
             client = jsonrpc.client_of_initialize(request.params)
-            answer = _json(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
+            answer = _json(
+                jsonrpc.result(request.id, self._server.answer_at_once(request, client))
+            )
             answer.headers[SESSION_HEADER] = self._sessions.begin(client)
             return answer
         session: HttpSession | None = None
@@ -115,14 +140,29 @@ class HttpApp:
         else:
             session = self._sessions.find(headers.get(SESSION_HEADER))
             if session is None:
-                return Response("no such session; initialize first\n", 404 if SESSION_HEADER in headers else 400)
+                return Response(
+                    "no such session; initialize first\n",
+                    404 if SESSION_HEADER in headers else 400,
+                )
             client = session.client
         if request.method not in TAKES_TIME:
-            return _json(jsonrpc.result(request.id, self._server.answer_at_once(request, client)))
+            return _json(
+                jsonrpc.result(request.id, self._server.answer_at_once(request, client))
+            )
         return self._streamed(request, client, session)
 
-    def _streamed(self, request: jsonrpc.RpcRequest, client: jsonrpc.Client, session: HttpSession | None) -> Response:
-        call = HttpCall(self._server, request, client, session.questions if session is not None else Questions())
+    def _streamed(
+        self,
+        request: jsonrpc.RpcRequest,
+        client: jsonrpc.Client,
+        session: HttpSession | None,
+    ) -> Response:
+        call = HttpCall(
+            self._server,
+            request,
+            client,
+            session.questions if session is not None else Questions(),
+        )
         self._calls.add(call)
         if session is not None:
             session.running[request.id] = call.cancel
@@ -133,12 +173,16 @@ class HttpApp:
                 session.running.pop(request.id, None)
 
         return StreamingResponse(
-            call.events(ended), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+            call.events(ended),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store"},
         )
 
     def _shows_token(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        same = hmac.compare_digest(given.strip().encode("utf-8", "replace"), self._token.encode())
+        same = hmac.compare_digest(
+            given.strip().encode("utf-8", "replace"), self._token.encode()
+        )
         return scheme.lower() == "bearer" and same
 
 
@@ -151,7 +195,10 @@ class HttpSession:
         self.questions = Questions()
 
     def stop(self, request_id: object) -> None:
-        if isinstance(request_id, str | int) and (cancel := self.running.get(request_id)) is not None:
+        if (
+            isinstance(request_id, str | int)
+            and (cancel := self.running.get(request_id)) is not None
+        ):
             cancel.cancel()
 
 
@@ -188,7 +235,11 @@ class HttpCall:
     """A request that takes time; made inside the server's loop. `cancel` stops it."""
 
     def __init__(
-        self, server: Server, request: jsonrpc.RpcRequest, client: jsonrpc.Client, questions: Questions
+        self,
+        server: Server,
+        request: jsonrpc.RpcRequest,
+        client: jsonrpc.Client,
+        questions: Questions,
     ) -> None:
         self._server = server
         self._request = request
@@ -207,7 +258,10 @@ class HttpCall:
         """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
         if not _free_calls.acquire(blocking=False):
             ended()
-            busy = jsonrpc.RpcError(jsonrpc.Code.BUSY, f"{MOST_CALLS} calls are running; wait for one of them to end")
+            busy = jsonrpc.RpcError(
+                jsonrpc.Code.BUSY,
+                f"{MOST_CALLS} calls are running; wait for one of them to end",
+            )
             yield _event(jsonrpc.error(self._request.id, busy))
             return
         threading.Thread(target=self._carry_out, args=(ended,), name="mcp call").start()
@@ -216,7 +270,9 @@ class HttpCall:
                 yield event
             if not self.cancel.cancelled:
                 yield _event(self._answer)
-                for done in self._unanswered:  # it was written out, or nobody would ask for more
+                for done in (
+                    self._unanswered
+                ):  # it was written out, or nobody would ask for more
                     done()
         finally:
             self._left.cancel()
@@ -240,7 +296,9 @@ class HttpCall:
         progress = ProgressNotifications(self._request, self._send_progress)
         try:
             wire = jsonrpc.Wire(progress, self._ask, self._unanswered.append)
-            self._answer = answer_of(self._server, self._request, self._client, self.cancel, wire)
+            self._answer = answer_of(
+                self._server, self._request, self._client, self.cancel, wire
+            )
         finally:
             _free_calls.release()
             self._in_loop(ended)
@@ -269,12 +327,18 @@ def _event(content: bytes) -> bytes:
 
 def _refuse_mismatch(headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> None:
     """2026-07-28: what intermediaries read in the headers must be what the message says."""
-    said = {"mcp-protocol-version": request.meta.get(jsonrpc.VERSION_KEY), "mcp-method": request.method}
+    said = {
+        "mcp-protocol-version": request.meta.get(jsonrpc.VERSION_KEY),
+        "mcp-method": request.method,
+    }
     if (field := _NAMED_BY.get(request.method)) is not None and field in request.params:
         said["mcp-name"] = request.params[field]
     for name, value in said.items():
         if _decoded(headers.get(name)) != value:
-            raise jsonrpc.RpcError(jsonrpc.Code.HEADER_MISMATCH, f"the header {name} does not match the message")
+            raise jsonrpc.RpcError(
+                jsonrpc.Code.HEADER_MISMATCH,
+                f"the header {name} does not match the message",
+            )
 
 
 def _decoded(value: str | None) -> str | None:
@@ -303,6 +367,11 @@ def _json(content: bytes, status: int = 200) -> Response:
     return Response(content, status, media_type="application/json")
 
 
-def _refused(request_id: jsonrpc.RequestId | None, error: jsonrpc.RpcError, *, modern: bool) -> Response:
+def _refused(
+    request_id: jsonrpc.RequestId | None, error: jsonrpc.RpcError, *, modern: bool
+) -> Response:
     """An error of the protocol; older clients read 404 as the end of their session, so they get 200."""
-    return _json(jsonrpc.error(request_id, error), _STATUS.get(error.code, 200) if modern else 200)
+    return _json(
+        jsonrpc.error(request_id, error),
+        _STATUS.get(error.code, 200) if modern else 200,
+    )

@@ -12,9 +12,23 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from bridgehead.mcp_server.jsonrpc import Code, Malformed, Message, Reply, RpcError, error, read_message
+from bridgehead.mcp_server.jsonrpc import (
+    Code,
+    Malformed,
+    Message,
+    Reply,
+    RpcError,
+    error,
+    read_message,
+)
 from bridgehead.mcp_server.server import Server
-from bridgehead.mcp_server.transports.conversation import Answer, CarryOut, Conversation, Effect, Stop
+from bridgehead.mcp_server.transports.conversation import (
+    Answer,
+    CarryOut,
+    Conversation,
+    Effect,
+    Stop,
+)
 
 if TYPE_CHECKING:
     from bridgehead.assembly.application import Assembly
@@ -96,6 +110,10 @@ def _messages(incoming: BinaryIO) -> Iterator[Message]:
         if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
             while line and not line.endswith(b"\n"):
                 line = incoming.readline(MOST_LINE_BYTES)
-            yield Malformed(None, Code.INVALID_REQUEST, f"the message is larger than {MOST_LINE_BYTES >> 20} MiB")
+            yield Malformed(
+                None,
+                Code.INVALID_REQUEST,
+                f"the message is larger than {MOST_LINE_BYTES >> 20} MiB",
+            )
         elif line.strip():
             yield read_message(line)

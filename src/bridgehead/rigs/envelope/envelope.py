@@ -61,7 +61,9 @@ def split_file(raw: bytes) -> FileParts | ParseFailure:
         return _TOO_LARGE
     end = _plain_closing(raw)
     if end is not None:
-        return FileParts(_decode(raw[len(_OPENING) : end]), _decode(raw[end + len(_CLOSING) :]))
+        return FileParts(
+            _decode(raw[len(_OPENING) : end]), _decode(raw[end + len(_CLOSING) :])
+        )
     text = unify_line_ends(_decode(raw).removeprefix(BOM))
     if not text.startswith(_OPENING):
         return _NO_CLOSING if text == "---" else _NO_OPENING

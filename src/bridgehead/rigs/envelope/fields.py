@@ -9,13 +9,28 @@ from bridgehead.errors import UserError
 from bridgehead.rigs.envelope.text import LINE_TERMINATORS, WHITESPACE, trim
 
 _EMOJI_PRESENTATION = "\ufe0f"
-MESSAGE_TYPES = tuple("REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS".split())
+MESSAGE_TYPES = (
+    "REQUEST",
+    "HANDOFF",
+    "RESPONSE",
+    "ACK",
+    "RESOLUTION",
+    "STATE",
+    "RESULT",
+    "RECOVERY",
+    "VERIFY",
+    "DECISIONS",
+)
 RELAY_TYPES = ("DECISIONS", "RESPONSE", "ACK")
 TLDR_SOFT_CAP = 280
-REVIEWED_TYPE = "RESULT"  # what a council may have looked at before it is handed on (design §1)
+REVIEWED_TYPE = (
+    "RESULT"  # what a council may have looked at before it is handed on (design §1)
+)
 DISPLAY_NAME_CAP = 80
 MEMBERS_THREAD = "bridge-members"  # holds who takes part (rigs §10); nobody opens it or writes to it by hand
-UNLISTED_DIRECTORIES = frozenset({"node_modules", "dist"})  # rigs §2: build folders, never threads
+UNLISTED_DIRECTORIES = frozenset(
+    {"node_modules", "dist"}
+)  # rigs §2: build folders, never threads
 _THREAD_ID = re.compile("[a-z0-9][a-z0-9-]*[a-z0-9]")
 _COMMIT_REF = re.compile("[0-9a-f]{7,40}")
 _BODY_HASH = re.compile("[0-9a-f]{64}")
@@ -123,7 +138,9 @@ def parse_thread_id(typed: str) -> str:
 def parse_new_thread_id(typed: str) -> str:
     """Return the id of a thread that may be opened: valid, and neither ours nor a name that listings skip."""
     if parse_thread_id(typed) in UNLISTED_DIRECTORIES:
-        raise UserError(f'thread-id "{typed}" is reserved: a directory of that name is never listed as a thread')
+        raise UserError(
+            f'thread-id "{typed}" is reserved: a directory of that name is never listed as a thread'
+        )
     refuse_members_thread(typed)
     return typed
 
@@ -140,12 +157,16 @@ def refuse_members_thread(thread_id: str) -> None:
 def parse_message_type(typed: str) -> str:
     """Return the message type to send, one of the ten."""
     if typed not in MESSAGE_TYPES:
-        raise UserError(f'unknown message type "{typed}" — must be one of: {", ".join(MESSAGE_TYPES)}')
+        raise UserError(
+            f'unknown message type "{typed}" — must be one of: {", ".join(MESSAGE_TYPES)}'
+        )
     return typed
 
 
 def parse_relay_type(typed: str) -> str:
     """Return the message type to relay, one that a human speaks in."""
     if typed not in RELAY_TYPES:
-        raise UserError(f'relay: unknown type "{typed}" — must be one of: {", ".join(RELAY_TYPES)}')
+        raise UserError(
+            f'relay: unknown type "{typed}" — must be one of: {", ".join(RELAY_TYPES)}'
+        )
     return typed

@@ -10,14 +10,21 @@ from typing import NamedTuple
 from bridgehead.rigs.envelope.body_hash import normalise_body
 from bridgehead.rigs.envelope.fields import MARKERS
 from bridgehead.rigs.envelope.text import without_lone_surrogates
-from bridgehead.rigs.envelope.yaml_core import NAMED_VALUES, Value, is_text_when_plain, resolve_plain
+from bridgehead.rigs.envelope.yaml_core import (
+    NAMED_VALUES,
+    Value,
+    is_text_when_plain,
+    resolve_plain,
+)
 
 # The usual form. Which markers there are and which words are no text is looked up afterwards: the pattern would take
 # twice as long to compile, and short commands compile it too.
 _MARKER = r"[^\x00-\x7f]"
 _WORD = "[a-z][a-z0-9-]*"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.]+Z)?"
-_REST_OF_LINE = r"(?:[^\n\t:#]*[^\n\t:# ])?"  # no comment, no nested key, no blank at the end
+_REST_OF_LINE = (
+    r"(?:[^\n\t:#]*[^\n\t:# ])?"  # no comment, no nested key, no blank at the end
+)
 _TEXT = f"[A-Za-z]{_REST_OF_LINE}"
 _HEX = "(?=[0-9e]*[a-df])[0-9a-f]+"  # what cannot be taken for a number
 _USUAL = (
@@ -69,7 +76,11 @@ _CONTROL = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _NEEDS_QUOTES = r"""[ ,\[\]{}#&*!|>'"%@`]|[?-](?: |\Z)|.*(?:: | #|[ :]\Z)"""
 _KEPT_BY_LITERAL_BLOCK = r"(?s)[^ \n](?:.*[^ \n])?\n?"
 _ESCAPED = '[\x00-\x1f"\\\\\x85\u2028\u2029\ud800-\udfff]'
-_WRITTEN_ESCAPES = {meant: f"\\{short}" for short, meant in _SHORT_ESCAPES.items() if short not in "\t /_"}
+_WRITTEN_ESCAPES = {
+    meant: f"\\{short}"
+    for short, meant in _SHORT_ESCAPES.items()
+    if short not in "\t /_"
+}
 
 
 class ParseFailure(NamedTuple):
@@ -98,7 +109,19 @@ def read_usual(text: str) -> dict[str, Value] | None:
     found = _usual().fullmatch(text) if text.startswith("from: ") else None
     if found is None:
         return None
-    sender, to, many, date, status, kind, thread, display_name, tldr, references, body_hash = found.groups()
+    (
+        sender,
+        to,
+        many,
+        date,
+        status,
+        kind,
+        thread,
+        display_name,
+        tldr,
+        references,
+        body_hash,
+    ) = found.groups()
     recipients = many.split("\n  - ")[1:] if many else ()
     words = (sender, to, *recipients, kind, thread, display_name, tldr)
     if status[0] not in MARKERS or not _NO_TEXT.isdisjoint(words):
@@ -123,7 +146,9 @@ def read_usual(text: str) -> dict[str, Value] | None:
 
 @cache
 def _usual() -> re.Pattern[str]:
-    return re.compile(_USUAL, re.MULTILINE)  # when met: many commands read no file at all
+    return re.compile(
+        _USUAL, re.MULTILINE
+    )  # when met: many commands read no file at all
 
 
 # Second reader: fields, lists and literal blocks, one line at a time.
@@ -161,11 +186,17 @@ class NotPlain(Exception):
 
 def _read_block(header: str, lines: list[str]) -> str:
     """Read a literal block indented by two spaces."""
-    if header not in _BLOCK_HEADERS or any(line.strip(" ") and not line.startswith("  ") for line in lines):
+    if header not in _BLOCK_HEADERS or any(
+        line.strip(" ") and not line.startswith("  ") for line in lines
+    ):
         raise NotPlain
     content = [line[2:] for line in lines]
     filled = [number for number, line in enumerate(content) if line.strip(" ")]
-    if not filled or any(content[: filled[0]]) or ("2" not in header and content[filled[0]].startswith(" ")):
+    if (
+        not filled
+        or any(content[: filled[0]])
+        or ("2" not in header and content[filled[0]].startswith(" "))
+    ):
         raise NotPlain  # where the content begins is not certain
     if header.endswith("+"):
         return "\n".join(content) + "\n"
@@ -205,7 +236,12 @@ def _read_single_quoted(written: str) -> str:
 
 def _read_double_quoted(written: str) -> str:
     inner = written[1:-1]
-    if len(written) > 1 and written[-1] == '"' and '"' not in inner and "\\" not in inner:
+    if (
+        len(written) > 1
+        and written[-1] == '"'
+        and '"' not in inner
+        and "\\" not in inner
+    ):
         return inner
     if not re.fullmatch(_DOUBLE_QUOTED, written):
         raise NotPlain
@@ -233,7 +269,9 @@ def _load(text: str) -> dict[str, Value] | ParseFailure:
     try:
         value = load(text)
     except YamlRefused as error:
-        return ParseFailure(f"frontmatter YAML parse failed: {error}{_conflict_note(text)}")
+        return ParseFailure(
+            f"frontmatter YAML parse failed: {error}{_conflict_note(text)}"
+        )
     if value is None:
         return ParseFailure("frontmatter is empty")
     if not isinstance(value, dict):
@@ -283,7 +321,11 @@ def _write_text(text: str, *, indent: str) -> str:
     if re.search(_CONTROL, text):
         return _double_quoted(text)
     if "\n" in text:
-        return _literal_block(text, indent) if re.fullmatch(_KEPT_BY_LITERAL_BLOCK, text) else _double_quoted(text)
+        return (
+            _literal_block(text, indent)
+            if re.fullmatch(_KEPT_BY_LITERAL_BLOCK, text)
+            else _double_quoted(text)
+        )
     if re.match(_NEEDS_QUOTES, text) or not is_text_when_plain(text):
         return f"'{text}'" if '"' in text and "'" not in text else _double_quoted(text)
     return text
@@ -301,4 +343,6 @@ def _double_quoted(text: str) -> str:
 
 def _escape(character: re.Match[str]) -> str:
     code = ord(character[0])
-    return _WRITTEN_ESCAPES.get(character[0]) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return _WRITTEN_ESCAPES.get(character[0]) or (
+        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    )

@@ -70,7 +70,10 @@ def parse_recipients(typed: Iterable[str]) -> tuple[RigId, ...]:
 
 def next_filename(message_type: str, taken: Container[str]) -> str:
     """Return the first free name for a type; gaps are filled, and there is no highest number."""
-    candidates = (f"{message_type}-{number}{_SUFFIX}" if number > 1 else message_type + _SUFFIX for number in count(1))
+    candidates = (
+        f"{message_type}-{number}{_SUFFIX}" if number > 1 else message_type + _SUFFIX
+        for number in count(1)
+    )
     return next(name for name in candidates if name not in taken)
 
 
@@ -109,6 +112,10 @@ def arrives_as_envelope(path: str) -> bool:
 def envelope_at(path: str) -> tuple[str, str] | None:
     """Return the thread and the file of the envelope a path names: an .md file directly in a listed thread."""
     top, _, filename = path.partition("/")
-    if not is_thread_directory(top) or "/" in filename or not is_envelope_name(filename):
+    if (
+        not is_thread_directory(top)
+        or "/" in filename
+        or not is_envelope_name(filename)
+    ):
         return None
     return top, filename

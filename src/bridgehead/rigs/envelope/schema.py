@@ -19,7 +19,9 @@ from bridgehead.rigs.envelope.names import is_rig_id
 from bridgehead.rigs.envelope.yaml_core import Value
 
 REQUIRED = ("from", "to", "date", "status", "type", "thread")
-_REPEATED = frozenset({*REQUIRED, "display_name"})  # what envelopes of one thread have in common
+_REPEATED = frozenset(
+    {*REQUIRED, "display_name"}
+)  # what envelopes of one thread have in common
 _WORTH_REMEMBERING = 200  # characters: what longer texts say is said once
 
 
@@ -32,9 +34,17 @@ class SchemaFault(NamedTuple):
 
 def schema_faults(frontmatter: Mapping[str, Value]) -> tuple[SchemaFault, ...]:
     """Return every rule of the schema that the frontmatter breaks."""
-    faults = [SchemaFault("/", f"must have the property {name!r}") for name in REQUIRED if name not in frontmatter]
+    faults = [
+        SchemaFault("/", f"must have the property {name!r}")
+        for name in REQUIRED
+        if name not in frontmatter
+    ]
     for name, value in frontmatter.items():
-        if name in _REPEATED and isinstance(value, str) and len(value) < _WORTH_REMEMBERING:
+        if (
+            name in _REPEATED
+            and isinstance(value, str)
+            and len(value) < _WORTH_REMEMBERING
+        ):
             faults += _short_text_faults(name, value)
         else:
             faults += _faults(name, value)
@@ -58,18 +68,31 @@ def _faults(name: str, value: Value) -> Iterator[SchemaFault]:
 
 
 def _text_of(shortest: int, longest: int) -> tuple[Callable[[str], bool], str]:
-    return lambda text: shortest <= len(text) <= longest, f"text of {shortest} to {longest} characters"
+    return (
+        lambda text: shortest <= len(text) <= longest,
+        f"text of {shortest} to {longest} characters",
+    )
 
 
-_RIG_ID_WISH = "a rig id (a lowercase letter, then lowercase letters, digits and hyphens)"
-_COMMIT_WISH = "a commit id of 7 to 40 lowercase hex digits, quoted if it could be a number"
+_RIG_ID_WISH = (
+    "a rig id (a lowercase letter, then lowercase letters, digits and hyphens)"
+)
+_COMMIT_WISH = (
+    "a commit id of 7 to 40 lowercase hex digits, quoted if it could be a number"
+)
 _HASH_WISH = "a SHA-256 in 64 lowercase hex digits"
 _TEXTS: dict[str, tuple[Callable[[str], bool], str]] = {
     "from": (is_rig_id, _RIG_ID_WISH),
     "date": (is_date, "a date like 2026-05-15, alone or with a time"),
-    "status": (is_status, f"a marker ({' '.join(MARKERS)}), a space and some words on one line"),
+    "status": (
+        is_status,
+        f"a marker ({' '.join(MARKERS)}), a space and some words on one line",
+    ),
     "type": (MESSAGE_TYPES.__contains__, f"one of {', '.join(MESSAGE_TYPES)}"),
-    "thread": (is_thread_id, "a thread id (two or more lowercase letters, digits and hyphens)"),
+    "thread": (
+        is_thread_id,
+        "a thread id (two or more lowercase letters, digits and hyphens)",
+    ),
     "display_name": _text_of(1, DISPLAY_NAME_CAP),
     "tldr": (bool, "text that is not empty"),
     "body_hash": (is_body_hash, _HASH_WISH),
@@ -95,7 +118,11 @@ def _references_faults(value: Value) -> Iterator[SchemaFault]:
     if not isinstance(value, list):
         yield SchemaFault("/references", "must be a list of commit ids")
         return
-    bad = [index for index, item in enumerate(value) if not isinstance(item, str) or not is_commit_ref(item)]
+    bad = [
+        index
+        for index, item in enumerate(value)
+        if not isinstance(item, str) or not is_commit_ref(item)
+    ]
     for index in bad:
         yield SchemaFault(f"/references/{index}", f"must be {_COMMIT_WISH}")
     if not bad and len(set(map(str, value))) < len(value):

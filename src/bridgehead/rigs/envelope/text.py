@@ -40,7 +40,11 @@ def utf8(text: str) -> bytes:
 
 def timestamp_ms(text: str) -> int | None:
     """Return the Unix time in ms, UTC where no zone is named; None for what no clock shows."""
-    from datetime import UTC, datetime, timedelta  # imported late: most commands never look at a time
+    from datetime import (
+        UTC,
+        datetime,
+        timedelta,
+    )  # imported late: most commands never look at a time
 
     try:
         moment = datetime.fromisoformat(text)

@@ -10,7 +10,12 @@ import yaml
 
 from bridgehead.rigs.envelope.body_hash import BOM
 from bridgehead.rigs.envelope.text import without_lone_surrogates
-from bridgehead.rigs.envelope.yaml_core import Scalar, Value, resolve_plain, resolve_tagged
+from bridgehead.rigs.envelope.yaml_core import (
+    Scalar,
+    Value,
+    resolve_plain,
+    resolve_tagged,
+)
 
 MAX_ALIASES = 100  # of one anchor, nested ones multiplied: the reference's bound
 MAX_DEPTH = 100
@@ -25,7 +30,14 @@ class YamlRefused(ValueError):
 class _Anchor:
     """A named value, how often it was used, and by how much each use multiplies what is shown."""
 
-    __slots__ = ("aliases_inside", "finished", "holds_scalars", "uses", "value", "weight")
+    __slots__ = (
+        "aliases_inside",
+        "finished",
+        "holds_scalars",
+        "uses",
+        "value",
+        "weight",
+    )
 
     def __init__(self, value: Value, *, finished: bool) -> None:
         self.value = value
@@ -52,7 +64,9 @@ class _Open:
 
     __slots__ = ("anchor", "awaiting_value", "collection", "key", "keys")
 
-    def __init__(self, collection: list[Value] | dict[str, Value], anchor: _Anchor | None) -> None:
+    def __init__(
+        self, collection: list[Value] | dict[str, Value], anchor: _Anchor | None
+    ) -> None:
         self.collection = collection
         self.anchor = anchor
         self.keys: set[tuple[type, str]] = set()
@@ -129,7 +143,9 @@ class Document:
     def _open_anchors(self) -> list[_Anchor]:
         return [collection.anchor for collection in self._open if collection.anchor]
 
-    def _begin(self, collection: list[Value] | dict[str, Value], name: str | None) -> None:
+    def _begin(
+        self, collection: list[Value] | dict[str, Value], name: str | None
+    ) -> None:
         anchor = _Anchor(collection, finished=False) if name else None
         if name and anchor:
             self._anchors[name] = anchor
@@ -156,8 +172,12 @@ def _key_text(key: Value) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     text = str(key)
-    if len(text) > MAX_KEY:  # a collection; each one around it would double its quotes and backslashes
-        raise YamlRefused(f"a collection that is a key is longer than {MAX_KEY} characters")
+    if (
+        len(text) > MAX_KEY
+    ):  # a collection; each one around it would double its quotes and backslashes
+        raise YamlRefused(
+            f"a collection that is a key is longer than {MAX_KEY} characters"
+        )
     return text
 
 
@@ -194,8 +214,13 @@ class _StandIns:
 
     def __init__(self, text: str) -> None:
         spare = (chr(code) for code in _PRIVATE_USE if chr(code) not in text)
-        self._characters = {ord(found): next(spare) for found in sorted(set(_AWKWARD.findall(text)))}
-        self._halves = {found: next(spare) for found in sorted({half for _, half in _HALF_PAIR.findall(text)})}
+        self._characters = {
+            ord(found): next(spare) for found in sorted(set(_AWKWARD.findall(text)))
+        }
+        self._halves = {
+            found: next(spare)
+            for found in sorted({half for _, half in _HALF_PAIR.findall(text)})
+        }
 
     def hide(self, text: str) -> str:
         text = _HALF_PAIR.sub(lambda found: found[1] + self._halves[found[2]], text)
@@ -205,7 +230,9 @@ class _StandIns:
         """Put the originals back; what looked like an escape is one only between double quotes."""
         for half, stand_in in self._halves.items():
             text = text.replace(stand_in, chr(int(half[2:], 16)) if unescape else half)
-        text = text.translate({ord(stand_in): code for code, stand_in in self._characters.items()})
+        text = text.translate(
+            {ord(stand_in): code for code, stand_in in self._characters.items()}
+        )
         return without_lone_surrogates(text) if self._halves else text
 
 
@@ -229,7 +256,9 @@ class _Indentation:
                 self._flows.append(start.line)
             else:
                 # Behind an anchor or a tag the mark is theirs, not the collection's.
-                self._margins.append(self._margins[-1] if event.anchor or event.tag else start.column)
+                self._margins.append(
+                    self._margins[-1] if event.anchor or event.tag else start.column
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             if not self._flows:
                 self._margins.pop()
@@ -245,6 +274,10 @@ class _Indentation:
         for number, line in enumerate(self._lines[first + 1 : last + 1], first + 1):
             content = line.lstrip(" ")
             depth = len(line) - len(content)
-            needed = margin if number == last and content[:1] in ("]", "}") else margin + 1
+            needed = (
+                margin if number == last and content[:1] in ("]", "}") else margin + 1
+            )
             if content and depth < needed and not content.startswith("#"):
-                raise YamlRefused(f"line {number + 1}: not indented deeper than the key it belongs to")
+                raise YamlRefused(
+                    f"line {number + 1}: not indented deeper than the key it belongs to"
+                )

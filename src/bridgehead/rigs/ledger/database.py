@@ -61,7 +61,9 @@ class LedgerDatabase:
     """One open control-plane file."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = sqlite3.connect(path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None)
+        self._connection = sqlite3.connect(
+            path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None
+        )
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         self._connection.execute("PRAGMA foreign_keys = ON")
@@ -72,7 +74,15 @@ class LedgerDatabase:
 
     # Messages
 
-    def record(self, message: Message, state: Lifecycle, *, rig: str, event: str | None, note: str | None) -> int:
+    def record(
+        self,
+        message: Message,
+        state: Lifecycle,
+        *,
+        rig: str,
+        event: str | None,
+        note: str | None,
+    ) -> int:
         """Insert a message unless it is known; what it names is acknowledged, what it closes is resolved."""
         known = self.find(message.commit_sha, message.path)
         if known is not None:
@@ -85,7 +95,12 @@ class LedgerDatabase:
             self.add_event(row_id, Lifecycle.RESOLVED, message.from_rig, None)
             self._connection.execute(
                 "UPDATE bridge_messages SET lifecycle_state = ? WHERE thread = ? AND lifecycle_state NOT IN (?, ?)",
-                (Lifecycle.RESOLVED, message.thread, Lifecycle.RESOLVED, Lifecycle.SUPERSEDED),
+                (
+                    Lifecycle.RESOLVED,
+                    message.thread,
+                    Lifecycle.RESOLVED,
+                    Lifecycle.SUPERSEDED,
+                ),
             )
         return row_id
 
@@ -94,12 +109,16 @@ class LedgerDatabase:
         named = self.messages(message.thread) if message.in_reply_to else []
         for reference in message.references:
             # Any id that begins with the reference; "g" follows every hex digit.
-            named += self._selected("commit_sha >= ? AND commit_sha < ?", (reference, f"{reference}g"))
+            named += self._selected(
+                "commit_sha >= ? AND commit_sha < ?", (reference, f"{reference}g")
+            )
         return named
 
     def _insert(self, message: Message, state: Lifecycle) -> int:
         to_rig = message.to[0] if len(message.to) == 1 else json.dumps(list(message.to))
-        references = json.dumps(list(message.references)) if message.references else None
+        references = (
+            json.dumps(list(message.references)) if message.references else None
+        )
         values = (*message[:4], to_rig, *message[5:10], references, message.body_hash)
         cursor = self._connection.execute(
             f"INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state) VALUES ({'?, ' * len(values)}?)",
@@ -122,23 +141,36 @@ class LedgerDatabase:
 
     def messages(self, thread: str | None = None) -> list[Message]:
         """The messages known, of one thread or all, oldest first."""
-        return self._selected("1", ()) if thread is None else self._selected("thread = ?", (thread,))
+        return (
+            self._selected("1", ())
+            if thread is None
+            else self._selected("thread = ?", (thread,))
+        )
 
     def _selected(self, where: str, values: tuple[str, ...]) -> list[Message]:
         """Those a condition holds for and that no other has superseded."""
         limits = f"{where} AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
-        rows = self._connection.execute(f"SELECT {_COLUMNS} FROM bridge_messages WHERE {limits} ORDER BY id", values)
+        rows = self._connection.execute(
+            f"SELECT {_COLUMNS} FROM bridge_messages WHERE {limits} ORDER BY id", values
+        )
         return [_message(row) for row in rows]
 
-    def move(self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None) -> bool:
+    def move(
+        self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None
+    ) -> bool:
         """Take a message to a later state, with the event; False if it is there or beyond."""
         row_id = self.find(message.commit_sha, message.path)
         if row_id is None:
             return False
-        found = self._connection.execute("SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,))
+        found = self._connection.execute(
+            "SELECT lifecycle_state FROM bridge_messages WHERE id = ?", (row_id,)
+        )
         if state.rank <= Lifecycle(found.fetchone()[0]).rank:
             return False
-        self._connection.execute("UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?", (state, row_id))
+        self._connection.execute(
+            "UPDATE bridge_messages SET lifecycle_state = ? WHERE id = ?",
+            (state, row_id),
+        )
         self.add_event(row_id, state, rig, note)
         return True
 
@@ -150,11 +182,17 @@ class LedgerDatabase:
 
     def forget(self, thread: str | None) -> None:
         """Remove the rows of a thread, or all, before they are rebuilt from git."""
-        chosen = "SELECT id FROM bridge_messages" + (" WHERE thread = ?" if thread else "")
+        chosen = "SELECT id FROM bridge_messages" + (
+            " WHERE thread = ?" if thread else ""
+        )
         values = (thread,) if thread else ()
         for table in ("bridge_message_events", "bridge_message_recipients"):
-            self._connection.execute(f"DELETE FROM {table} WHERE message_id IN ({chosen})", values)
-        self._connection.execute(f"DELETE FROM bridge_messages WHERE id IN ({chosen})", values)
+            self._connection.execute(
+                f"DELETE FROM {table} WHERE message_id IN ({chosen})", values
+            )
+        self._connection.execute(
+            f"DELETE FROM bridge_messages WHERE id IN ({chosen})", values
+        )
 
     # Cursor and counters
 
@@ -180,18 +218,29 @@ class LedgerDatabase:
 
 def prepare(database: sqlite3.Connection) -> None:
     """Make what is missing. `run_id` refers to `runs` only where another tool brought that table."""
-    runs = database.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'").fetchone()
-    database.executescript(_SHARED.format(run_reference="REFERENCES runs(id)" if runs else "") + _OURS)
+    runs = database.execute(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'"
+    ).fetchone()
+    database.executescript(
+        _SHARED.format(run_reference="REFERENCES runs(id)" if runs else "") + _OURS
+    )
     database.execute(
-        "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', ?)", (str(OUR_VERSION),)
+        "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', ?)",
+        (str(OUR_VERSION),),
     )
     database.commit()
-    (version,) = database.execute("SELECT value FROM bridge_meta WHERE key = 'bridgehead_version'").fetchone()
+    (version,) = database.execute(
+        "SELECT value FROM bridge_meta WHERE key = 'bridgehead_version'"
+    ).fetchone()
     if not str(version).isdecimal() or int(version) > OUR_VERSION:
-        raise sqlite3.DatabaseError(f"its tables are of version {version}, this program knows {OUR_VERSION}")
+        raise sqlite3.DatabaseError(
+            f"its tables are of version {version}, this program knows {OUR_VERSION}"
+        )
 
 
 def _message(row: Sequence[Any]) -> Message:
     to = json.loads(row[4]) if row[4].startswith("[") else [row[4]]
     references = tuple(json.loads(row[10])) if row[10] else ()
-    return Message._make((*row[:4], tuple(to), *row[5:10], references, "", row[11], True))
+    return Message._make(
+        (*row[:4], tuple(to), *row[5:10], references, "", row[11], True)
+    )

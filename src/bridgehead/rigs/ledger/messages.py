@@ -24,7 +24,9 @@ class Lifecycle(StrEnum):
     @property
     def rank(self) -> int:
         """How far a message has come; being received is as far as being sent."""
-        return list(Lifecycle).index(Lifecycle.SENT if self is Lifecycle.RECEIVED else self)
+        return list(Lifecycle).index(
+            Lifecycle.SENT if self is Lifecycle.RECEIVED else self
+        )
 
 
 REPLAYED = "replayed"  # an event that is no state
@@ -90,7 +92,13 @@ def acknowledged_by(message: Message, known: Iterable[Message]) -> list[Message]
         for other in known
         if other.path != message.path
         and (
-            any(other.commit_sha.startswith(reference) for reference in message.references)
-            or (other.thread == message.thread and other.body_hash == message.in_reply_to)
+            any(
+                other.commit_sha.startswith(reference)
+                for reference in message.references
+            )
+            or (
+                other.thread == message.thread
+                and other.body_hash == message.in_reply_to
+            )
         )
     ]

@@ -34,7 +34,9 @@ def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:
         return None
     place = Path(DEFAULT_FILE if named is True else named).expanduser()
     if not place.is_absolute() and (tracked := _tracked_on_the_way(rig, place)):
-        rig.tell_once(f"warning: {tracked} is tracked by git, so other rigs can change it; no control plane is used")
+        rig.tell_once(
+            f"warning: {tracked} is tracked by git, so other rigs can change it; no control plane is used"
+        )
         return None
     return Path(rig.repository.root, place)
 
@@ -42,7 +44,11 @@ def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:
 def _tracked_on_the_way(rig: Rig, place: Path) -> str | None:
     """Return the file, or a link that leads to it, if the others brought it."""
     steps = [parent.as_posix() for parent in (place, *place.parents)][:-1]
-    linked = [step for step in steps if step == steps[0] or Path(rig.repository.root, step).is_symlink()]
+    linked = [
+        step
+        for step in steps
+        if step == steps[0] or Path(rig.repository.root, step).is_symlink()
+    ]
     return next((step for step in linked if rig.repository.is_tracked(step)), None)
 
 
@@ -61,7 +67,9 @@ class RigLedger:
         self._tried(self._catch_up, None)
 
     def sent(self, path: str, commit: str, *, pushed: bool) -> int | None:
-        return self._tried(lambda: self._sent(path, commit, None if pushed else "unpushed"), None)
+        return self._tried(
+            lambda: self._sent(path, commit, None if pushed else "unpushed"), None
+        )
 
     def rewritten(self, turns: Sequence[Rebuilt]) -> None:
         self._tried(lambda: self._rewritten(turns), None)
@@ -86,21 +94,37 @@ class RigLedger:
             if thread_id is None:
                 database.move_cursor(self._repo, self._head)
         pushed = self._push_again(thread_id)
-        here, note = {record.commit for record in history}, "the commit is no longer in history"
+        here, note = (
+            {record.commit for record in history},
+            "the commit is no longer in history",
+        )
         with self._changing() as database:
-            gone = [message for message in database.messages(thread_id) if message.commit_sha not in here]
-            superseded = sum(database.move(one, Lifecycle.SUPERSEDED, rig=self._own, note=note) for one in gone)
+            gone = [
+                message
+                for message in database.messages(thread_id)
+                if message.commit_sha not in here
+            ]
+            superseded = sum(
+                database.move(one, Lifecycle.SUPERSEDED, rig=self._own, note=note)
+                for one in gone
+            )
         return Reconciled(added, pushed, superseded)
 
     def replay(self, thread_id: str | None) -> Replayed:
         """Forget the rows and rebuild them from history; acknowledgements and ends are derived again."""
         note = f"reconstructed from git history at {self._rig.today}"
-        messages = [message for message in self._messages(self._history()) if thread_id in (None, message.thread)]
+        messages = [
+            message
+            for message in self._messages(self._history())
+            if thread_id in (None, message.thread)
+        ]
         with self._changing() as database:
             database.forget(thread_id)
             for message in messages:
                 state = message.first_state(self._own)
-                database.record(message, state, rig=message.from_rig, event=REPLAYED, note=note)
+                database.record(
+                    message, state, rig=message.from_rig, event=REPLAYED, note=note
+                )
                 if not message.hash_agrees:
                     self._rig.tell(f"warning: {message.path}: body_hash_mismatch")
             if thread_id is None:
@@ -122,10 +146,18 @@ class RigLedger:
         """Record what the tables lack, ours among it: a push retry may have brought turns of other rigs too."""
         with self._changing() as database:
             after = database.cursor(self._repo)
-            for message in self._messages(self._rig.repository.history(self._head, after=after).commits):
+            for message in self._messages(
+                self._rig.repository.history(self._head, after=after).commits
+            ):
                 ours = (message.path, message.commit_sha) == (path, commit)
                 state = message.first_state(self._own)
-                database.record(message, state, rig=self._own, event=None, note=note if ours else None)
+                database.record(
+                    message,
+                    state,
+                    rig=self._own,
+                    event=None,
+                    note=note if ours else None,
+                )
             database.move_cursor(self._repo, self._head)
             return database.find(commit, path)
 
@@ -136,13 +168,29 @@ class RigLedger:
             for message in database.messages():
                 if message.commit_sha in made:
                     note = f"push retry made it {made[message.commit_sha]}"
-                    database.move(message, Lifecycle.SUPERSEDED, rig=self._own, note=note)
+                    database.move(
+                        message, Lifecycle.SUPERSEDED, rig=self._own, note=note
+                    )
 
-    def _insert_missing(self, database: LedgerDatabase, history: Iterable[CommitRecord], thread_id: str | None) -> int:
+    def _insert_missing(
+        self,
+        database: LedgerDatabase,
+        history: Iterable[CommitRecord],
+        thread_id: str | None,
+    ) -> int:
         added = 0
         for message in self._messages(history):
-            if thread_id in (None, message.thread) and database.find(message.commit_sha, message.path) is None:
-                database.record(message, message.first_state(self._own), rig=self._own, event=None, note=None)
+            if (
+                thread_id in (None, message.thread)
+                and database.find(message.commit_sha, message.path) is None
+            ):
+                database.record(
+                    message,
+                    message.first_state(self._own),
+                    rig=self._own,
+                    event=None,
+                    note=None,
+                )
                 added += 1
         return added
 
@@ -150,13 +198,19 @@ class RigLedger:
         """Rows of ours whose commits the upstream lacks are sent now."""
         config = self._rig.config
         unpushed = {record.commit for record in self._rig.repository.unpushed()}
-        mine = [m for m in self._open().messages(thread_id) if m.commit_sha in unpushed and m.from_rig == self._own]
+        mine = [
+            m
+            for m in self._open().messages(thread_id)
+            if m.commit_sha in unpushed and m.from_rig == self._own
+        ]
         if not mine:
             return 0
         wire = self._rig.repository.wire(config.remote, config.branch, pushing=True)
         outcome = self._rig.repository.push(wire, self._head) if wire else None
         if not isinstance(outcome, Pushed):
-            self._rig.tell("warning: the remote has new commits; rig-bridge sync shows them")
+            self._rig.tell(
+                "warning: the remote has new commits; rig-bridge sync shows them"
+            )
             return 0
         return len(mine)
 
@@ -213,5 +267,7 @@ class RigLedger:
             return work()
         except sqlite3.Error as error:
             self._given_up = True
-            self._rig.tell(f"warning: the control plane {self._path} was not written ({error}); reconcile repairs it")
+            self._rig.tell(
+                f"warning: the control plane {self._path} was not written ({error}); reconcile repairs it"
+            )
             return otherwise

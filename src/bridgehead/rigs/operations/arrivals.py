@@ -64,9 +64,13 @@ class Arrival(NamedTuple):
     report: SyncReport
     verification: VerificationReport
     refusal: Refusal | None
-    bad: tuple[KeptApart, ...] = ()  # with something against them that keeps envelopes apart
+    bad: tuple[
+        KeptApart, ...
+    ] = ()  # with something against them that keeps envelopes apart
     clean: tuple[str, ...] = ()  # paths of those with nothing of that kind
-    verdicts: tuple[HumanVerdict, ...] = ()  # about quarantined envelopes, by trusted humans
+    verdicts: tuple[
+        HumanVerdict, ...
+    ] = ()  # about quarantined envelopes, by trusted humans
 
     @property
     def quarantined(self) -> tuple[PathFindings, ...]:
@@ -76,10 +80,16 @@ class Arrival(NamedTuple):
     def taken_in(self) -> list[str]:
         """The paths of the new envelopes that take part in their threads."""
         apart = {found.path for found in self.quarantined}
-        return [envelope.path for envelope in self.report.new_envelopes if envelope.path not in apart]
+        return [
+            envelope.path
+            for envelope in self.report.new_envelopes
+            if envelope.path not in apart
+        ]
 
 
-def inspect(rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool = False) -> Arrival:
+def inspect(
+    rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool = False
+) -> Arrival:
     """Judge what a fetched commit would bring, straight from the object store.
 
     `rebuilds`: the caller makes our unpushed turns again on top of it.
@@ -87,25 +97,44 @@ def inspect(rig: Rig, remote_head: str, accepted: Acceptance, *, rebuilds: bool 
     incoming = rig.repository.compare(remote_head)
     report = _report(incoming)
     if report.local_ahead:
-        report = report._replace(gone=tuple(rig.repository.gone_from_remote(remote_head)))
+        report = report._replace(
+            gone=tuple(rig.repository.gone_from_remote(remote_head))
+        )
     if not report.remote_ahead:
         return Arrival(report, report_on(()), None)
-    from bridgehead.rigs.operations.verification import Verifier, findings_of, human_verdicts, subjects_of
+    from bridgehead.rigs.operations.verification import (
+        Verifier,
+        findings_of,
+        human_verdicts,
+        subjects_of,
+    )
 
     history = rig.repository.commits_between(incoming.base, incoming.remote_head)
     arriving = _arriving(rig, incoming, history)
     subjects = subjects_of(rig, arriving)
     identities = _identities(rig, arriving, history)
-    judged = list(Verifier(rig, lambda: _committed_here(rig), identities).judge(subjects))
+    judged = list(
+        Verifier(rig, lambda: _committed_here(rig), identities).judge(subjects)
+    )
     findings = findings_of(subjects, judged)
     report = _with_hidden_changes(report, findings, history)
-    refusal = report.refusal(accept_non_envelope=accepted.non_envelope, rebuilds=rebuilds)
+    refusal = report.refusal(
+        accept_non_envelope=accepted.non_envelope, rebuilds=rebuilds
+    )
     bad = tuple(
-        KeptApart(found.path, found.blob, verdict.kinds, found.added_by.commit, accepted=accepted.unverified)
+        KeptApart(
+            found.path,
+            found.blob,
+            verdict.kinds,
+            found.added_by.commit,
+            accepted=accepted.unverified,
+        )
         for found, verdict in zip(arriving, findings, strict=True)
         if quarantines(verdict.kinds)
     )
-    clean = tuple(verdict.path for verdict in findings if not quarantines(verdict.kinds))
+    clean = tuple(
+        verdict.path for verdict in findings if not quarantines(verdict.kinds)
+    )
     verdicts = tuple(human_verdicts(rig, arriving, subjects, judged))
     return Arrival(report, report_on(findings), refusal, bad, clean, verdicts)
 
@@ -120,8 +149,15 @@ def hold(rig: Rig, arrival: Arrival) -> None:
 def refuse_to_overwrite(rig: Rig, arrival: Arrival) -> None:
     """Raise FilesInTheWay if something git does not know lies where a file would arrive."""
     report = arrival.report
-    arriving = [*(one.path for one in report.new_envelopes), *(change.path for change in report.changed)]
-    blocked = [path for path in arriving if rig.repository.has_file(path) and not rig.repository.is_tracked(path)]
+    arriving = [
+        *(one.path for one in report.new_envelopes),
+        *(change.path for change in report.changed),
+    ]
+    blocked = [
+        path
+        for path in arriving
+        if rig.repository.has_file(path) and not rig.repository.is_tracked(path)
+    ]
     if blocked:
         raise FilesInTheWay(tuple(sorted(blocked)))
 
@@ -132,7 +168,13 @@ def settle(rig: Rig, arrival: Arrival, *, moved: bool) -> None:
     if moved:
         rig.ledger.catch_up()
         apart = {"quarantined": len(arrival.quarantined)} if arrival.quarantined else {}
-        rig.announce("rig.pulled", commit=head, outcome="pulled", envelopes=len(arrival.taken_in), **apart)
+        rig.announce(
+            "rig.pulled",
+            commit=head,
+            outcome="pulled",
+            envelopes=len(arrival.taken_in),
+            **apart,
+        )
         _say_what_waits(rig, frozenset(arrival.taken_in))
     elif arrival.refusal is not None:
         rig.ledger.refused(str(arrival.refusal))
@@ -156,23 +198,36 @@ def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
         counts = f"{plural(len(asked), 'question')}, {plural(len(answers), 'answer')}"
         rig.tell(f"for this rig: {counts}; rig-bridge inbox shows them")
         first = (*asked, *answers)[0]
-        rig.announce("rig.waiting", thread=first.thread_id, questions=len(asked), answers=len(answers))
+        rig.announce(
+            "rig.waiting",
+            thread=first.thread_id,
+            questions=len(asked),
+            answers=len(answers),
+        )
 
 
 def narrate(rig: Rig, arrival: Arrival) -> None:
     """Say what came, and what is wrong with it."""
     apart = {found.path for found in arrival.quarantined}
     for finding in arrival.verification.items:
-        if finding.path.startswith(f"{MEMBERS_THREAD}/") and finding.kinds == (Kind.SIGNER_UNKNOWN,):
-            rig.tell(f"{finding.path}: a key that is not a member's asks to join; rig-bridge member list shows it")
+        if finding.path.startswith(f"{MEMBERS_THREAD}/") and finding.kinds == (
+            Kind.SIGNER_UNKNOWN,
+        ):
+            rig.tell(
+                f"{finding.path}: a key that is not a member's asks to join; rig-bridge member list shows it"
+            )
         elif finding.path not in apart:
             rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
     for path in arrival.taken_in:
         rig.tell(f"+ {path}")
     for change in arrival.report.changed:
-        rig.tell(f"{'+' if arrival.refusal is None else '!'} {change.path} ({change.reason})")
+        rig.tell(
+            f"{'+' if arrival.refusal is None else '!'} {change.path} ({change.reason})"
+        )
     for found in arrival.quarantined:
-        apart_as = "" if arrival.refusal else "quarantined: "  # a pull that is refused puts nothing apart
+        apart_as = (
+            "" if arrival.refusal else "quarantined: "
+        )  # a pull that is refused puts nothing apart
         rig.tell(f"! {found.path} ({apart_as}{', '.join(found.kinds)})")
     if arrival.refusal is None:
         for verdict in arrival.verdicts:
@@ -194,7 +249,9 @@ def remedy(arrival: Arrival) -> str | None:
         )
     if arrival.refusal is None:
         return None
-    if arrival.refusal is Refusal.NON_APPEND and not any(change.touches_thread for change in changed):
+    if arrival.refusal is Refusal.NON_APPEND and not any(
+        change.touches_thread for change in changed
+    ):
         return f"the remote has {TAKE_NON_ENVELOPES}"
     if arrival.refusal is Refusal.NON_APPEND:
         return (
@@ -205,7 +262,10 @@ def remedy(arrival: Arrival) -> str | None:
 
 
 def _report(incoming: Incoming) -> SyncReport:
-    changes = [Change(change.status, change.path, change.old_path) for change in incoming.changes]
+    changes = [
+        Change(change.status, change.path, change.old_path)
+        for change in incoming.changes
+    ]
     return report_changes(
         changes,
         local_head=incoming.local_head,
@@ -215,19 +275,27 @@ def _report(incoming: Incoming) -> SyncReport:
     )
 
 
-def _arriving(rig: Rig, incoming: Incoming, history: list[CommitRecord]) -> "list[Committed]":
+def _arriving(
+    rig: Rig, incoming: Incoming, history: list[CommitRecord]
+) -> "list[Committed]":
     """The envelopes a history brings; one that was here with other content is marked."""
     from bridgehead.rigs.operations.verification import committed_envelopes
 
     before = rig.repository.committed_files(incoming.base) if incoming.base else {}
     known = {path: entry.blob for path, entry in before.items()}
     return [
-        found._replace(rewritten=found.rewritten or known.get(found.path, found.blob) != found.blob)
-        for found in committed_envelopes(history, arrives_as_envelope, first_position=ARRIVING)
+        found._replace(
+            rewritten=found.rewritten or known.get(found.path, found.blob) != found.blob
+        )
+        for found in committed_envelopes(
+            history, arrives_as_envelope, first_position=ARRIVING
+        )
     ]
 
 
-def _identities(rig: Rig, arriving: "list[Committed]", history: list[CommitRecord]) -> "Identities":
+def _identities(
+    rig: Rig, arriving: "list[Committed]", history: list[CommitRecord]
+) -> "Identities":
     """Who is who for what arrives: the membership here, and then what comes with it, each at its own place."""
     from bridgehead.rigs.operations.identities import Identities, RawEntry
 
@@ -242,10 +310,16 @@ def _identities(rig: Rig, arriving: "list[Committed]", history: list[CommitRecor
         if found.path.startswith(f"{MEMBERS_THREAD}/") and not found.is_symlink
     ]
     is_graph = any(len(commit.parents) > 1 for commit in history)
-    return Identities(rig, entries, {commit.commit: commit.parents for commit in history} if is_graph else None)
+    return Identities(
+        rig,
+        entries,
+        {commit.commit: commit.parents for commit in history} if is_graph else None,
+    )
 
 
-def _with_hidden_changes(report: SyncReport, findings: list[PathFindings], history: list[CommitRecord]) -> SyncReport:
+def _with_hidden_changes(
+    report: SyncReport, findings: list[PathFindings], history: list[CommitRecord]
+) -> SyncReport:
     """Add what the ends of the range do not show: an envelope changed, or added and deleted, inside it."""
     if not report.changed:
         deleted = (
@@ -265,5 +339,9 @@ def _committed_here(rig: Rig) -> "list[Subject]":
 
     history = rig.repository.history(rig.repository.head().commit).commits
     quarantine = Quarantine(rig.repository.private_dir)
-    here = [found for found in committed_envelopes(history) if not quarantine.holds(found.path, found.blob)]
+    here = [
+        found
+        for found in committed_envelopes(history)
+        if not quarantine.holds(found.path, found.blob)
+    ]
     return subjects_of(rig, here, require_council=False)

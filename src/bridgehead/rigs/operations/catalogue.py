@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
 # What makes an envelope count as unverified in a listing, which does not look at signatures (rigs §7).
 _SPOILT = frozenset(
-    {Kind.SCHEMA_INVALID, Kind.BODY_HASH_MISMATCH, Kind.RIG_ID_INVALID, Kind.THREAD_MISMATCH, Kind.SYMLINK}
+    {
+        Kind.SCHEMA_INVALID,
+        Kind.BODY_HASH_MISMATCH,
+        Kind.RIG_ID_INVALID,
+        Kind.THREAD_MISMATCH,
+        Kind.SYMLINK,
+    }
 )
 
 
@@ -87,7 +93,11 @@ class Catalogue(EnvelopeIndex):
 
     def envelopes(self) -> list[ListedEnvelope]:
         """Every envelope, thread by thread."""
-        return [envelope for name in self.thread_ids() for envelope in self.listing(name).envelopes]
+        return [
+            envelope
+            for name in self.thread_ids()
+            for envelope in self.listing(name).envelopes
+        ]
 
     def parents(self) -> Mapping[str, tuple[str, ...]] | None:
         """The parents of every commit; None while history is one line."""
@@ -112,8 +122,12 @@ class Catalogue(EnvelopeIndex):
     def unverified(self, thread_id: str) -> int:
         """How many envelopes are spoilt as files; needs findings."""
         listing = self.listing(thread_id)
-        readable = sum(not _SPOILT.isdisjoint(envelope.findings) for envelope in listing.envelopes)
-        return readable + sum(Kind.SYMLINK in found.kinds for found in listing.unreadable)
+        readable = sum(
+            not _SPOILT.isdisjoint(envelope.findings) for envelope in listing.envelopes
+        )
+        return readable + sum(
+            Kind.SYMLINK in found.kinds for found in listing.unreadable
+        )
 
     def has_accepted(self, envelope: ListedEnvelope) -> bool:
         """Tell whether the operator, or a human's verdict, took it in although something speaks against it."""
@@ -121,7 +135,10 @@ class Catalogue(EnvelopeIndex):
 
     def causality(self, thread_id: str) -> Causality:
         """Who knew what in a thread."""
-        return Causality((envelope.turn for envelope in self.listing(thread_id).envelopes), self.parents())
+        return Causality(
+            (envelope.turn for envelope in self.listing(thread_id).envelopes),
+            self.parents(),
+        )
 
 
 catalogue = Catalogue
@@ -131,9 +148,15 @@ def tell_left_out(rig: Rig, survey: GitSurvey) -> None:
     """Name the threads a sparse clone does not show: a question there would go unseen."""
     if rig.repository.is_sparse():
         tracked = {path.partition("/")[0] for path in survey.tracked()}
-        if absent := sorted(filter(is_thread_directory, tracked - survey.names().keys())):
-            shown = ", ".join([*absent[:5], *([f"{len(absent) - 5} more"] if len(absent) > 5 else [])])
-            rig.tell_once(f"warning: not checked out here, so not shown: {shown}; git sparse-checkout add <thread>")
+        if absent := sorted(
+            filter(is_thread_directory, tracked - survey.names().keys())
+        ):
+            shown = ", ".join(
+                [*absent[:5], *([f"{len(absent) - 5} more"] if len(absent) > 5 else [])]
+            )
+            rig.tell_once(
+                f"warning: not checked out here, so not shown: {shown}; git sparse-checkout add <thread>"
+            )
 
 
 def wanted_thread(rig: Rig, typed: str | None) -> str:

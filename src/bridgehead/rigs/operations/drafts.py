@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from bridgehead.rigs.rig import Author
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
-_CLOSING_WORDS = {StatusClass.CANCELLED: "❌ Cancelled", StatusClass.COMPLETED: "✅ Completed"}
+_CLOSING_WORDS = {
+    StatusClass.CANCELLED: "❌ Cancelled",
+    StatusClass.COMPLETED: "✅ Completed",
+}
 RECIPIENT_PLACEHOLDER = "(set --to recipient when sending)"
 
 
@@ -39,7 +42,14 @@ class Draft(NamedTuple):
 
 def draft_scaffold(author: "Author", thread_id: str, day: str) -> Draft:
     """Return what `new` writes: a request to fill in, which cannot be sent as it stands."""
-    head = _head(author, RECIPIENT_PLACEHOLDER, day, f"▶ {thread_id} opened", "REQUEST", thread_id)
+    head = _head(
+        author,
+        RECIPIENT_PLACEHOLDER,
+        day,
+        f"▶ {thread_id} opened",
+        "REQUEST",
+        thread_id,
+    )
     fields = {**head, "display_name": author.display_name or None}
     return Draft(present(fields), clean_body(_scaffold_body(thread_id, author.rig_id)))
 
@@ -75,15 +85,25 @@ def draft_send(
 
 
 def draft_close(
-    author: "Author", thread_id: str, outcome: StatusClass, recipient: str, day: str, *, note: str | None = None
+    author: "Author",
+    thread_id: str,
+    outcome: StatusClass,
+    recipient: str,
+    day: str,
+    *,
+    note: str | None = None,
 ) -> Draft:
     """Return what `close` writes: the note's first line goes into the status, all of it into the body."""
     summary = headline(note or "")
-    status = f"{_CLOSING_WORDS[outcome]} — {summary}" if summary else _CLOSING_WORDS[outcome]
+    status = (
+        f"{_CLOSING_WORDS[outcome]} — {summary}" if summary else _CLOSING_WORDS[outcome]
+    )
     head = _head(author, recipient, day, status, "RESOLUTION", thread_id)
     fields = {**head, "display_name": author.display_name or None}
     remark = f"{note}\n\n" if summary else ""
-    return _sealed(fields, f"# {thread_id} — RESOLUTION ({outcome})\n\n{remark}Standing by.\n")
+    return _sealed(
+        fields, f"# {thread_id} — RESOLUTION ({outcome})\n\n{remark}Standing by.\n"
+    )
 
 
 def draft_relay(
@@ -189,9 +209,22 @@ def _scaffold_body(thread_id: str, rig_id: str) -> str:
     )
 
 
-def _head(author: "Author", to: Value, day: str, status: str, message_type: str, thread_id: str) -> dict[str, Value]:
+def _head(
+    author: "Author",
+    to: Value,
+    day: str,
+    status: str,
+    message_type: str,
+    thread_id: str,
+) -> dict[str, Value]:
     """The fields every envelope has, in writing order."""
-    return dict(zip(REQUIRED, (author.rig_id, to, day, status, message_type, thread_id), strict=True))
+    return dict(
+        zip(
+            REQUIRED,
+            (author.rig_id, to, day, status, message_type, thread_id),
+            strict=True,
+        )
+    )
 
 
 def _one_or_list(recipients: Sequence[str]) -> Value:
@@ -212,5 +245,6 @@ def _unwritable(frontmatter: Mapping[str, Value]) -> list[SchemaFault]:
     return [
         SchemaFault(f"/{name}", "must be text that UTF-8 can carry")
         for name, value in frontmatter.items()
-        if isinstance(value, str) and utf8(value) != value.encode("utf-8", "surrogatepass")
+        if isinstance(value, str)
+        and utf8(value) != value.encode("utf-8", "surrogatepass")
     ]

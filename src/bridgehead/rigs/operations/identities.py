@@ -62,7 +62,10 @@ class Identities:
     """
 
     def __init__(
-        self, rig: Rig, arriving: Sequence[RawEntry] = (), parents: Mapping[str, Sequence[str]] | None = None
+        self,
+        rig: Rig,
+        arriving: Sequence[RawEntry] = (),
+        parents: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._rig = rig
         self._arriving = arriving
@@ -72,7 +75,9 @@ class Identities:
         self._founder_file: Path = rig.repository.private_dir / "founder"
         self._checks_file: Path = rig.repository.private_dir / "signatures"
         self._checks: dict[str, SignatureCheck] = {}
-        self.must_sign: MustSign = rig.settings.require_signed if rig.settings else "members"
+        self.must_sign: MustSign = (
+            rig.settings.require_signed if rig.settings else "members"
+        )
 
     @cached_property
     def pins(self) -> list[Pin]:
@@ -86,8 +91,14 @@ class Identities:
     def keyring(self) -> Keyring:
         membership = self._fold(self._entries)
         founder = self._founder_file
-        if membership.founded is not None and not founder.exists() and not self._arriving:
-            keep(founder, membership.founded.blob + "\n")  # trust on first use: from now on it is this one
+        if (
+            membership.founded is not None
+            and not founder.exists()
+            and not self._arriving
+        ):
+            keep(
+                founder, membership.founded.blob + "\n"
+            )  # trust on first use: from now on it is this one
         if membership.founded is None and founder.exists():
             self._rig.tell_once(
                 f"warning: the entry that founded the membership was changed or deleted in {MEMBERS_THREAD}, so "
@@ -98,12 +109,18 @@ class Identities:
     def own_names(self) -> frozenset[str]:
         """Return the members that the key of this clone speaks for now."""
         key = self._rig.repository.signing_key_text()
-        return self.membership.holders(fingerprint_of(key) or "", NOW) if key else frozenset()
+        return (
+            self.membership.holders(fingerprint_of(key) or "", NOW)
+            if key
+            else frozenset()
+        )
 
     def objection(self, sender: str, key: str, acts: Sequence[Act]) -> str | None:
         """Say what everybody would have against acts, if `sender` put them on record now with this key."""
         last = max((entry.place.position for entry in self._entries), default=0)
-        wanted = Entry(Place("", max(last + 1, ARRIVING)), "", "", sender, key, tuple(acts))
+        wanted = Entry(
+            Place("", max(last + 1, ARRIVING)), "", "", sender, key, tuple(acts)
+        )
         return self._fold([*self._entries, wanted]).refused.get("")
 
     def _fold(self, entries: Sequence[Entry]) -> Membership:
@@ -114,7 +131,9 @@ class Identities:
             entries,
             self._order(),
             founding=founding,
-            may_found=lambda rig, key: bool(founding) or not pins or is_pinned_key(pins, rig, key),
+            may_found=lambda rig, key: (
+                bool(founding) or not pins or is_pinned_key(pins, rig, key)
+            ),
             is_pinned=lambda rig: is_pinned(pins, rig),
             pinned_key=lambda rig, key: is_pinned_key(pins, rig, key),
         )
@@ -126,7 +145,10 @@ class Identities:
             return []
         blobs = self._rig.repository.read_blobs([one.blob for one in raw])
         checks = self.check(one.place.commit for one in raw if one.signed)
-        return [_entry(one, blobs.get(one.blob), checks.get(one.place.commit, UNSIGNED)) for one in raw]
+        return [
+            _entry(one, blobs.get(one.blob), checks.get(one.place.commit, UNSIGNED))
+            for one in raw
+        ]
 
     @property
     def membership(self) -> Membership:
@@ -140,17 +162,25 @@ class Identities:
     @cached_property
     def judges_unsigned(self) -> bool:
         """Tell whether something can speak against an envelope that is simply not signed."""
-        return self.must_sign == "all" or (self.must_sign == "members" and self.keyring.knows_anybody)
+        return self.must_sign == "all" or (
+            self.must_sign == "members" and self.keyring.knows_anybody
+        )
 
     def check(self, commits: Iterable[str]) -> dict[str, SignatureCheck]:
         """Say what the signatures of commits are; git is asked about those it was not asked about before."""
         wanted = list(dict.fromkeys(commits))
         for commit in wanted:
-            if commit not in self._checks and (check := _read_check(self._kept_checks.get(commit.encode(), b""))):
+            if commit not in self._checks and (
+                check := _read_check(self._kept_checks.get(commit.encode(), b""))
+            ):
                 self._checks[commit] = check
         missing = [commit for commit in wanted if commit not in self._checks]
         if missing:
-            self._checks |= (fresh := self._rig.repository.check_signatures(missing, self.signers_file))
+            self._checks |= (
+                fresh := self._rig.repository.check_signatures(
+                    missing, self.signers_file
+                )
+            )
             self._keep(fresh)
         return {commit: self._checks[commit] for commit in wanted}
 
@@ -176,13 +206,18 @@ class Identities:
     def _keep(self, checks: Mapping[str, SignatureCheck]) -> None:
         """Keep what no other program can change its mind about: good SSH signatures."""
         rows = {
-            commit.encode(): json.dumps([c.signature.value, c.principal, c.key_names, c.holds]).encode()
+            commit.encode(): json.dumps(
+                [c.signature.value, c.principal, c.key_names, c.holds]
+            ).encode()
             for commit, c in checks.items()
             if _is_lasting(c)
         }
         self._kept_checks.update(rows)
         lines = [b"%s %s" % item for item in self._kept_checks.items()][-_MOST_CHECKS:]
-        keep(self._checks_file, b"\n".join([json.dumps([_FORMAT, self._checked_with]).encode(), *lines]))
+        keep(
+            self._checks_file,
+            b"\n".join([json.dumps([_FORMAT, self._checked_with]).encode(), *lines]),
+        )
 
     @cached_property
     def _checked_with(self) -> str:
@@ -190,7 +225,10 @@ class Identities:
 
     def _here(self) -> list[RawEntry]:
         """The entries in HEAD. A work tree that lacks the folder does not make them go away."""
-        if not self._rig.repository.has_directory(MEMBERS_THREAD) and not self._founder_file.exists():
+        if (
+            not self._rig.repository.has_directory(MEMBERS_THREAD)
+            and not self._founder_file.exists()
+        ):
             return []
         rows = self._catalogue.committed(MEMBERS_THREAD).values()
         return [
@@ -214,7 +252,9 @@ class Identities:
         here = self._catalogue.parents()
         if here is None and self._parents is None:
             return Order()
-        return Order({**(here or self._rig.repository.ancestry()), **(self._parents or {})})
+        return Order(
+            {**(here or self._rig.repository.ancestry()), **(self._parents or {})}
+        )
 
 
 def _read_check(stored: bytes) -> SignatureCheck | None:
@@ -226,17 +266,30 @@ def _read_check(stored: bytes) -> SignatureCheck | None:
 
 
 def _is_lasting(check: SignatureCheck) -> bool:
-    return check.holds and bool(check.key_names) and check.key_names[0].startswith("SHA256:")
+    return (
+        check.holds
+        and bool(check.key_names)
+        and check.key_names[0].startswith("SHA256:")
+    )
 
 
 def _entry(raw: RawEntry, content: bytes | None, check: SignatureCheck) -> Entry:
     parsed = parse_envelope(content or b"")
     signer = check.key_names[0] if check.holds and check.key_names else None
     if not isinstance(parsed, Envelope) or not check_envelope(parsed).valid:
-        return Entry(raw.place, raw.path, raw.blob, "", signer, ActUnreadable("it is not a valid envelope"))
+        return Entry(
+            raw.place,
+            raw.path,
+            raw.blob,
+            "",
+            signer,
+            ActUnreadable("it is not a valid envelope"),
+        )
     acts = read_acts(parsed.body)
     read = acts if isinstance(acts, ActUnreadable) else tuple(acts)
-    return Entry(raw.place, raw.path, raw.blob, str(parsed.frontmatter["from"]), signer, read)
+    return Entry(
+        raw.place, raw.path, raw.blob, str(parsed.frontmatter["from"]), signer, read
+    )
 
 
 def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> "Freeze | None":
@@ -251,7 +304,9 @@ def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> "Freeze | None":
     if note.signed and identities.membership.founded is not None:
         check = identities.check([note.object_id])[note.object_id]
         names = check.key_names if check.holds else ()
-        signed_by = frozenset(who for name in names for who in identities.membership.holders(name, NOW))
+        signed_by = frozenset(
+            who for name in names for who in identities.membership.holders(name, NOW)
+        )
     allowed = freeze.as_allowed(thread_id, identities.membership, signed_by)
     if allowed is None:
         rig.tell_once(
@@ -267,7 +322,11 @@ def allowed_signers_file(rig: Rig) -> Path | None:
     A tracked file is not used: whoever may push would choose who is trusted.
     """
     named = rig.settings.allowed_signers if rig.settings else None
-    path = Path(rig.repository.root, named).expanduser() if named else rig.repository.allowed_signers()
+    path = (
+        Path(rig.repository.root, named).expanduser()
+        if named
+        else rig.repository.allowed_signers()
+    )
     if path is None or not path.is_file():
         return None
     if tracked := tracked_path(rig, path):
@@ -283,13 +342,19 @@ def tracked_path(rig: Rig, path: Path) -> str | None:
     """Return the path in the repository, of the file or of what a link leads to, if git tracks it."""
     root = Path(rig.repository.root)
     for place, top in ((path, root), (path.resolve(), root.resolve())):
-        if place.is_relative_to(top) and rig.repository.is_tracked(place.relative_to(top).as_posix()):
+        if place.is_relative_to(top) and rig.repository.is_tracked(
+            place.relative_to(top).as_posix()
+        ):
             return place.relative_to(top).as_posix()
     return None
 
 
 def _text_of(path: Path | None) -> str:
     try:
-        return read_bounded(path, MAX_SIGNERS_BYTES).decode("utf-8", "surrogateescape") if path else ""
+        return (
+            read_bounded(path, MAX_SIGNERS_BYTES).decode("utf-8", "surrogateescape")
+            if path
+            else ""
+        )
     except FileError:
         return ""

@@ -8,14 +8,35 @@ from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, tell_left_out
 from bridgehead.rigs.operations.identities import Identities
-from bridgehead.rigs.operations.thread import is_kept_out, listed_verifier, place_of, subjects_of_listed
+from bridgehead.rigs.operations.thread import (
+    is_kept_out,
+    listed_verifier,
+    place_of,
+    subjects_of_listed,
+)
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.crossings import Crossings, IdleThreads, Seen, crossings_state
+from bridgehead.rigs.threads.crossings import (
+    Crossings,
+    IdleThreads,
+    Seen,
+    crossings_state,
+)
 from bridgehead.rigs.threads.index_rows import ListedEnvelope
-from bridgehead.rigs.threads.obligations import CLOSING_TYPE, Obligation, closings, deliveries, obligations, place
+from bridgehead.rigs.threads.obligations import (
+    CLOSING_TYPE,
+    Obligation,
+    closings,
+    deliveries,
+    obligations,
+    place,
+)
 from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.membership import Role
-from bridgehead.rigs.trust.verification_kinds import Kind, Verification, VerificationState
+from bridgehead.rigs.trust.verification_kinds import (
+    Kind,
+    Verification,
+    VerificationState,
+)
 from bridgehead.rigs.views.listings import Debt, Inbox, Notice
 
 _AT_ONCE = 5000  # turns that are held in memory
@@ -28,7 +49,9 @@ class Desk(NamedTuple):
     owes: Sequence[Debt]
     owed: Sequence[Debt]
     delivered: Sequence[Notice]  # and not seen
-    entrusted: Sequence[Debt]  # debts of rigs that this one, a human's, answers for: its own once they are overdue
+    entrusted: Sequence[
+        Debt
+    ]  # debts of rigs that this one, a human's, answers for: its own once they are overdue
     conflicts: Sequence[tuple[Turn, ...]]  # threads that were closed more than once
 
     def escalated(self, now_ms: int) -> list[Debt]:
@@ -41,19 +64,32 @@ def inbox(rig: Rig) -> Inbox:
     found, now = desk(rig, known), rig.now_ms()
     looked_at = rig.repository.last_fetch_ms()
     looked = iso_timestamp(looked_at) if looked_at is not None else None
-    return Inbox(*found._replace(entrusted=found.escalated(now)), looked, lambda: last_heard(known), now)
+    return Inbox(
+        *found._replace(entrusted=found.escalated(now)),
+        looked,
+        lambda: last_heard(known),
+        now,
+    )
 
 
-def listed_debts(known: Catalogue, debts: Sequence[Debt]) -> list[tuple[ListedEnvelope, Verification]]:
+def listed_debts(
+    known: Catalogue, debts: Sequence[Debt]
+) -> list[tuple[ListedEnvelope, Verification]]:
     """The questions of debts with everything the index knows about them."""
     threads = dict.fromkeys(debt.asked.turn.thread_id for debt in debts)
-    by_path = {envelope.path: envelope for name in threads for envelope in known.listing(name).envelopes}
+    by_path = {
+        envelope.path: envelope
+        for name in threads
+        for envelope in known.listing(name).envelopes
+    }
     return [(by_path[debt.asked.turn.path], debt.asked.verification) for debt in debts]
 
 
 def look_at(rig: Rig) -> Catalogue:
     """Take the look that a desk needs: where nothing waited, only at whether anything came since."""
-    return catalogue(rig, with_findings=True, idle=IdleThreads(rig.repository.private_dir).marks)
+    return catalogue(
+        rig, with_findings=True, idle=IdleThreads(rig.repository.private_dir).marks
+    )
 
 
 def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
@@ -64,47 +100,95 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
     identities = Identities(rig)
     members = identities.membership.members
     wards = frozenset(member.rig for member in members if member.human == own)
-    observers = frozenset(member.rig for member in members if member.role is Role.OBSERVER)
-    unseen, seen, idle = Crossings(private_dir).with_turn, Seen(private_dir), IdleThreads(private_dir)
+    observers = frozenset(
+        member.rig for member in members if member.role is Role.OBSERVER
+    )
+    unseen, seen, idle = (
+        Crossings(private_dir).with_turn,
+        Seen(private_dir),
+        IdleThreads(private_dir),
+    )
     depends_on = f"""{__version__} {own} {known.mark(MEMBERS_THREAD)} {crossings_state(private_dir)}
         {identities.state}\n{known.quarantine.state}"""
     marks = {name: known.mark(name) for name in known.names if known.is_committed(name)}
-    still_idle = {name for name, mark in idle.found_with(depends_on).items() if marks.get(name) == mark}
+    still_idle = {
+        name
+        for name, mark in idle.found_with(depends_on).items()
+        if marks.get(name) == mark
+    }
 
     def concerns(debtor: str, creditor: str) -> bool:
-        return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint((debtor, creditor))
+        return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint(
+            (debtor, creditor)
+        )
 
-    def owed_in(thread: list[Turn], counts: Callable[[Turn], bool] = lambda _turn: True) -> list[Obligation]:
+    def owed_in(
+        thread: list[Turn], counts: Callable[[Turn], bool] = lambda _turn: True
+    ) -> list[Obligation]:
         is_closed = known.is_closed(thread[0].thread_id)
-        return obligations(thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed)
+        return obligations(
+            thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed
+        )
 
     naming = known.thread_ids(naming=(own, *wards))
-    debts, delivered, conflicts, busy = list[Debt](), list[Notice](), list[tuple[Turn, ...]](), set[str]()
+    debts, delivered, conflicts, busy = (
+        list[Debt](),
+        list[Notice](),
+        list[tuple[Turn, ...]](),
+        set[str](),
+    )
     for threads in _threads(known, (name for name in naming if name not in still_idle)):
         owing = [(thread, owed) for thread in threads if (owed := owed_in(thread))]
-        arrived = [turn for thread in threads for turn in unseen_deliveries(seen, known, thread, own)]
+        arrived = [
+            turn
+            for thread in threads
+            for turn in unseen_deliveries(seen, known, thread, own)
+        ]
         ends = [(thread, tuple(closings(thread))) for thread in threads]
-        again = [end for thread, end in ends if len(end) > 1 and any(own in (t.sender, *t.recipients) for t in thread)]
+        again = [
+            end
+            for thread, end in ends
+            if len(end) > 1 and any(own in (t.sender, *t.recipients) for t in thread)
+        ]
         judge = _Judge(rig, known, identities)
-        judge.look_at([*arrived, *(turn for thread, owed in owing for turn in _concerned(thread, owed))])
+        judge.look_at(
+            [
+                *arrived,
+                *(turn for thread, owed in owing for turn in _concerned(thread, owed)),
+            ]
+        )
         waiting = [
             judge.debt(one)
             for thread, owed in owing
-            for one in (owed_in(thread, judge.counts) if thread[0].thread_id in judge.doubtful else owed)
+            for one in (
+                owed_in(thread, judge.counts)
+                if thread[0].thread_id in judge.doubtful
+                else owed
+            )
             if one.is_open and judge.is_shown(one.asked)
         ]
         debts += waiting
         delivered += [judge.notice(turn) for turn in arrived if judge.is_shown(turn)]
         conflicts += again
-        turns = (*arrived, *(debt.asked.turn for debt in waiting), *(end[0] for end in again))
+        turns = (
+            *arrived,
+            *(debt.asked.turn for debt in waiting),
+            *(end[0] for end in again),
+        )
         busy |= {turn.thread_id for turn in turns} | judge.undecided
         for thread in threads:
             if thread[0].thread_id not in busy:
                 known.let_go(thread[0].thread_id)
     if seen.is_new:
         seen.begin()
-    looked_into = {name: known.mark_with_files(name) for name in marks.keys() & busy} if len(busy) <= _MANY else {}
-    idle.note(depends_on, {name: marks[name] for name in marks.keys() - busy} | looked_into)
+    looked_into = (
+        {name: known.mark_with_files(name) for name in marks.keys() & busy}
+        if len(busy) <= _MANY
+        else {}
+    )
+    idle.note(
+        depends_on, {name: marks[name] for name in marks.keys() - busy} | looked_into
+    )
     return Desk(
         _newest_first(debt for debt in debts if debt.owed.debtor == own),
         _newest_first(debt for debt in debts if debt.owed.asked.sender == own),
@@ -129,7 +213,9 @@ def _threads(known: Catalogue, names: Iterable[str]) -> Iterator[list[list[Turn]
     yield some
 
 
-def unseen_deliveries(seen: Seen, known: Catalogue, thread: Sequence[Turn], own: str) -> list[Turn]:
+def unseen_deliveries(
+    seen: Seen, known: Catalogue, thread: Sequence[Turn], own: str
+) -> list[Turn]:
     """Answers to this rig that none of its turns takes up and that nobody here has looked at.
 
     At the first look in a clone, what lies in closed threads before their end counts as seen, then and later.
@@ -161,16 +247,25 @@ class _Judge:
         self._verdicts: dict[str, Verification] = {}
         self._listed: dict[str, ListedEnvelope] = {}  # those that had to be looked at
         self.doubtful: set[str] = set()  # threads that hold one of them
-        self.undecided: set[str] = set()  # threads of which may be found something else without anything new in them
+        self.undecided: set[str] = (
+            set()
+        )  # threads of which may be found something else without anything new in them
 
     def look_at(self, turns: Iterable[Turn]) -> None:
-        wanted = {turn.path: turn.thread_id for turn in turns if turn.path not in self._verdicts}
-        everything = self._identities.judges_unsigned or self._identities.keyring.knows_anybody
+        wanted = {
+            turn.path: turn.thread_id
+            for turn in turns
+            if turn.path not in self._verdicts
+        }
+        everything = (
+            self._identities.judges_unsigned or self._identities.keyring.knows_anybody
+        )
         listed = [
             envelope
             for name in dict.fromkeys(wanted.values())
             for envelope in self._known.listing(name).envelopes
-            if (everything or envelope.signed or envelope.is_relay or envelope.findings) and envelope.path in wanted
+            if (everything or envelope.signed or envelope.is_relay or envelope.findings)
+            and envelope.path in wanted
         ]
         verifier = listed_verifier(self._rig, self._known, listed, self._identities)
         verdicts = verifier.judge(subjects_of_listed(self._rig, listed))
@@ -179,14 +274,18 @@ class _Judge:
             self._verdicts[envelope.path] = found
             self._listed[envelope.path] = envelope
             self.doubtful.add(envelope.turn.thread_id)
-            lasts = not envelope.signed or self._identities.is_lasting(envelope.turn.commit_sha)
+            lasts = not envelope.signed or self._identities.is_lasting(
+                envelope.turn.commit_sha
+            )
             if not lasts or is_kept_out(self._known, envelope, found):
                 self.undecided.add(envelope.turn.thread_id)
 
     def is_shown(self, turn: Turn) -> bool:
         """What came by a clone or a pull by hand met no gate: it is judged here at the latest."""
         listed = self._listed.get(turn.path)
-        return listed is None or not is_kept_out(self._known, listed, self._verdicts[turn.path])
+        return listed is None or not is_kept_out(
+            self._known, listed, self._verdicts[turn.path]
+        )
 
     def counts(self, turn: Turn) -> bool:
         """Tell whether a turn can settle anything: shown, and signed where that name has a key."""
@@ -211,7 +310,9 @@ def _concerned(thread: Sequence[Turn], owed: Sequence[Obligation]) -> Iterator[T
     asked = {one.asked.path for one in owed}
     debtors = {one.debtor for one in owed}
     for turn in thread:
-        if turn.commit_sha is not None and (turn.sender in debtors or turn.type == CLOSING_TYPE or turn.path in asked):
+        if turn.commit_sha is not None and (
+            turn.sender in debtors or turn.type == CLOSING_TYPE or turn.path in asked
+        ):
             yield turn
 
 

@@ -50,11 +50,15 @@ def check_identity(request: InitRequest) -> NewIdentity:
     rig_id = RigId.parse(request.rig_id, where="--rig-id")
     name = request.display_name
     if name is not None and len(name) > DISPLAY_NAME_CAP:
-        raise UserError(f"--display-name exceeds {DISPLAY_NAME_CAP}-char cap (it has {len(name)})")
+        raise UserError(
+            f"--display-name exceeds {DISPLAY_NAME_CAP}-char cap (it has {len(name)})"
+        )
     return NewIdentity(rig_id, name or None)
 
 
-def init(repository: "GitRepository", identity: NewIdentity, request: InitRequest) -> tuple[Initialised, str]:
+def init(
+    repository: "GitRepository", identity: NewIdentity, request: InitRequest
+) -> tuple[Initialised, str]:
     """Write the configuration and the placeholder hook, see to a key if one is wanted; commit nothing.
 
     Returns what was done and, for the narrative, the path of the hook.
@@ -68,22 +72,37 @@ def init(repository: "GitRepository", identity: NewIdentity, request: InitReques
         if request.sign or request.signing_key is not None:
             key = _see_to_key(repository, identity.rig_id, request.signing_key)
         values = new_config(identity.rig_id, identity.display_name)
-        with suppress(FileError, ConfigError):  # what cannot be used, or came from others, is replaced as a whole
-            if parse_config(there := repository.read_file(CONFIG_PATH)) and not repository.is_tracked(CONFIG_PATH):
-                values = {name: value for name, value in read_values(there).items() if name != "display_name"} | values
+        with suppress(
+            FileError, ConfigError
+        ):  # what cannot be used, or came from others, is replaced as a whole
+            if parse_config(
+                there := repository.read_file(CONFIG_PATH)
+            ) and not repository.is_tracked(CONFIG_PATH):
+                values = {
+                    name: value
+                    for name, value in read_values(there).items()
+                    if name != "display_name"
+                } | values
         text = write_config(values)
         repository.write_file(CONFIG_PATH, text.encode(), replace=True)
         repository.exclude(EXCLUDED)
         hook_path = repository.install_commit_msg_hook(HOOK)
         repository.index_commits()
-    return Initialised(identity.rig_id, repository.name, identity.display_name, key), hook_path
+    return Initialised(
+        identity.rig_id, repository.name, identity.display_name, key
+    ), hook_path
 
 
-def _see_to_key(repository: "GitRepository", rig_id: RigId, named: str | None) -> str | None:
+def _see_to_key(
+    repository: "GitRepository", rig_id: RigId, named: str | None
+) -> str | None:
     """Make git sign with the key that is named, with a person's own where the rig speaks for one, or with a new one."""
     own = repository.signing_key_text() if rig_id.is_relay and named is None else None
     if own is None:
-        sign_with(repository, named_key(named) if named is not None else new_key(repository, rig_id))
+        sign_with(
+            repository,
+            named_key(named) if named is not None else new_key(repository, rig_id),
+        )
     repository.configure({"commit.gpgsign": "true"})
     return repository.signing_key()
 
@@ -105,7 +124,11 @@ def new_key(repository: "GitRepository", rig_id: str) -> Path:
     directory = repository.private_dir / "keys"
     make_dir(directory)
     taken = {path.name for path in directory.iterdir()}
-    name = next(name for number in range(1, 10_000) if (name := f"{rig_id}-{number}") not in taken)
+    name = next(
+        name
+        for number in range(1, 10_000)
+        if (name := f"{rig_id}-{number}") not in taken
+    )
     make_ssh_key(directory / name, rig_id)
     return directory / f"{name}.pub"
 

@@ -15,7 +15,13 @@ from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.drafts import Draft
 from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
-from bridgehead.rigs.repositories.records import CommitRecord, Identity, Pushed, Rebuilt, Wire
+from bridgehead.rigs.repositories.records import (
+    CommitRecord,
+    Identity,
+    Pushed,
+    Rebuilt,
+    Wire,
+)
 from bridgehead.rigs.repositories.work_tree import keep, names_in
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.views.results import PushedTurns
@@ -55,13 +61,17 @@ class Landed(NamedTuple):
     path: str
     commit: str
     pushed: bool
-    crossed: tuple[str, ...] = ()  # paths of envelopes that came in while it was on its way
+    crossed: tuple[
+        str, ...
+    ] = ()  # paths of envelopes that came in while it was on its way
 
 
 class ArrivalRefused(PushFailed):
     """The remote is not where it was, and what it has now may not be taken in, or lacks what it had."""
 
-    def __init__(self, wire: Wire, git_says: str, refusal: str | None, advice: str) -> None:
+    def __init__(
+        self, wire: Wire, git_says: str, refusal: str | None, advice: str
+    ) -> None:
         super().__init__(wire.remote, wire.branch, git_says)
         refused = f"what the remote has was refused ({refusal}): " if refusal else ""
         self.hint = f"{refused}{advice}; then {PUSH_COMMAND}"
@@ -72,16 +82,23 @@ def require_thread(rig: Rig, thread_id: str) -> str:
     inside = not thread_id.startswith("/") and ".." not in thread_id.split("/")
     if not inside or not rig.repository.has_directory(thread_id):
         raise UserError(
-            f'thread directory not found: "{thread_id}"', hint=f"rig-bridge new {thread_id} opens the thread"
+            f'thread directory not found: "{thread_id}"',
+            hint=f"rig-bridge new {thread_id} opens the thread",
         )
     refuse_members_thread(thread_id)
     return thread_id
 
 
-def _refuse_if_frozen(rig: Rig, thread_id: str, wire: Wire | None, *, push: bool) -> None:
+def _refuse_if_frozen(
+    rig: Rig, thread_id: str, wire: Wire | None, *, push: bool
+) -> None:
     """Keep out of a thread that waits for a human (rigs §10); only a push asks the remote."""
     here = rig.repository
-    note = here.ask_freeze(wire, thread_id) if push and wire is not None else here.freezes().get(thread_id)
+    note = (
+        here.ask_freeze(wire, thread_id)
+        if push and wire is not None
+        else here.freezes().get(thread_id)
+    )
     if note is None:
         return
     from bridgehead.rigs.operations.identities import in_force
@@ -96,32 +113,47 @@ def post(rig: Rig, what: Post) -> Landed:
     """Write, commit and push one envelope. The caller holds the lock."""
     text = what.draft.text.encode()
     if len(text) > MAX_ENVELOPE_BYTES:
-        raise UserError(f"the envelope would have {len(text)} bytes; the limit is 50 MiB ({MAX_ENVELOPE_BYTES})")
+        raise UserError(
+            f"the envelope would have {len(text)} bytes; the limit is 50 MiB ({MAX_ENVELOPE_BYTES})"
+        )
     if len(text) > _LARGE_FILE_BYTES:
-        rig.tell(f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it")
+        rig.tell(
+            f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it"
+        )
     wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=what.push)
     if what.heeds_freeze:
         _refuse_if_frozen(rig, what.thread_id, wire, push=what.push)
-    outgoing, intent = Outgoing(rig.repository.private_dir), intent_of(what.draft.frontmatter)
+    outgoing, intent = (
+        Outgoing(rig.repository.private_dir),
+        intent_of(what.draft.frontmatter),
+    )
     pushing = what.push and wire is not None
     landed = _said_before(rig, what.thread_id, intent, outgoing, pushing=pushing)
     if landed is None:
         outgoing.add(intent, rig.repository.head().commit or "", rig.now_ms())
         landed = Landed(*_commit(rig, what, text), pushed=False)
     elif landed.pushed or not pushing:
-        rig.tell(f"{landed.path} was committed earlier with the same content; no second envelope was written")
+        rig.tell(
+            f"{landed.path} was committed earlier with the same content; no second envelope was written"
+        )
     else:
-        rig.tell(f"{landed.path} has the same content and was not pushed yet; no second envelope was written")
+        rig.tell(
+            f"{landed.path} has the same content and was not pushed yet; no second envelope was written"
+        )
     if what.push and wire is not None and not landed.pushed:
         try:
             landed = _push(rig, wire, landed, retry=what.retry)
         except (GitFailed, UserError) as error:
             rig.tell(LANDED_LOCALLY)
-            if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):  # the others name what to do
+            if isinstance(error, GitFailed) and not isinstance(
+                error, ArrivalRefused
+            ):  # the others name what to do
                 rig.tell(f"to push it: cd {rig.repository.root}; {PUSH_COMMAND}")
             raise
     rig.once_answered(lambda: outgoing.mark(intent))
-    if what.thread_id != MEMBERS_THREAD and rig.repository.has_directory(MEMBERS_THREAD):
+    if what.thread_id != MEMBERS_THREAD and rig.repository.has_directory(
+        MEMBERS_THREAD
+    ):
         _warn_if_kept_apart(rig)
     return landed
 
@@ -148,7 +180,12 @@ def push_unsent(rig: Rig) -> PushedTurns:
             return PushedTurns(0, head or "")
         landed = _push(rig, wire, Landed("", head, pushed=False), retry=True)
     rig.once_answered(Outgoing(rig.repository.private_dir).clear)
-    added = [change.path for record in unpushed for change in record.changes if change.status == "A"]
+    added = [
+        change.path
+        for record in unpushed
+        for change in record.changes
+        if change.status == "A"
+    ]
     turns = len([path for path in added if envelope_at(path)])
     rig.announce("rig.pushed", commit=landed.commit, envelopes=turns)
     return PushedTurns(turns, landed.commit)
@@ -160,7 +197,9 @@ def intent_of(frontmatter: Mapping[str, Value]) -> str:
     from json import dumps
 
     said = [frontmatter.get(name) for name in _INTENT]
-    return sha256(dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(
+        dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ).hexdigest()
 
 
 class Outgoing:
@@ -192,7 +231,10 @@ class Outgoing:
 
     def mark(self, intent: str) -> None:
         """Note that its sender was told; removing the file takes longer, and a kill meanwhile looks like a failure."""
-        with suppress(OSError), (self._directory / intent).open("r+b", buffering=0) as file:
+        with (
+            suppress(OSError),
+            (self._directory / intent).open("r+b", buffering=0) as file,
+        ):
             file.write(_TOLD)
 
     def drop(self, intent: str) -> None:
@@ -204,7 +246,9 @@ class Outgoing:
             self.drop(intent)
 
 
-def _said_before(rig: Rig, thread_id: str, intent: str, outgoing: Outgoing, *, pushing: bool) -> Landed | None:
+def _said_before(
+    rig: Rig, thread_id: str, intent: str, outgoing: Outgoing, *, pushing: bool
+) -> Landed | None:
     """The envelope of a thread that says this already, although its sender was not told so.
 
     It is unpushed, or was pushed by a command that was killed then, or was taken along by another. Pushing it takes
@@ -215,10 +259,19 @@ def _said_before(rig: Rig, thread_id: str, intent: str, outgoing: Outgoing, *, p
         return None
     since, is_late = known[0], known[1] + _REPEATED_WITHIN_MS < rig.now_ms()
     unpushed = rig.repository.unpushed()
-    waiting, has_upstream = {record.commit for record in unpushed}, rig.repository.head().tracking_ref is not None
+    waiting, has_upstream = (
+        {record.commit for record in unpushed},
+        rig.repository.head().tracking_ref is not None,
+    )
     later: list[CommitRecord] = []
-    with suppress(GitFailed):  # the commit is gone: only what is unpushed can be compared
-        later = rig.repository.commits_between(since, rig.repository.head().commit or since) if since else []
+    with suppress(
+        GitFailed
+    ):  # the commit is gone: only what is unpushed can be compared
+        later = (
+            rig.repository.commits_between(since, rig.repository.head().commit or since)
+            if since
+            else []
+        )
     added = [
         (record.commit, change)
         for record in (*unpushed, *later)
@@ -230,7 +283,9 @@ def _said_before(rig: Rig, thread_id: str, intent: str, outgoing: Outgoing, *, p
         read = parse_frontmatter(blobs.get(change.blob) or b"")
         counts = not is_late or (pushing and commit in waiting)
         if counts and not isinstance(read, ParseFailure) and intent_of(read) == intent:
-            return Landed(change.path, commit, pushed=commit not in waiting and has_upstream)
+            return Landed(
+                change.path, commit, pushed=commit not in waiting and has_upstream
+            )
     return None
 
 
@@ -240,14 +295,18 @@ def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
         name = what.name(taken)
         path = f"{what.thread_id}/{name}"
         try:
-            posting = rig.repository.begin_posting(path, text, replaces_draft=what.replaces_draft)
+            posting = rig.repository.begin_posting(
+                path, text, replaces_draft=what.replaces_draft
+            )
         except FileTaken:  # somebody without our lock was faster, the reference for one
             if name in taken:
                 raise
             taken.add(name)
             continue
         with posting:
-            commit = posting.land(what.subject(path), identity=what.identity, must_sign=what.must_sign)
+            commit = posting.land(
+                what.subject(path), identity=what.identity, must_sign=what.must_sign
+            )
         for warning in posting.warnings:
             rig.tell(f"warning: {warning}")
         return path, commit

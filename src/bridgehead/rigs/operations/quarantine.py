@@ -16,10 +16,15 @@ class QuarantineList(NamedTuple):
 
     def lines(self) -> list[str]:
         apart = sum(not entry.accepted for entry in self.entries)
-        return [f"{LINE_PREFIX}quarantine held={apart}", *(_row(entry) for entry in self.entries)]
+        return [
+            f"{LINE_PREFIX}quarantine held={apart}",
+            *(_row(entry) for entry in self.entries),
+        ]
 
     def json_object(self) -> dict[str, object]:
-        return stamped("quarantine", envelopes=[_entry_object(entry) for entry in self.entries])
+        return stamped(
+            "quarantine", envelopes=[_entry_object(entry) for entry in self.entries]
+        )
 
 
 class QuarantineEntry(NamedTuple):
@@ -29,7 +34,8 @@ class QuarantineEntry(NamedTuple):
 
     def lines(self) -> list[str]:
         accept = (
-            f"to accept it, a trusted human relays as DECISIONS (any thread): {verdict_line(self.entry, lifts=True)}"
+            "to accept it, a trusted human relays as DECISIONS (any thread): "
+            f"{verdict_line(self.entry, lifts=True)}"
         )
         exclude = f"to exclude it permanently: {verdict_line(self.entry, lifts=False)}"
         return [
@@ -40,7 +46,10 @@ class QuarantineEntry(NamedTuple):
         ]
 
     def json_object(self) -> dict[str, object]:
-        lines = {"lift": verdict_line(self.entry, lifts=True), "confirm": verdict_line(self.entry, lifts=False)}
+        lines = {
+            "lift": verdict_line(self.entry, lifts=True),
+            "confirm": verdict_line(self.entry, lifts=False),
+        }
         return stamped("quarantine", **_entry_object(self.entry), verdict_lines=lines)
 
 
@@ -52,17 +61,24 @@ def list_quarantine(rig: Rig) -> QuarantineList:
 def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
     """Return what is known about one envelope, never its content."""
     if not path:
-        raise UserError("quarantine show: <path> is required", hint="rig-bridge quarantine list")
+        raise UserError(
+            "quarantine show: <path> is required", hint="rig-bridge quarantine list"
+        )
     for entry in Quarantine(rig.repository.private_dir).entries:
         if entry.path == path:
             return QuarantineEntry(entry)
-    raise NotFound(f'no envelope "{path}" is in quarantine', hint="rig-bridge verify, then rig-bridge quarantine list")
+    raise NotFound(
+        f'no envelope "{path}" is in quarantine',
+        hint="rig-bridge verify, then rig-bridge quarantine list",
+    )
 
 
 def _row(entry: KeptApart) -> str:
     verdict = f" verdict={entry.verdict}" if entry.verdict else ""
+    kinds = ",".join(entry.kinds)
     return (
-        f"path={entry.path} state={_state(entry)} kinds={','.join(entry.kinds)} commit={short(entry.commit)}{verdict}"
+        f"path={entry.path} state={_state(entry)} kinds={kinds} "
+        f"commit={short(entry.commit)}{verdict}"
     )
 
 

@@ -41,5 +41,6 @@ def _ledger(rig: Rig) -> Iterator[RigLedger]:
             yield rig.ledger
         except sqlite3.Error as error:
             raise StoreError(
-                f"the control plane cannot be used: {error}", hint="check the file that SWARM_DB names"
+                f"the control plane cannot be used: {error}",
+                hint="check the file that SWARM_DB names",
             ) from error

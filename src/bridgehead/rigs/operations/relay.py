@@ -4,12 +4,27 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from bridgehead.errors import UserError
-from bridgehead.rigs.envelope.fields import is_body_hash, parse_relay_type, parse_thread_id, tidy_status
-from bridgehead.rigs.envelope.names import RELAY_SUFFIX, RigId, parse_recipients, relay_filename
+from bridgehead.rigs.envelope.fields import (
+    is_body_hash,
+    parse_relay_type,
+    parse_thread_id,
+    tidy_status,
+)
+from bridgehead.rigs.envelope.names import (
+    RELAY_SUFFIX,
+    RigId,
+    parse_recipients,
+    relay_filename,
+)
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.catalogue import catalogue
-from bridgehead.rigs.operations.drafts import draft_relay, refuse_secrets, relay_subject, warn_of_long_tldr
+from bridgehead.rigs.operations.drafts import (
+    draft_relay,
+    refuse_secrets,
+    relay_subject,
+    warn_of_long_tldr,
+)
 from bridgehead.rigs.operations.identities import Identities, in_force
 from bridgehead.rigs.operations.posting import Post, post, require_thread
 from bridgehead.rigs.repositories.records import FreezeNote, Identity, Raced, Wire
@@ -66,9 +81,21 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
         rig.repository.recover()
         rig.ledger.catch_up()
         turns = catalogue(rig, thread_id).turns()
-        named: list[dict[str, Value]] = [{"from": turn.sender, "to": list(turn.recipients)} for turn in turns]
-        recipients = parse_recipients(request.recipients) if request.recipients else (relay_recipient(own, named),)
-        _check_parent(rig, thread_id, in_reply_to, turns, allow_unknown=request.allow_unknown_parent)
+        named: list[dict[str, Value]] = [
+            {"from": turn.sender, "to": list(turn.recipients)} for turn in turns
+        ]
+        recipients = (
+            parse_recipients(request.recipients)
+            if request.recipients
+            else (relay_recipient(own, named),)
+        )
+        _check_parent(
+            rig,
+            thread_id,
+            in_reply_to,
+            turns,
+            allow_unknown=request.allow_unknown_parent,
+        )
         attestation = _attest(rig, key, rig.repository.filenames(thread_id))
         draft = draft_relay(
             rig.author,
@@ -91,7 +118,9 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
                 thread_id,
                 draft,
                 name=lambda _taken: relay_filename(attestation.nonce),
-                subject=lambda _path: relay_subject(message_type, thread_id, attestation.nonce),
+                subject=lambda _path: relay_subject(
+                    message_type, thread_id, attestation.nonce
+                ),
                 push=request.push,
                 retry=request.retry,
                 identity=operator,
@@ -102,12 +131,28 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
     if said := read_verdicts(draft.text, landed.path):
         from bridgehead.rigs.operations.verification import verify
 
-        verify(rig, thread_id, quiet=True)  # what is decided holds in the clone it comes from, too
-        heard = {entry.path for entry in Quarantine(rig.repository.private_dir).entries if entry.verdict == landed.path}
+        verify(
+            rig, thread_id, quiet=True
+        )  # what is decided holds in the clone it comes from, too
+        heard = {
+            entry.path
+            for entry in Quarantine(rig.repository.private_dir).entries
+            if entry.verdict == landed.path
+        }
         for verdict in said:
-            rig.tell(str(verdict) if verdict.path in heard else f"warning: {verdict}, but not in this clone")
+            rig.tell(
+                str(verdict)
+                if verdict.path in heard
+                else f"warning: {verdict}, but not in this clone"
+            )
     row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    rig.announce("rig.relayed", thread=thread_id, path=landed.path, commit=landed.commit, pushed=landed.pushed)
+    rig.announce(
+        "rig.relayed",
+        thread=thread_id,
+        path=landed.path,
+        commit=landed.commit,
+        pushed=landed.pushed,
+    )
     return Relayed(
         type=message_type,
         thread_id=thread_id,
@@ -143,11 +188,20 @@ def parse_parent(typed: str | None) -> str:
     if not typed:
         raise UserError("relay: --in-reply-to <body_hash> is required")
     if not is_body_hash(typed):
-        raise UserError(f'relay: --in-reply-to "{typed}" is not a valid body_hash (64 lowercase hex digits)')
+        raise UserError(
+            f'relay: --in-reply-to "{typed}" is not a valid body_hash (64 lowercase hex digits)'
+        )
     return typed
 
 
-def _check_parent(rig: Rig, thread_id: str, in_reply_to: str, turns: Sequence[Turn], *, allow_unknown: bool) -> None:
+def _check_parent(
+    rig: Rig,
+    thread_id: str,
+    in_reply_to: str,
+    turns: Sequence[Turn],
+    *,
+    allow_unknown: bool,
+) -> None:
     if not any(turn.body_hash == in_reply_to for turn in turns):
         if not allow_unknown:
             raise UserError(
@@ -194,13 +248,19 @@ def freeze(rig: Rig, typed: str | None, in_reply_to: str | None) -> Frozen:
         wire = _wire(rig)
         for _ in range(2):
             note = _standing(rig, wire, thread_id, own, since)
-            outcome = rig.repository.freeze(wire, thread_id, wanted.stored_text(), replaces=note, sign=sign)
+            outcome = rig.repository.freeze(
+                wire, thread_id, wanted.stored_text(), replaces=note, sign=sign
+            )
             if not isinstance(outcome, Raced):
                 break
         if isinstance(outcome, Raced):
-            raise UserError(f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}')
+            raise UserError(
+                f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}'
+            )
     if outcome.only_here:
-        rig.tell("warning: the remote did not accept the freeze; it applies in this clone only")
+        rig.tell(
+            "warning: the remote did not accept the freeze; it applies in this clone only"
+        )
     rig.announce("rig.frozen", thread=thread_id, outcome=wanted.expires)
     return Frozen(thread_id, wanted.expires)
 
@@ -226,9 +286,15 @@ def _wire(rig: Rig) -> Wire | None:
     return rig.repository.wire(rig.config.remote, rig.config.branch, pushing=False)
 
 
-def _standing(rig: Rig, wire: Wire | None, thread_id: str, own: str, now_ms: int) -> FreezeNote | None:
+def _standing(
+    rig: Rig, wire: Wire | None, thread_id: str, own: str, now_ms: int
+) -> FreezeNote | None:
     """The note that may be replaced: an expired one, an unreadable one, one that does not count, or our own."""
-    note = rig.repository.ask_freeze(wire, thread_id) if wire else rig.repository.freezes().get(thread_id)
+    note = (
+        rig.repository.ask_freeze(wire, thread_id)
+        if wire
+        else rig.repository.freezes().get(thread_id)
+    )
     standing = in_force(rig, thread_id, note) if note else None
     if standing is not None and standing.holds(now_ms) and standing.rig != own:
         raise ThreadFrozen(thread_id, standing)

@@ -13,14 +13,24 @@ from bridgehead.rigs.envelope.fields import (
     parse_status,
     status_class,
 )
-from bridgehead.rigs.envelope.names import REQUEST_FILE, RESOLUTION_FILE, next_filename, parse_recipients
+from bridgehead.rigs.envelope.names import (
+    REQUEST_FILE,
+    RESOLUTION_FILE,
+    next_filename,
+    parse_recipients,
+)
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations import drafts
 from bridgehead.rigs.operations.posting import Landed, Post, post, require_thread
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.index_store import mentions
-from bridgehead.rigs.threads.obligations import ASKING_TYPES, UNNAMED_ANSWERS, obligations, with_due
+from bridgehead.rigs.threads.obligations import (
+    ASKING_TYPES,
+    UNNAMED_ANSWERS,
+    obligations,
+    with_due,
+)
 from bridgehead.rigs.threads.thread import closing_recipient
 from bridgehead.rigs.views.results import Closed, Sent
 
@@ -46,8 +56,12 @@ class SendRequest(NamedTuple):
     unattested: bool = False
     allow_secret: bool = False
     by: str | None = None  # when it is to be done or, of an ACK, when it will be
-    council: "Callable[[], CouncilMark] | None" = None  # looks up the council that reviewed a result
-    refuse_typos: bool = False  # a recipient nobody has heard of, but of somebody of a similar name
+    council: "Callable[[], CouncilMark] | None" = (
+        None  # looks up the council that reviewed a result
+    )
+    refuse_typos: bool = (
+        False  # a recipient nobody has heard of, but of somebody of a similar name
+    )
 
 
 def send(rig: Rig, request: SendRequest) -> Sent:
@@ -64,7 +78,11 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         )
     recipients = parse_recipients(request.recipients)
     if not request.unattested:
-        _refuse_relay_rig(rig, "it may send only with --unattested", "rig-bridge relay DECISIONS|RESPONSE|ACK …")
+        _refuse_relay_rig(
+            rig,
+            "it may send only with --unattested",
+            "rig-bridge relay DECISIONS|RESPONSE|ACK …",
+        )
     thread_id = require_thread(rig, request.thread_id)
     status = _status(rig, request, message_type)
     body = request.body() if request.body else None
@@ -103,8 +121,12 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             Post(
                 thread_id,
                 draft,
-                name=lambda taken: REQUEST_FILE if scaffold else next_filename(message_type, taken),
-                subject=lambda path: drafts.send_subject(message_type, path, request.tldr),
+                name=lambda taken: (
+                    REQUEST_FILE if scaffold else next_filename(message_type, taken)
+                ),
+                subject=lambda path: drafts.send_subject(
+                    message_type, path, request.tldr
+                ),
                 push=request.push,
                 retry=request.retry,
                 replaces_draft=scaffold is not None,
@@ -113,7 +135,13 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         )
     concurrent = _concurrent_with(rig, landed) if automatic else None
     row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    rig.announce("rig.sent", thread=thread_id, path=landed.path, commit=landed.commit, pushed=landed.pushed)
+    rig.announce(
+        "rig.sent",
+        thread=thread_id,
+        path=landed.path,
+        commit=landed.commit,
+        pushed=landed.pushed,
+    )
     return Sent(
         type=message_type,
         thread_id=thread_id,
@@ -143,9 +171,13 @@ def _status(rig: Rig, request: SendRequest, message_type: str) -> str | None:
     if request.by is None:
         return status
     if message_type not in (*ASKING_TYPES, "ACK"):
-        raise UserError(f"send: --by goes with a question or an ACK (got {message_type})")
+        raise UserError(
+            f"send: --by goes with a question or an ACK (got {message_type})"
+        )
     moment = iso_timestamp(parse_moment(request.by, rig.now_ms()))
-    return with_due(f"▶ {message_type} sent" if status is None else status, f"{moment[:19]}Z")
+    return with_due(
+        f"▶ {message_type} sent" if status is None else status, f"{moment[:19]}Z"
+    )
 
 
 def parse_moment(typed: str, now_ms: int) -> int:
@@ -156,12 +188,18 @@ def parse_moment(typed: str, now_ms: int) -> int:
         return now_ms + int(number) * units[unit]
     moment = timestamp_ms(typed)
     if moment is None:
-        raise UserError(f'--by must be a time like 2026-05-15T10:30Z, or 30m, 2h, 3d from now (got "{typed}")')
+        raise UserError(
+            f'--by must be a time like 2026-05-15T10:30Z, or 30m, 2h, 3d from now (got "{typed}")'
+        )
     return moment
 
 
 def _references(
-    rig: Rig, thread_id: str, request: SendRequest, status: str | None, recipients: Sequence[str]
+    rig: Rig,
+    thread_id: str,
+    request: SendRequest,
+    status: str | None,
+    recipients: Sequence[str],
 ) -> tuple[list[str], bool]:
     """The commits to reference; `auto`, or the configuration, stands for the heads of the thread (rigs §9.6).
 
@@ -170,7 +208,10 @@ def _references(
     typed = request.references
     given = [reference for reference in typed if reference != AUTO]
     automatic = len(given) < len(typed) or (rig.config.auto_references and not typed)
-    answers = request.message_type in UNNAMED_ANSWERS or status_class(status) is StatusClass.CANCELLED
+    answers = (
+        request.message_type in UNNAMED_ANSWERS
+        or status_class(status) is StatusClass.CANCELLED
+    )
     if not automatic and (typed or not answers):
         return given, False
     from bridgehead.rigs.operations.catalogue import catalogue
@@ -178,8 +219,13 @@ def _references(
     known = catalogue(rig, thread_id)
     unpushed = {record.commit for record in rig.repository.unpushed()}
     own, turns = str(rig.config.rig_id), known.turns() if answers else ()
-    owed = obligations(turns, concerns=lambda debtor, creditor: debtor == own and creditor in recipients)
-    asked = [one.asked for one in owed if one.is_open][-1:]  # the newest open question of a recipient
+    owed = obligations(
+        turns,
+        concerns=lambda debtor, creditor: debtor == own and creditor in recipients,
+    )
+    asked = [one.asked for one in owed if one.is_open][
+        -1:
+    ]  # the newest open question of a recipient
     if not automatic and not any(turn.commit_sha not in unpushed for turn in asked):
         return given, False
     # A push retry rewrites unpushed commits, so their ids must not be named.
@@ -188,23 +234,35 @@ def _references(
     return list(dict.fromkeys([*given, *shared])), automatic
 
 
-def _warn_of_strangers(rig: Rig, recipients: Sequence[str], *, refuse_typos: bool) -> None:
+def _warn_of_strangers(
+    rig: Rig, recipients: Sequence[str], *, refuse_typos: bool
+) -> None:
     """Say so when a recipient was never heard of in this bridge, with the nearest name that was."""
     others = set(recipients) - {str(rig.config.rig_id)}
-    unknown = [name for name in others if not mentions(rig.repository.private_dir, name)]
+    unknown = [
+        name for name in others if not mentions(rig.repository.private_dir, name)
+    ]
     if not unknown:
         return
     from difflib import get_close_matches
 
     from bridgehead.rigs.operations.catalogue import catalogue
 
-    known = {name for turn in catalogue(rig).turns() for name in (turn.sender, *turn.recipients)}
+    known = {
+        name
+        for turn in catalogue(rig).turns()
+        for name in (turn.sender, *turn.recipients)
+    }
     for name in sorted(set(unknown) - known):
         near = get_close_matches(name, sorted(known), 1)
         stranger = f"no rig named {name} has sent or received anything in this bridge"
         if near and refuse_typos:
-            raise UserError(f"{stranger}; nothing was sent", hint=f'did you mean "{near[0]}"?')
-        rig.tell(f"warning: {stranger}" + (f'. Did you mean "{near[0]}"?' if near else ""))
+            raise UserError(
+                f"{stranger}; nothing was sent", hint=f'did you mean "{near[0]}"?'
+            )
+        rig.tell(
+            f"warning: {stranger}" + (f'. Did you mean "{near[0]}"?' if near else "")
+        )
 
 
 def _concurrent_with(rig: Rig, landed: Landed) -> list[str]:
@@ -219,7 +277,10 @@ def _concurrent_with(rig: Rig, landed: Landed) -> list[str]:
 
 def _refuse_relay_rig(rig: Rig, why: str, hint: str) -> None:
     if rig.config.rig_id.is_relay:
-        raise UserError(f"rig '{rig.config.rig_id}' speaks for a human and relays signed turns; {why}", hint=hint)
+        raise UserError(
+            f"rig '{rig.config.rig_id}' speaks for a human and relays signed turns; {why}",
+            hint=hint,
+        )
 
 
 class CloseRequest(NamedTuple):
@@ -241,7 +302,9 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
     outcome = drafts.parse_outcome(request.status)
     own = rig.config.rig_id
     _refuse_relay_rig(
-        rig, "others would quarantine its RESOLUTION", "rig-bridge relay DECISIONS … asks a rig to close it"
+        rig,
+        "others would quarantine its RESOLUTION",
+        "rig-bridge relay DECISIONS … asks a rig to close it",
     )
     thread_id = require_thread(rig, request.thread_id)
     path = f"{thread_id}/{RESOLUTION_FILE}"
@@ -249,10 +312,16 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
     with rig.repository.lock():
         rig.repository.recover()
         if rig.repository.has_file(path) or rig.repository.has_directory(path):
-            raise UserError(f"{thread_id}/{RESOLUTION_FILE} already exists — a thread may only be closed once")
+            raise UserError(
+                f"{thread_id}/{RESOLUTION_FILE} already exists — a thread may only be closed once"
+            )
         rig.ledger.catch_up()
-        recipient = closing_recipient(own, _named_in(rig, thread_id), _named_in(rig, None))
-        draft = drafts.draft_close(rig.author, thread_id, outcome, recipient, rig.today, note=request.note)
+        recipient = closing_recipient(
+            own, _named_in(rig, thread_id), _named_in(rig, None)
+        )
+        draft = drafts.draft_close(
+            rig.author, thread_id, outcome, recipient, rig.today, note=request.note
+        )
         if not request.allow_secret:
             drafts.refuse_secrets(draft)
         landed = post(
@@ -270,7 +339,15 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
     row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
     facts = {"path": landed.path, "commit": landed.commit, "pushed": landed.pushed}
     rig.announce("rig.closed", thread=thread_id, outcome=str(outcome), **facts)
-    return Closed(thread_id, outcome, landed.path, landed.commit, draft.body_hash, landed.pushed, row_id)
+    return Closed(
+        thread_id,
+        outcome,
+        landed.path,
+        landed.commit,
+        draft.body_hash,
+        landed.pushed,
+        row_id,
+    )
 
 
 def _named_in(rig: Rig, thread_id: str | None) -> Iterator[Mapping[str, Value]]:
@@ -278,4 +355,7 @@ def _named_in(rig: Rig, thread_id: str | None) -> Iterator[Mapping[str, Value]]:
     from bridgehead.rigs.operations.catalogue import catalogue
 
     for turn in catalogue(rig, thread_id).turns():
-        yield {"from": turn.sender, "to": turn.to if isinstance(turn.to, str) else list(turn.to)}
+        yield {
+            "from": turn.sender,
+            "to": turn.to if isinstance(turn.to, str) else list(turn.to),
+        }

@@ -33,7 +33,9 @@ def status(rig: Rig, *, wide: bool = False, with_findings: bool = False) -> Stat
     What is owed is left out, unless `wide` or `with_findings`, where a large history would have to be read for it.
     """
     survey = rig.repository.survey()
-    return _completed(rig, survey, _summaries(rig, survey, wide=wide, with_findings=with_findings))
+    return _completed(
+        rig, survey, _summaries(rig, survey, wide=wide, with_findings=with_findings)
+    )
 
 
 def status_of(rig: Rig, known: Catalogue) -> Status:
@@ -61,13 +63,20 @@ def _completed(rig: Rig, survey: GitSurvey, threads: Sequence[ThreadSummary]) ->
     freezes = standing_freezes(rig)
     unpushed = rig.repository.unpushed() if survey.ahead else []
     return Status(
-        [thread._replace(dirty=thread.thread_id in dirty, frozen=freezes.get(thread.thread_id)) for thread in threads],
+        [
+            thread._replace(
+                dirty=thread.thread_id in dirty, frozen=freezes.get(thread.thread_id)
+            )
+            for thread in threads
+        ],
         [file.line for file in survey.dirty],
         [f"{record.commit[:7]} {record.subject}" for record in unpushed],
     )
 
 
-def _summaries(rig: Rig, survey: GitSurvey, *, wide: bool, with_findings: bool) -> list[ThreadSummary]:
+def _summaries(
+    rig: Rig, survey: GitSurvey, *, wide: bool, with_findings: bool
+) -> list[ThreadSummary]:
     """The threads, newest first: as last summed up if nothing has changed since."""
     form = f"status{'-wide' if wide else ''}{'-findings' if with_findings else ''}"
     cache = OutputCache(rig.repository.private_dir, form)
@@ -78,7 +87,12 @@ def _summaries(rig: Rig, survey: GitSurvey, *, wide: bool, with_findings: bool) 
     from bridgehead.rigs.operations.catalogue import catalogue
 
     is_large = len(survey.tracked()) >= WORTH_A_SHORT_CUT
-    known = catalogue(rig, survey=survey, with_findings=with_findings, with_history=wide or not is_large)
+    known = catalogue(
+        rig,
+        survey=survey,
+        with_findings=with_findings,
+        with_history=wide or not is_large,
+    )
     threads = _summed_up(rig, known, wide=wide)
     if rig.settings is not None:
         is_named = bool(known.names_naming([rig.settings.rig_id]))
@@ -103,10 +117,20 @@ def _with_debts(rig: Rig, threads: Sequence[ThreadSummary]) -> list[ThreadSummar
     from bridgehead.rigs.operations.inbox import desk
 
     found = desk(rig)
-    notices = ([debt.asked for debt in found.owes], [debt.asked for debt in found.owed], found.delivered)
-    owe, owed, unseen = (Counter(one.turn.thread_id for one in kind) for kind in notices)
+    notices = (
+        [debt.asked for debt in found.owes],
+        [debt.asked for debt in found.owed],
+        found.delivered,
+    )
+    owe, owed, unseen = (
+        Counter(one.turn.thread_id for one in kind) for kind in notices
+    )
     return [
-        thread._replace(owe=owe[thread.thread_id], owed=owed[thread.thread_id], unseen=unseen[thread.thread_id])
+        thread._replace(
+            owe=owe[thread.thread_id],
+            owed=owed[thread.thread_id],
+            unseen=unseen[thread.thread_id],
+        )
         for thread in threads
     ]
 
@@ -118,14 +142,28 @@ def _summed_up(rig: Rig, known: Catalogue, *, wide: bool) -> list[ThreadSummary]
     """
     from bridgehead.rigs.threads.latest_turns import of_the_last_day, placed_latest
 
-    commits = [] if known.is_placed else rig.repository.newest_commits(known.survey.head or "", MOST_COMMITS)
+    commits = (
+        []
+        if known.is_placed
+        else rig.repository.newest_commits(known.survey.head or "", MOST_COMMITS)
+    )
     added = {change.path for commit in commits for change in commit.changes}
     lately: dict[str, list[ListedEnvelope]] = {}
     threads = []
     for thread_id in known.thread_ids():
         envelopes = known.listing(thread_id).envelopes
-        lately[thread_id] = [envelope for envelope in of_the_last_day(envelopes) if envelope.path in added]
-        threads.append(_summary(known, max(envelopes, key=lambda envelope: envelope.turn.order_key()), wide=wide))
+        lately[thread_id] = [
+            envelope
+            for envelope in of_the_last_day(envelopes)
+            if envelope.path in added
+        ]
+        threads.append(
+            _summary(
+                known,
+                max(envelopes, key=lambda envelope: envelope.turn.order_key()),
+                wide=wide,
+            )
+        )
         known.let_go(thread_id)
     if not known.is_placed:
         latest = placed_latest(lately, commits) if known.is_all_committed() else None
@@ -134,7 +172,10 @@ def _summed_up(rig: Rig, known: Catalogue, *, wide: bool) -> list[ThreadSummary]
             return _summed_up(rig, known, wide=wide)
         found = [(thread, latest[thread.thread_id]) for thread in threads]
         threads = [
-            thread._replace(latest=newest.turn, last_modified=iso_timestamp(known.modified_ms(newest)))
+            thread._replace(
+                latest=newest.turn,
+                last_modified=iso_timestamp(known.modified_ms(newest)),
+            )
             for thread, newest in found
         ]
     return newest_first(threads)

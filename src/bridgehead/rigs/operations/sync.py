@@ -25,19 +25,29 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
     with rig.repository.lock():
         rig.repository.recover()
         rig.ledger.catch_up()
-        accepted = arrivals.Acceptance(request.accept_unverified, request.accept_non_envelope)
+        accepted = arrivals.Acceptance(
+            request.accept_unverified, request.accept_non_envelope
+        )
         arrival = arrivals.inspect(rig, rig.repository.fetch(wire), accepted)
         if request.auto and arrival.refusal is None and arrival.report.remote_ahead:
             arrivals.hold(rig, arrival)
             arrival = _take_in(rig, arrival)
     pulled = request.auto and arrival.refusal is None
-    outcome = Synced(arrival.report, arrival.refusal, pulled, arrival.verification, arrival.quarantined)
+    outcome = Synced(
+        arrival.report,
+        arrival.refusal,
+        pulled,
+        arrival.verification,
+        arrival.quarantined,
+    )
     if outcome.refusal is None or arrival.report.remote_head != request.told:
         arrivals.settle(rig, arrival, moved=outcome.moved)
         if arrival.report.remote_ahead or not request.quiet:
             _narrate(rig, arrival, auto=request.auto)
     if outcome.moved:
-        _tell_divergences(rig, sorted({path.partition("/")[0] for path in arrival.taken_in}))
+        _tell_divergences(
+            rig, sorted({path.partition("/")[0] for path in arrival.taken_in})
+        )
     return outcome
 
 
@@ -67,14 +77,30 @@ def check(rig: Rig) -> Checked:
     incoming = rig.repository.compare(remote_head)
     clean = not rig.repository.survey().dirty
     checked = Checked(
-        remote=reachable, clean=clean, behind=incoming.behind, ahead=incoming.ahead, indexed=rig.ledger.is_current()
+        remote=reachable,
+        clean=clean,
+        behind=incoming.behind,
+        ahead=incoming.ahead,
+        indexed=rig.ledger.is_current(),
     )
     # One line per check; of one that fails, the cause and the remedy (rigs §14.5).
     checks = (
-        ("remote", checked.remote, "it cannot be reached: check the network, then git fetch"),
+        (
+            "remote",
+            checked.remote,
+            "it cannot be reached: check the network, then git fetch",
+        ),
         ("clean", checked.clean, "the work tree is not clean: git status"),
-        ("behind", not checked.behind, f"{plural(checked.behind, 'commit')} to pull: rig-bridge sync --auto"),
-        ("ahead", not checked.ahead, f"{plural(checked.ahead, 'commit')} to push: rig-bridge push"),
+        (
+            "behind",
+            not checked.behind,
+            f"{plural(checked.behind, 'commit')} to pull: rig-bridge sync --auto",
+        ),
+        (
+            "ahead",
+            not checked.ahead,
+            f"{plural(checked.ahead, 'commit')} to push: rig-bridge push",
+        ),
         ("index", checked.indexed, "the control plane is behind: rig-bridge reconcile"),
     )
     for name, passed, problem in checks:
@@ -84,7 +110,9 @@ def check(rig: Rig) -> Checked:
 
 def _narrate(rig: Rig, arrival: arrivals.Arrival, *, auto: bool) -> None:
     report = arrival.report
-    rig.tell(f"local {report.local_head[:7] or 'none'}, remote {report.remote_head[:7]}")
+    rig.tell(
+        f"local {report.local_head[:7] or 'none'}, remote {report.remote_head[:7]}"
+    )
     arrivals.narrate(rig, arrival)
     if advice := arrivals.remedy(arrival):
         rig.tell(advice)
@@ -98,7 +126,11 @@ def _tell_divergences(rig: Rig, thread_ids: Sequence[str]) -> None:
 
     known = catalogue(rig)
     for thread_id in known.thread_ids():
-        divergence = known.causality(thread_id).divergence() if thread_id in thread_ids else None
+        divergence = (
+            known.causality(thread_id).divergence() if thread_id in thread_ids else None
+        )
         if divergence is not None:
             heads = ", ".join(turn.filename for turn in divergence.heads)
-            rig.tell(f"thread {thread_id} diverged at {divergence.name}; heads: {heads}")
+            rig.tell(
+                f"thread {thread_id} diverged at {divergence.name}; heads: {heads}"
+            )

@@ -33,8 +33,12 @@ class ShownThread(NamedTuple):
     total: int
     divergences: tuple[Divergence, ...]
     envelopes: Iterator[ShownEnvelope]
-    is_self_contained: bool  # no verdict in it needed more than the files and their history
-    is_costly: bool = False  # its place in history was looked for, and nothing is kept of that
+    is_self_contained: (
+        bool  # no verdict in it needed more than the files and their history
+    )
+    is_costly: bool = (
+        False  # its place in history was looked for, and nothing is kept of that
+    )
 
     def json_object(self) -> dict[str, object]:
         return thread_object(self.thread_id, self.envelopes, self.divergences)
@@ -44,9 +48,18 @@ def thread(rig: Rig, thread_id: str, survey: "GitSurvey | None" = None) -> Shown
     """Everything in a thread, each envelope with what speaks for and against it."""
     identities = Identities(rig)
     has_members = rig.repository.has_directory(MEMBERS_THREAD)
-    known = catalogue(rig, thread_id, survey=survey, with_findings=True, with_history=has_members, for_reading=True)
+    known = catalogue(
+        rig,
+        thread_id,
+        survey=survey,
+        with_findings=True,
+        with_history=has_members,
+        for_reading=True,
+    )
     in_order = known.put_in_order(thread_id)
-    if not (in_order and _is_self_contained(identities, known.listing(thread_id).envelopes)):
+    if not (
+        in_order and _is_self_contained(identities, known.listing(thread_id).envelopes)
+    ):
         in_order = False
         known.place()
     for finding in known.listing(thread_id).unreadable:
@@ -55,10 +68,19 @@ def thread(rig: Rig, thread_id: str, survey: "GitSurvey | None" = None) -> Shown
     if divergence:
         heads = ", ".join(turn.filename for turn in divergence.heads)
         rig.tell(f"warning: the thread diverged at {divergence.name}; heads: {heads}")
-    envelopes = sorted(known.listing(thread_id).envelopes, key=lambda envelope: envelope.turn.order_key())
+    envelopes = sorted(
+        known.listing(thread_id).envelopes,
+        key=lambda envelope: envelope.turn.order_key(),
+    )
     verifier = listed_verifier(rig, known, envelopes, identities)
-    judged = list(zip(envelopes, verifier.judge(subjects_of_listed(rig, envelopes)), strict=True))
-    shown = [(envelope, found) for envelope, found in judged if not is_kept_out(known, envelope, found)]
+    judged = list(
+        zip(envelopes, verifier.judge(subjects_of_listed(rig, envelopes)), strict=True)
+    )
+    shown = [
+        (envelope, found)
+        for envelope, found in judged
+        if not is_kept_out(known, envelope, found)
+    ]
     for envelope, found in judged if len(shown) < len(judged) else ():
         if is_kept_out(known, envelope, found):
             rig.tell(f"! {envelope.path} ({', '.join(found.kinds)}); not shown")
@@ -75,17 +97,30 @@ def thread(rig: Rig, thread_id: str, survey: "GitSurvey | None" = None) -> Shown
     )
 
 
-def _is_self_contained(identities: Identities, envelopes: Sequence[ListedEnvelope]) -> bool:
+def _is_self_contained(
+    identities: Identities, envelopes: Sequence[ListedEnvelope]
+) -> bool:
     """Tell whether no verdict on these needs more than the files and their order."""
-    return not identities.judges_unsigned and not any(listed.signed or listed.is_relay for listed in envelopes)
+    return not identities.judges_unsigned and not any(
+        listed.signed or listed.is_relay for listed in envelopes
+    )
 
 
-def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN) -> Iterable[str]:
+def thread_text(
+    rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN
+) -> Iterable[str]:
     """The whole of a thread, in pieces; only the plain form is cached."""
     thread_id = wanted_thread(rig, typed)
     survey = rig.repository.survey(thread_id, untracked=False)
-    state = state_of(survey, rig.repository.stamp, time.time_ns(), quarantine_state(rig.repository.private_dir))
-    cache = OutputCache(rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}")
+    state = state_of(
+        survey,
+        rig.repository.stamp,
+        time.time_ns(),
+        quarantine_state(rig.repository.private_dir),
+    )
+    cache = OutputCache(
+        rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}"
+    )
     found = cache.find(state) if style == PLAIN else None
     if found is not None:
         for message in found.messages:
@@ -102,18 +137,27 @@ def thread_text(rig: Rig, typed: str | None, *, as_json: bool = False, style: St
     return pieces
 
 
-def verify_listed(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> Iterator[Verification]:
+def verify_listed(
+    rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]
+) -> Iterator[Verification]:
     """Judge envelopes of the work tree, in the order given; needs findings."""
-    return listed_verifier(rig, known, envelopes).judge(subjects_of_listed(rig, envelopes))
+    return listed_verifier(rig, known, envelopes).judge(
+        subjects_of_listed(rig, envelopes)
+    )
 
 
 def listed_verifier(
-    rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope], identities: Identities | None = None
+    rig: Rig,
+    known: Catalogue,
+    envelopes: Sequence[ListedEnvelope],
+    identities: Identities | None = None,
 ) -> Verifier:
     return Verifier(rig, lambda: _others(rig, known, envelopes), identities)
 
 
-def is_kept_out(known: Catalogue, envelope: ListedEnvelope, found: Verification) -> bool:
+def is_kept_out(
+    known: Catalogue, envelope: ListedEnvelope, found: Verification
+) -> bool:
     """Tell whether a committed envelope must not be put before anybody who would act on it.
 
     What passed the gate is not even listed; a clone or a pull by hand brings what never met it.
@@ -131,7 +175,13 @@ def _shown(
             rig.tell(f"warning: {listed.path}: {', '.join(verification.kinds)}")
         if envelope is not None:
             turn = listed.turn
-            yield ShownEnvelope(turn.filename, envelope.frontmatter, envelope.body, turn.commit_sha, verification)
+            yield ShownEnvelope(
+                turn.filename,
+                envelope.frontmatter,
+                envelope.body,
+                turn.commit_sha,
+                verification,
+            )
 
 
 def subjects_of_listed(rig: Rig, envelopes: Sequence[ListedEnvelope]) -> list[Subject]:
@@ -155,12 +205,18 @@ def _subject(rig: Rig, listed: ListedEnvelope) -> Subject:
     )
 
 
-def _others(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> list[Subject]:
+def _others(
+    rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]
+) -> list[Subject]:
     """The rest of the repository, for nonces that were used before: asked only when a relay turn is judged."""
     judged = {envelope.path for envelope in envelopes}
     return [
         Subject(
-            envelope.path, (), body_hash=envelope.turn.body_hash, nonce=envelope.nonce, position=_position(envelope)
+            envelope.path,
+            (),
+            body_hash=envelope.turn.body_hash,
+            nonce=envelope.nonce,
+            position=_position(envelope),
         )
         for envelope in catalogue(rig).envelopes()
         if envelope.path not in judged and envelope.turn.commit_sha
@@ -168,7 +224,9 @@ def _others(rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]) -> 
 
 
 def place_of(envelope: ListedEnvelope) -> Place:
-    return Place(envelope.turn.commit_sha or "", _position(envelope), envelope.committed_at or 0)
+    return Place(
+        envelope.turn.commit_sha or "", _position(envelope), envelope.committed_at or 0
+    )
 
 
 def _note_seen(rig: Rig, turns: Sequence[Turn]) -> None:

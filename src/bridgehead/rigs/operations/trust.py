@@ -10,7 +10,13 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.config import read_values, write_config
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD, TLDR_SOFT_CAP
-from bridgehead.rigs.envelope.names import CONFIG_PATH, RELAY_SUFFIX, SIGNERS_PATH, RigId, next_filename
+from bridgehead.rigs.envelope.names import (
+    CONFIG_PATH,
+    RELAY_SUFFIX,
+    SIGNERS_PATH,
+    RigId,
+    next_filename,
+)
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.drafts import draft_send, send_subject
@@ -51,10 +57,19 @@ class Trusted(NamedTuple):
 
     def lines(self) -> list[str]:
         head = f"{LINE_PREFIX}trust signers={len(self.signers)}"
-        return [head, *(f"principal={who} type={kind} key={mark}" for who, kind, mark in self.signers)]
+        return [
+            head,
+            *(
+                f"principal={who} type={kind} key={mark}"
+                for who, kind, mark in self.signers
+            ),
+        ]
 
     def json_object(self) -> dict[str, object]:
-        listed = [{"principal": who, "type": kind, "fingerprint": mark} for who, kind, mark in self.signers]
+        listed = [
+            {"principal": who, "type": kind, "fingerprint": mark}
+            for who, kind, mark in self.signers
+        ]
         return stamped("trust", signers=listed)
 
 
@@ -62,7 +77,9 @@ def list_signers(rig: Rig) -> Trusted:
     """Whoever is trusted here, from whichever file is in force."""
     path = _configured(rig) or rig.repository.allowed_signers()
     if path is not None and (tracked := tracked_path(rig, path)):
-        rig.tell(f"warning: {tracked} is tracked by git; none of these signers is trusted")
+        rig.tell(
+            f"warning: {tracked} is tracked by git; none of these signers is trusted"
+        )
     return _shown(path)
 
 
@@ -80,7 +97,10 @@ def add_signer(rig: Rig, principal: str | None, key: str | None) -> Trusted:
                 f"trust: {tracked} is tracked, so other rigs can change it, and it is not used; nothing was added",
                 hint=f"git rm --cached {tracked}, check its content, then retry",
             )
-        write_atomic(path, with_signer(_text(path), principal, public_key, catalogue(rig).commits))
+        write_atomic(
+            path,
+            with_signer(_text(path), principal, public_key, catalogue(rig).commits),
+        )
     return _shown(path)
 
 
@@ -119,14 +139,22 @@ def _key_text(given: str) -> str:
 
 
 def _text(path: Path) -> str:
-    return read_bounded(path, MAX_BYTES).decode("utf-8", "surrogateescape") if path.exists() else ""
+    return (
+        read_bounded(path, MAX_BYTES).decode("utf-8", "surrogateescape")
+        if path.exists()
+        else ""
+    )
 
 
 def _shown(path: Path | None) -> Trusted:
     if path is None or not path.exists():
         return Trusted(None, ())
     described = (
-        (signer.principals, signer.key.key_type, public_key_fingerprint(str(signer.key)) or "unreadable")
+        (
+            signer.principals,
+            signer.key.key_type,
+            public_key_fingerprint(str(signer.key)) or "unreadable",
+        )
         for signer in signers(_text(path))
     )
     return Trusted(str(path), tuple(described))
@@ -150,20 +178,30 @@ class Members(NamedTuple):
     """Who takes part, who asks to, and what was put on record, if anything was."""
 
     founder: str | None
-    members: tuple[tuple[Member, tuple[str, ...]], ...]  # each with the fingerprints that count now
+    members: tuple[
+        tuple[Member, tuple[str, ...]], ...
+    ]  # each with the fingerprints that count now
     requests: tuple[tuple[str, str], ...] = ()  # rig, fingerprint
     last_heard: Mapping[str, str] = MappingProxyType({})  # by rig
     landed: Landed | None = None
 
     def lines(self) -> list[str]:
-        done = f" file={self.landed.path} commit={short(self.landed.commit)}" if self.landed else ""
+        done = (
+            f" file={self.landed.path} commit={short(self.landed.commit)}"
+            if self.landed
+            else ""
+        )
         head = f"{LINE_PREFIX}member members={len(self.members)} asking={len(self.requests)}{done}"
         rows = [
             f"rig={member.rig} role={member.role} keys={','.join(keys) or '-'} human={member.human or '-'} "
             f"freeze_minutes={member.freeze_minutes} last={self.last_heard.get(member.rig, '-')}"
             for member, keys in self.members
         ]
-        return [head, *rows, *(f"asks rig={rig} key={key}" for rig, key in self.requests)]
+        return [
+            head,
+            *rows,
+            *(f"asks rig={rig} key={key}" for rig, key in self.requests),
+        ]
 
     def json_object(self) -> dict[str, object]:
         members = [
@@ -207,18 +245,30 @@ def member(rig: Rig, request: MemberRequest) -> Members:
         acts, next_key = _acts(rig, request, key, identities.membership)
         own = str(rig.config.rig_id)
         if reason := identities.objection(own, signs_with, acts):
-            raise UserError(f"member {request.verb}: refused, because {reason}; nothing was written")
+            raise UserError(
+                f"member {request.verb}: refused, because {reason}; nothing was written"
+            )
         landed = _put_on_record(rig, request, acts, identities.membership)
         if next_key is not None:
             # Not before the others can have it, or a rebuilt turn would not hold.
             if landed.pushed:
                 sign_with(rig.repository, next_key)
             else:
-                rig.tell(f"once it is pushed (rig-bridge push): git config user.signingkey {next_key}")
-    rig.announce("rig.sent", thread=MEMBERS_THREAD, path=landed.path, commit=landed.commit, pushed=landed.pushed)
+                rig.tell(
+                    f"once it is pushed (rig-bridge push): git config user.signingkey {next_key}"
+                )
+    rig.announce(
+        "rig.sent",
+        thread=MEMBERS_THREAD,
+        path=landed.path,
+        commit=landed.commit,
+        pushed=landed.pushed,
+    )
     listed = _listed(rig)._replace(landed=landed)
     if own in dict(listed.requests):
-        rig.tell(f"{own} asks to join and is not a member yet; a member admits it: rig-bridge member add {own}")
+        rig.tell(
+            f"{own} asks to join and is not a member yet; a member admits it: rig-bridge member add {own}"
+        )
     return listed
 
 
@@ -227,31 +277,45 @@ def _listed(rig: Rig) -> Members:
     for path, reason in membership.refused.items():
         rig.tell(f"! {path} changes nothing: {reason}")
     valid = {
-        one.rig: tuple(key.fingerprint for key in membership.keys_of(one.rig) if key.retired is None)
+        one.rig: tuple(
+            key.fingerprint
+            for key in membership.keys_of(one.rig)
+            if key.retired is None
+        )
         for one in membership.members
     }
     return Members(
         membership.founded.sender if membership.founded else None,
         tuple((one, valid[one.rig]) for one in membership.members),
-        tuple((act.rig, fingerprint_of(act.key) or "") for act in membership.requests.values()),
+        tuple(
+            (act.rig, fingerprint_of(act.key) or "")
+            for act in membership.requests.values()
+        ),
         last_heard(catalogue(rig)),
     )
 
 
-def _acts(rig: Rig, request: MemberRequest, own_key: str, membership: Membership) -> tuple[list[Act], Path | None]:
+def _acts(
+    rig: Rig, request: MemberRequest, own_key: str, membership: Membership
+) -> tuple[list[Act], Path | None]:
     """What is to be put on record, and the key to sign with afterwards where that changes."""
     own = str(rig.config.rig_id)
     who = str(RigId.parse(request.rig_id)) if request.rig_id else own
     since = _moment(request.since)
     if request.verb == "add":
-        return [_join(request, who, _key_to_add(request, who, own, own_key, membership))], None
+        return [
+            _join(request, who, _key_to_add(request, who, own, own_key, membership))
+        ], None
     if request.verb == "rotate":
         return _rotation(rig, request, who, since, membership)
     if request.verb in ("leave", "remove"):
         if (request.verb == "remove") != (who != own):
             raise UserError("member: leave is for this rig, remove <rig> for another")
         return [Act(ActKind.LEAVE, who, since=since)], None
-    raise UserError("member: list, add, rotate, remove <rig> or leave", hint="rig-bridge member --help")
+    raise UserError(
+        "member: list, add, rotate, remove <rig> or leave",
+        hint="rig-bridge member --help",
+    )
 
 
 def _join(request: MemberRequest, who: str, key: str) -> Act:
@@ -259,15 +323,25 @@ def _join(request: MemberRequest, who: str, key: str) -> Act:
         raise UserError(f"member add: --role must be one of {', '.join(Role)}")
     role = Role(request.role) if request.role else None
     if role is not None and (role is Role.HUMAN) != who.endswith(RELAY_SUFFIX):
-        raise UserError(f"member add: a human speaks through a rig whose name ends in {RELAY_SUFFIX}")
+        raise UserError(
+            f"member add: a human speaks through a rig whose name ends in {RELAY_SUFFIX}"
+        )
     minutes = request.freeze_minutes
-    if minutes is not None and (not minutes.isdecimal() or int(minutes) > MOST_FREEZE_MINUTES):
-        raise UserError(f"member add: --freeze-minutes must be a number up to {MOST_FREEZE_MINUTES}")
+    if minutes is not None and (
+        not minutes.isdecimal() or int(minutes) > MOST_FREEZE_MINUTES
+    ):
+        raise UserError(
+            f"member add: --freeze-minutes must be a number up to {MOST_FREEZE_MINUTES}"
+        )
     human = str(RigId.parse(request.human)) if request.human else ""
-    return Act(ActKind.JOIN, who, key, role, human, None if minutes is None else int(minutes))
+    return Act(
+        ActKind.JOIN, who, key, role, human, None if minutes is None else int(minutes)
+    )
 
 
-def _key_to_add(request: MemberRequest, who: str, own: str, own_key: str, membership: Membership) -> str:
+def _key_to_add(
+    request: MemberRequest, who: str, own: str, own_key: str, membership: Membership
+) -> str:
     if request.key is not None:
         key = parse_public_key(_key_text(request.key))
         return f"{key.key_type} {key.blob}"
@@ -294,17 +368,29 @@ def _rotation(
     else:
         path, key = None, parse_public_key(_key_text(request.key))
         text = f"{key.key_type} {key.blob}"
-    retired = [Act(ActKind.RETIRE_KEY, who, key.fingerprint, since=since) for key in old if key.key != text]
+    retired = [
+        Act(ActKind.RETIRE_KEY, who, key.fingerprint, since=since)
+        for key in old
+        if key.key != text
+    ]
     return [Act(ActKind.ADD_KEY, who, text), *retired], path
 
 
-def _put_on_record(rig: Rig, request: MemberRequest, acts: Sequence[Act], membership: Membership) -> Landed:
+def _put_on_record(
+    rig: Rig, request: MemberRequest, acts: Sequence[Act], membership: Membership
+) -> Landed:
     own = str(rig.config.rig_id)
     others = [one.rig for one in membership.members if one.rig != own]
     said = "; ".join(f"{act.kind.replace('_', ' ')} {act.rig}" for act in acts)
     body = f"# Membership: {said}\n\n{acts_block(acts)}"
     draft = draft_send(
-        rig.author, "STATE", MEMBERS_THREAD, others or [own], rig.today, tldr=said[:TLDR_SOFT_CAP], body=body
+        rig.author,
+        "STATE",
+        MEMBERS_THREAD,
+        others or [own],
+        rig.today,
+        tldr=said[:TLDR_SOFT_CAP],
+        body=body,
     )
     make_dir(Path(rig.repository.root, MEMBERS_THREAD), root=Path(rig.repository.root))
     return post(

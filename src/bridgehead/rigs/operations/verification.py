@@ -10,10 +10,26 @@ from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations.identities import Identities
-from bridgehead.rigs.repositories.records import UNSIGNED, CommitRecord, Identity, SignatureCheck
+from bridgehead.rigs.repositories.records import (
+    UNSIGNED,
+    CommitRecord,
+    Identity,
+    SignatureCheck,
+)
 from bridgehead.rigs.rig import Reviews, Rig
-from bridgehead.rigs.threads.quarantine import HumanVerdict, KeptApart, Quarantine, read_verdicts
-from bridgehead.rigs.trust.attestation import Signature, Witness, is_relay_turn, relay_findings, signature_findings
+from bridgehead.rigs.threads.quarantine import (
+    HumanVerdict,
+    KeptApart,
+    Quarantine,
+    read_verdicts,
+)
+from bridgehead.rigs.trust.attestation import (
+    Signature,
+    Witness,
+    is_relay_turn,
+    relay_findings,
+    signature_findings,
+)
 from bridgehead.rigs.trust.envelope_problems import check_envelope, file_findings
 from bridgehead.rigs.trust.membership import Place
 from bridgehead.rigs.trust.verification_kinds import (
@@ -73,7 +89,10 @@ class Committed(NamedTuple):
 
 
 def committed_envelopes(
-    history: Iterable[CommitRecord], counts: Callable[[str], object] = envelope_at, *, first_position: int = 0
+    history: Iterable[CommitRecord],
+    counts: Callable[[str], object] = envelope_at,
+    *,
+    first_position: int = 0,
 ) -> list[Committed]:
     """Follow every envelope through a history, given parents first; what was deleted again is left out.
 
@@ -90,20 +109,30 @@ def committed_envelopes(
                 gone.update([change.path] if found.pop(change.path, None) else ())
             elif known is None:
                 again, by = change.path in gone, commit._replace(message="", changes=())
-                found[change.path] = Committed(change.path, change.blob, change.is_symlink, by, again, position)
+                found[change.path] = Committed(
+                    change.path, change.blob, change.is_symlink, by, again, position
+                )
             elif change.blob != known.blob:
-                found[change.path] = known._replace(blob=change.blob, is_symlink=change.is_symlink, rewritten=True)
+                found[change.path] = known._replace(
+                    blob=change.blob, is_symlink=change.is_symlink, rewritten=True
+                )
     return list(found.values())
 
 
-def subjects_of(rig: Rig, envelopes: Sequence[Committed], *, require_council: bool | None = None) -> list[Subject]:
+def subjects_of(
+    rig: Rig, envelopes: Sequence[Committed], *, require_council: bool | None = None
+) -> list[Subject]:
     """Read envelopes straight from the object store; whether results must be reviewed is the owner's choice."""
-    required = rig.reviews.are_required() if require_council is None else require_council
+    required = (
+        rig.reviews.are_required() if require_council is None else require_council
+    )
     reviews = rig.reviews if required else None
     subjects: list[Subject] = []
     for start in range(0, len(envelopes), _AT_ONCE):
         some = envelopes[start : start + _AT_ONCE]
-        blobs = rig.repository.read_blobs([found.blob for found in some if not found.is_symlink])
+        blobs = rig.repository.read_blobs(
+            [found.blob for found in some if not found.is_symlink]
+        )
         subjects += [_subject(found, blobs.get(found.blob), reviews) for found in some]
     return subjects
 
@@ -129,7 +158,11 @@ def _subject(found: Committed, raw: bytes | None, reviews: Reviews | None) -> Su
         if reviews is not None:
             from bridgehead.rigs.trust.council_mark import council_findings
 
-            kinds += tuple(council_findings(_text(frontmatter, "type"), parsed.body, reviews.known_mark))
+            kinds += tuple(
+                council_findings(
+                    _text(frontmatter, "type"), parsed.body, reviews.known_mark
+                )
+            )
     return origin._replace(
         findings=(*kinds, Kind.REWRITTEN) if found.rewritten else kinds,
         sender=_text(frontmatter, "from"),
@@ -148,7 +181,10 @@ class Verifier:
     """Judges envelopes of one repository. `earlier` gives those that were there before the ones to be judged."""
 
     def __init__(
-        self, rig: Rig, earlier: Callable[[], Sequence[Subject]] = tuple, identities: Identities | None = None
+        self,
+        rig: Rig,
+        earlier: Callable[[], Sequence[Subject]] = tuple,
+        identities: Identities | None = None,
     ) -> None:
         self._read_earlier = earlier
         self.identities = identities or Identities(rig)
@@ -159,14 +195,27 @@ class Verifier:
         checks = who.check(s.commit for s in subjects if s.commit and s.signed)
         nothing_found = sum_up((), known_signer=False)
         for subject in subjects:
-            unsigned = not subject.signed and subject.relay is None and subject.thread_id != MEMBERS_THREAD
+            unsigned = (
+                not subject.signed
+                and subject.relay is None
+                and subject.thread_id != MEMBERS_THREAD
+            )
             if unsigned and not subject.findings and not who.judges_unsigned:
                 yield nothing_found
                 continue
-            witness = self._witness(subject, checks.get(subject.commit or "", UNSIGNED), subjects)
+            witness = self._witness(
+                subject, checks.get(subject.commit or "", UNSIGNED), subjects
+            )
             kinds = tuple(dict.fromkeys(self._findings(subject, witness)))
-            is_act = subject.thread_id == MEMBERS_THREAD and subject.path in who.membership.carried_out
-            yield sum_up(kinds, known_signer=is_act or (who.signers_known and witness.is_signed_by_sender))
+            is_act = (
+                subject.thread_id == MEMBERS_THREAD
+                and subject.path in who.membership.carried_out
+            )
+            yield sum_up(
+                kinds,
+                known_signer=is_act
+                or (who.signers_known and witness.is_signed_by_sender),
+            )
 
     def _findings(self, subject: Subject, witness: Witness) -> Iterator[Kind]:
         # Whom this machine trusts may vouch for a council that was held elsewhere.
@@ -184,15 +233,27 @@ class Verifier:
             if subject.commit is None:
                 return  # it is being written
             yield from signature_findings(
-                witness, relay=False, signers_known=who.signers_known, must_sign=who.must_sign
+                witness,
+                relay=False,
+                signers_known=who.signers_known,
+                must_sign=who.must_sign,
             )
         else:
-            yield from relay_findings(subject.relay, witness, signers_known=who.signers_known, must_sign=who.must_sign)
+            yield from relay_findings(
+                subject.relay,
+                witness,
+                signers_known=who.signers_known,
+                must_sign=who.must_sign,
+            )
 
-    def _witness(self, subject: Subject, check: SignatureCheck, together: Sequence[Subject]) -> Witness:
+    def _witness(
+        self, subject: Subject, check: SignatureCheck, together: Sequence[Subject]
+    ) -> Witness:
         keys = check.key_names if check.holds else ()
         person = check.principal if check.signature is Signature.KNOWN else None
-        standing = self.identities.keyring.standing(subject.sender, subject.place, keys, person, subject.author_email)
+        standing = self.identities.keyring.standing(
+            subject.sender, subject.place, keys, person, subject.author_email
+        )
         known = check.holds and standing.is_known
         witness = Witness(Signature.KNOWN if known else check.signature, keys, standing)
         if subject.relay is None:
@@ -201,16 +262,21 @@ class Verifier:
         return witness._replace(
             committed_at_ms=subject.committed_at * 1000,
             parent_known=bool(parent) and self._has_turn(subject, parent, together),
-            nonce_seen_before=bool(subject.nonce) and self._first_with_nonce(subject, together) != subject.path,
+            nonce_seen_before=bool(subject.nonce)
+            and self._first_with_nonce(subject, together) != subject.path,
         )
 
     @cached_property
     def _earlier(self) -> Sequence[Subject]:
         return self._read_earlier()
 
-    def _has_turn(self, subject: Subject, body_hash: str, together: Sequence[Subject]) -> bool:
+    def _has_turn(
+        self, subject: Subject, body_hash: str, together: Sequence[Subject]
+    ) -> bool:
         return any(
-            other.thread_id == subject.thread_id and other.body_hash == body_hash and other.path != subject.path
+            other.thread_id == subject.thread_id
+            and other.body_hash == body_hash
+            and other.path != subject.path
             for other in (*together, *self._earlier)
         )
 
@@ -220,12 +286,20 @@ class Verifier:
         return min(same, key=lambda other: other.position).path
 
 
-def findings_of(subjects: Sequence[Subject], verdicts: Iterable[Verification]) -> list[PathFindings]:
-    return [PathFindings(subject.path, found.kinds) for subject, found in zip(subjects, verdicts, strict=True)]
+def findings_of(
+    subjects: Sequence[Subject], verdicts: Iterable[Verification]
+) -> list[PathFindings]:
+    return [
+        PathFindings(subject.path, found.kinds)
+        for subject, found in zip(subjects, verdicts, strict=True)
+    ]
 
 
 def human_verdicts(
-    rig: Rig, envelopes: Sequence[Committed], subjects: Sequence[Subject], judged: Sequence[Verification]
+    rig: Rig,
+    envelopes: Sequence[Committed],
+    subjects: Sequence[Subject],
+    judged: Sequence[Verification],
 ) -> list[HumanVerdict]:
     """What trusted humans decided about quarantined envelopes: only in signed DECISIONS with nothing against them."""
     believed = [
@@ -238,12 +312,24 @@ def human_verdicts(
     if not believed:
         return []
     blobs = rig.repository.read_blobs([found.blob for found in believed])
-    parsed = [(found.path, parse_envelope(blobs.get(found.blob) or b"")) for found in believed]
-    bodies = [(path, envelope.body) for path, envelope in parsed if isinstance(envelope, Envelope)]
+    parsed = [
+        (found.path, parse_envelope(blobs.get(found.blob) or b"")) for found in believed
+    ]
+    bodies = [
+        (path, envelope.body)
+        for path, envelope in parsed
+        if isinstance(envelope, Envelope)
+    ]
     return [verdict for path, body in bodies for verdict in read_verdicts(body, path)]
 
 
-def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False, quiet: bool = False) -> "Verified":
+def verify(
+    rig: Rig,
+    typed: str | None = None,
+    *,
+    require_council: bool = False,
+    quiet: bool = False,
+) -> "Verified":
     """Check every committed envelope, of one thread if one is named; only that one is read then.
 
     Nonces of relay turns are compared over the whole repository. Unless `require_council` says so, the owner's setting
@@ -256,7 +342,11 @@ def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False,
     subjects = subjects_of(rig, envelopes, require_council=require_council or None)
 
     def others() -> list[Subject]:
-        elsewhere = [found for found in _committed_anywhere(rig) if found.path.partition("/")[0] != thread_id]
+        elsewhere = [
+            found
+            for found in _committed_anywhere(rig)
+            if found.path.partition("/")[0] != thread_id
+        ]
         return subjects_of(rig, elsewhere, require_council=False)
 
     judged = list(Verifier(rig, others if thread_id else tuple).judge(subjects))
@@ -269,8 +359,14 @@ def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False,
         if verdict.path not in known and _belongs_apart(verdict.kinds)
     ]
     verdicts = human_verdicts(rig, envelopes, subjects, judged)
-    clean = {one.path for one in findings if not is_broken(one.kinds)}  # keys or settings may have changed
-    released = [entry.path for entry in quarantine.entries if entry.path in clean and not entry.verdict]
+    clean = {
+        one.path for one in findings if not is_broken(one.kinds)
+    }  # keys or settings may have changed
+    released = [
+        entry.path
+        for entry in quarantine.entries
+        if entry.path in clean and not entry.verdict
+    ]
     if fresh or verdicts or released:
         with rig.repository.lock():
             quarantine = Quarantine(rig.repository.private_dir)
@@ -282,11 +378,16 @@ def verify(rig: Rig, typed: str | None = None, *, require_council: bool = False,
             rig.tell(f"! {finding.path} (quarantined: {', '.join(finding.kinds)})")
         elif finding.kinds:
             rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
-    return Verified(report_on(findings, known), tuple(found for found in findings if found.path in apart))
+    return Verified(
+        report_on(findings, known),
+        tuple(found for found in findings if found.path in apart),
+    )
 
 
 def _committed_anywhere(rig: Rig) -> list[Committed]:
-    return committed_envelopes(rig.repository.history(rig.repository.head().commit).commits)
+    return committed_envelopes(
+        rig.repository.history(rig.repository.head().commit).commits
+    )
 
 
 def _committed_in(rig: Rig, thread_id: str) -> list[Committed]:
@@ -301,7 +402,15 @@ def _committed_in(rig: Rig, thread_id: str) -> list[Committed]:
             f"{thread_id}/{row.filename}",
             row.blob,
             f"{thread_id}/{row.filename}" in links,
-            CommitRecord(row.commit, (), Identity("", row.author_email), row.committed_at, row.signed, "", ()),
+            CommitRecord(
+                row.commit,
+                (),
+                Identity("", row.author_email),
+                row.committed_at,
+                row.signed,
+                "",
+                (),
+            ),
             row.rewritten,
             row.position,
         )

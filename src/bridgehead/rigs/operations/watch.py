@@ -50,11 +50,16 @@ class Waited(NamedTuple):
     def lines(self, style: Style = PLAIN) -> list[str]:
         return [
             f"{LINE_PREFIX}wait arrived={len(self.arrived)}",
-            *(f"{notice.line(style)}{notice.summary(style)}" for notice in self.arrived),
+            *(
+                f"{notice.line(style)}{notice.summary(style)}"
+                for notice in self.arrived
+            ),
         ]
 
     def json_object(self) -> dict[str, object]:
-        return stamped("wait", envelopes=[notice.json_object() for notice in self.arrived])
+        return stamped(
+            "wait", envelopes=[notice.json_object() for notice in self.arrived]
+        )
 
 
 def wait(rig: Rig, request: WaitRequest) -> Waited:
@@ -70,7 +75,10 @@ def wait(rig: Rig, request: WaitRequest) -> Waited:
                 rig.tell(f"warning: {error.message}")
             problem = error.message
         found = desk(rig)
-        fresh = [*found.delivered, *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN)]
+        fresh = [
+            *found.delivered,
+            *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN),
+        ]
         arrived = [
             notice
             for notice in fresh
@@ -88,9 +96,17 @@ def parse_timeout(typed: str | None) -> float:
     if typed is None:
         return DEFAULT_TIMEOUT
     units = {"s": 1, "m": 60, "h": 3600}
-    number, factor = (typed[:-1], units[typed[-1]]) if typed[-1:] in units else (typed, 1)
-    if not number.isdecimal() or not number.isascii() or int(number) * factor > MOST_TIMEOUT:
-        raise UserError(f'--timeout must be seconds, or like 30m or 2h, up to a day (got "{typed}")')
+    number, factor = (
+        (typed[:-1], units[typed[-1]]) if typed[-1:] in units else (typed, 1)
+    )
+    if (
+        not number.isdecimal()
+        or not number.isascii()
+        or int(number) * factor > MOST_TIMEOUT
+    ):
+        raise UserError(
+            f'--timeout must be seconds, or like 30m or 2h, up to a day (got "{typed}")'
+        )
     return float(int(number) * factor)
 
 
@@ -125,7 +141,9 @@ def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
     while not first:
         try:
             first = _one_shot(rig, request)
-        except FetchFailed as error:  # a watch that is started before the network is up waits for it
+        except (
+            FetchFailed
+        ) as error:  # a watch that is started before the network is up waits for it
             yield events.error(type(error).__name__, error.message, rig.now_ms())
             rig.sleep(request.interval_seconds)
     yield events.begin(look.again(events.is_new), first, rig.now_ms())
@@ -136,7 +154,9 @@ def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
                 yield from _synced(rig, events, request)
             news = events.update(look.again(events.is_new), rig.now_ms())
             for late in (event for event in news if event["event"] == "overdue"):
-                rig.announce("rig.overdue", thread=late["thread_id"], debtor=late["debtor"])
+                rig.announce(
+                    "rig.overdue", thread=late["thread_id"], debtor=late["debtor"]
+                )
         except BridgeheadError as error:
             news = [events.error(type(error).__name__, error.message, rig.now_ms())]
         yield from news
@@ -146,14 +166,19 @@ def _synced(rig: Rig, events: "Watch", request: WatchRequest) -> Iterator[Event]
     outcome = sync(rig, request.sync._replace(told=events.refused_head, quiet=True))
     if outcome.moved:
         yield events.pulled(outcome.json_object(), rig.now_ms())
-    elif outcome.refusal is not None and outcome.report.remote_head != events.refused_head:
+    elif (
+        outcome.refusal is not None
+        and outcome.report.remote_head != events.refused_head
+    ):
         yield events.refused(outcome.json_object(), rig.now_ms())
 
 
 def _one_shot(rig: Rig, request: WatchRequest) -> Mapping[str, object]:
     shots: dict[str, Callable[[], Mapping[str, object]]] = {
         "status": lambda: status(rig, with_findings=True).json_object(),
-        "thread": lambda: thread(rig, wanted_thread(rig, request.thread_id)).json_object(),
+        "thread": lambda: thread(
+            rig, wanted_thread(rig, request.thread_id)
+        ).json_object(),
         "sync": lambda: sync(rig, request.sync).json_object(),
     }
     return shots[request.op]()
@@ -173,25 +198,52 @@ class _Look:
     def again(self, is_new: Callable[[str], bool]) -> "Snapshot":
         """Return how the bridge stands, with those envelopes only whose paths are new."""
         known = catalogue(self._rig, self._thread_id, with_findings=True)
-        fresh = [envelope for name in self._changed(known) for envelope in self._look_at(known, name, is_new)]
+        fresh = [
+            envelope
+            for name in self._changed(known)
+            for envelope in self._look_at(known, name, is_new)
+        ]
         notices = zip(fresh, verify_listed(self._rig, known, fresh), strict=True)
         freezes = standing_freezes(self._rig).items()
         return Snapshot(
-            envelopes={listed.path: Notice(listed.turn, verdict) for listed, verdict in notices},
+            envelopes={
+                listed.path: Notice(listed.turn, verdict) for listed, verdict in notices
+            },
             closed=frozenset(self._closed),
             divergences=dict(self._divergences),
             overdue=_overdue(self._rig, known),
-            freezes={name: freeze for name, freeze in freezes if self._thread_id in (None, name)},
+            freezes={
+                name: freeze
+                for name, freeze in freezes
+                if self._thread_id in (None, name)
+            },
         )
 
     def _changed(self, known: Catalogue) -> list[str]:
         """The threads to look at; what is kept apart decides what is listed in all of them."""
-        marks, apart = known.marks() or {}, quarantine_state(self._rig.repository.private_dir)
-        before, self._marks, self._apart = self._marks if apart == self._apart else {}, dict(marks), apart
-        return [name for name in known.thread_ids() if name not in before or before[name] != marks.get(name)]
+        marks, apart = (
+            known.marks() or {},
+            quarantine_state(self._rig.repository.private_dir),
+        )
+        before, self._marks, self._apart = (
+            self._marks if apart == self._apart else {},
+            dict(marks),
+            apart,
+        )
+        return [
+            name
+            for name in known.thread_ids()
+            if name not in before or before[name] != marks.get(name)
+        ]
 
-    def _look_at(self, known: Catalogue, name: str, is_new: Callable[[str], bool]) -> list[ListedEnvelope]:
-        fresh = [envelope for envelope in known.listing(name).envelopes if is_new(envelope.path)]
+    def _look_at(
+        self, known: Catalogue, name: str, is_new: Callable[[str], bool]
+    ) -> list[ListedEnvelope]:
+        fresh = [
+            envelope
+            for envelope in known.listing(name).envelopes
+            if is_new(envelope.path)
+        ]
         divergence = known.causality(name).divergence()
         self._divergences.pop(name, None)
         self._divergences |= {name: divergence} if divergence else {}
@@ -205,7 +257,9 @@ def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
     if rig.settings is None:
         return {}
     found, now = desk(rig, known), rig.now_ms()
-    late = [debt for debt in (*found.owes, *found.entrusted) if debt.owed.is_overdue(now)]
+    late = [
+        debt for debt in (*found.owes, *found.entrusted) if debt.owed.is_overdue(now)
+    ]
     return {f"{debt.asked.turn.path} {debt.owed.debtor}": debt for debt in late}
 
 
@@ -220,9 +274,13 @@ class Watch:
         self._seen = _EMPTY
         self._announced: set[int] = set()  # there may be very many
         self._has_begun = False
-        self.refused_head: str | None = None  # the remote head whose refusal was told last
+        self.refused_head: str | None = (
+            None  # the remote head whose refusal was told last
+        )
 
-    def begin(self, snapshot: "Snapshot", one_shot: Mapping[str, object], now_ms: int) -> Event:
+    def begin(
+        self, snapshot: "Snapshot", one_shot: Mapping[str, object], now_ms: int
+    ) -> Event:
         """Return the first event: what the command prints without `--watch`."""
         for path in snapshot.envelopes:
             self._is_first("envelope", path)
@@ -236,12 +294,16 @@ class Watch:
     def is_new(self, path: str) -> bool:
         """Tell whether an envelope has to be announced; what is there at the beginning has not."""
         return (
-            hash(("envelope", path)) not in self._announced if self._has_begun else not self._is_first("envelope", path)
+            hash(("envelope", path)) not in self._announced
+            if self._has_begun
+            else not self._is_first("envelope", path)
         )
 
     def update(self, snapshot: "Snapshot", now_ms: int) -> list[Event]:
         """Return what is new, or a heartbeat when nothing has been said for long."""
-        events = [self._event(name, now_ms, fields) for name, fields in self._news(snapshot)]
+        events = [
+            self._event(name, now_ms, fields) for name, fields in self._news(snapshot)
+        ]
         self._seen = snapshot
         if not events and self._heartbeat and now_ms - self._last_ms >= HEARTBEAT_MS:
             events.append(self._event("heartbeat", now_ms, {}))
@@ -269,11 +331,21 @@ class Watch:
         self._last_ms = now_ms
         head = {"schema_version": SCHEMA_VERSION, "op": self._op, "event": name}
         stamp = {"at": iso_timestamp(now_ms), "seq": self._sequence}
-        return {**head, **stamp, **{key: value for key, value in fields.items() if key not in head}}
+        return {
+            **head,
+            **stamp,
+            **{key: value for key, value in fields.items() if key not in head},
+        }
 
     def _news(self, snapshot: "Snapshot") -> Iterator[tuple[str, Mapping[str, object]]]:
-        fresh = [notice for path, notice in snapshot.envelopes.items() if self._is_first("envelope", path)]
-        for notice in sorted(fresh, key=lambda notice: (*notice.turn.order_key(), notice.turn.thread_id)):
+        fresh = [
+            notice
+            for path, notice in snapshot.envelopes.items()
+            if self._is_first("envelope", path)
+        ]
+        for notice in sorted(
+            fresh, key=lambda notice: (*notice.turn.order_key(), notice.turn.thread_id)
+        ):
             yield "envelope", notice.json_object()
         for thread_id in sorted(snapshot.closed):
             if self._is_first("thread_closed", thread_id):
@@ -301,7 +373,9 @@ class Watch:
 class Snapshot(NamedTuple):
     """A bridge as it stood at one moment."""
 
-    envelopes: Mapping[str, Notice]  # by path, perhaps those only that were not there before
+    envelopes: Mapping[
+        str, Notice
+    ]  # by path, perhaps those only that were not there before
     closed: frozenset[str]  # thread ids
     divergences: Mapping[str, Divergence]  # by thread id
     freezes: Mapping[str, Freeze]  # by thread id

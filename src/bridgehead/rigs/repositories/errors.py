@@ -13,9 +13,13 @@ from bridgehead.errors import UserError
 class GitFailed(UserError):
     """A git command was refused. The sentence is ours, `git_says` is what git wrote."""
 
-    def __init__(self, what: str, git_says: str = "", *, hint: str | None = None) -> None:
+    def __init__(
+        self, what: str, git_says: str = "", *, hint: str | None = None
+    ) -> None:
         reason = cause_of(git_says)
-        super().__init__(f"{what}: {reason}" if reason else what, hint=hint or advice_on(git_says))
+        super().__init__(
+            f"{what}: {reason}" if reason else what, hint=hint or advice_on(git_says)
+        )
         self.git_says = git_says
 
 
@@ -38,7 +42,9 @@ class FetchFailed(GitFailed):
 
     def __init__(self, remote: str, git_says: str) -> None:
         by_hand = f"git fetch {remote} shows the same problem by hand"
-        super().__init__("git fetch failed", git_says, hint=advice_on(git_says) or by_hand)
+        super().__init__(
+            "git fetch failed", git_says, hint=advice_on(git_says) or by_hand
+        )
 
 
 class PushFailed(GitFailed):
@@ -69,13 +75,28 @@ _ADVICE = (
         "HOST IDENTIFICATION HAS CHANGED",
         "the host key is not the one ssh knows: ask the server's owner before you go on",
     ),
-    ("Host key verification failed", "ssh does not know the host key: verify it, then connect once with ssh"),
-    ("Permission denied (", "the server does not accept your SSH key; `ssh -v` shows which key was offered"),
-    ("could not read Username", "the server needs a login: configure one (git help credentials)"),
-    ("Authentication failed", "the server refused the login git has for it (git help credentials)"),
+    (
+        "Host key verification failed",
+        "ssh does not know the host key: verify it, then connect once with ssh",
+    ),
+    (
+        "Permission denied (",
+        "the server does not accept your SSH key; `ssh -v` shows which key was offered",
+    ),
+    (
+        "could not read Username",
+        "the server needs a login: configure one (git help credentials)",
+    ),
+    (
+        "Authentication failed",
+        "the server refused the login git has for it (git help credentials)",
+    ),
     ("protected branch", _PROTECTED),
     ("hook declined", "a server hook refused it; ask its owner"),
-    (".lock': File exists", "another git process holds this lock; if it was killed, remove the file"),
+    (
+        ".lock': File exists",
+        "another git process holds this lock; if it was killed, remove the file",
+    ),
     ("Could not resolve host", _LATER),
     ("Failed to connect", _LATER),
     ("Connection refused", _LATER),
@@ -84,7 +105,10 @@ _ADVICE = (
     ("Connection reset by", _LATER),
     ("No route to host", _LATER),
     ("Network is unreachable", _LATER),
-    ("does not appear to be a git repository", "there is no repository at this address; check `git remote -v`"),
+    (
+        "does not appear to be a git repository",
+        "there is no repository at this address; check `git remote -v`",
+    ),
 )
 
 

@@ -167,7 +167,9 @@ class FreezeNote(NamedTuple):
     text: str
     only_here: bool = False
     object_id: str = ""
-    signed: bool = False  # the object is a commit, whose signature says whose note it is
+    signed: bool = (
+        False  # the object is a commit, whose signature says whose note it is
+    )
 
 
 class SignatureCheck(NamedTuple):
@@ -175,13 +177,18 @@ class SignatureCheck(NamedTuple):
 
     signature: Signature
     principal: str | None = None  # whose key it is, as the file or the key itself says
-    key_names: tuple[str, ...] = ()  # fingerprint first, then other spellings that mean the same key
+    key_names: tuple[
+        str, ...
+    ] = ()  # fingerprint first, then other spellings that mean the same key
     holds: bool = False  # the key named here did sign this, whoever it belongs to
 
 
 UNSIGNED = SignatureCheck(Signature.NONE)
 
-_ESCAPES = {byte: f"\\{letter}" for byte, letter in zip(b'\a\b\t\n\v\f\r"\\', 'abtnvfr"\\', strict=True)}
+_ESCAPES = {
+    byte: f"\\{letter}"
+    for byte, letter in zip(b'\a\b\t\n\v\f\r"\\', 'abtnvfr"\\', strict=True)
+}
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 

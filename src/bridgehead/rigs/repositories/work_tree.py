@@ -29,7 +29,9 @@ class WorkTree:
         """Return the content of a regular file, or raise a FileError (FileMissing, IsSymlink, ...)."""
         return read_bounded(self._at(path), max_bytes, root=self._top_level)
 
-    def read_files(self, directory: str, names: Sequence[str]) -> Iterator[bytes | None]:
+    def read_files(
+        self, directory: str, names: Sequence[str]
+    ) -> Iterator[bytes | None]:
         """Yield the contents of many files of one directory; None for one that is no regular file or too large."""
         try:
             handle = os.open(self._at(directory), _DIRECTORY)
@@ -65,10 +67,18 @@ class WorkTree:
     def stamp(self, path: str) -> Stamp | None:
         """Return what identifies the file's present state; None for what is neither a file nor a link."""
         found = self._lstat(path)
-        if found is None or not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+        if found is None or not (
+            stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
+        ):
             return None
         is_symlink = stat.S_ISLNK(found.st_mode)
-        return Stamp(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, is_symlink)
+        return Stamp(
+            found.st_ino,
+            found.st_size,
+            found.st_mtime_ns,
+            found.st_ctime_ns,
+            is_symlink,
+        )
 
     def _at(self, path: str) -> Path:
         if ".." in path.split("/"):
@@ -84,12 +94,18 @@ class WorkTree:
 def _read_entry(directory: int, name: str) -> bytes | None:
     """Read a small file in as few system calls as can be; there may be ten thousand."""
     try:
-        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        handle = os.open(
+            name,
+            os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
+            dir_fd=directory,
+        )
     except OSError:
         return None
     try:
         content = os.read(handle, _CHUNK_BYTES)
-        while len(content) >= _CHUNK_BYTES and (more := os.read(handle, MAX_FILE_BYTES)):
+        while len(content) >= _CHUNK_BYTES and (
+            more := os.read(handle, MAX_FILE_BYTES)
+        ):
             content += more
             if len(content) > MAX_FILE_BYTES:
                 return None
@@ -126,7 +142,11 @@ def directory_stamp(directory: str) -> Stamp | None:
     except OSError:
         return None
     is_directory = stat.S_ISDIR(found.st_mode)
-    return Stamp(found.st_ino, 0, found.st_mtime_ns, found.st_ctime_ns, False) if is_directory else None
+    return (
+        Stamp(found.st_ino, 0, found.st_mtime_ns, found.st_ctime_ns, False)
+        if is_directory
+        else None
+    )
 
 
 def files_stamp(directory: str) -> Stamp:
@@ -135,7 +155,9 @@ def files_stamp(directory: str) -> Stamp:
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             found = entry.stat(follow_symlinks=False)
-            changed = found.st_ctime_ns  # no program can set it, so it tells every change
+            changed = (
+                found.st_ctime_ns
+            )  # no program can set it, so it tells every change
             states.append(f"{entry.name} {found.st_ino} {changed}")
             latest = max(latest, changed)
     content = "\n".join(sorted(states)).encode("utf-8", "surrogateescape")

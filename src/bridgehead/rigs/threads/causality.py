@@ -17,8 +17,12 @@ class Causality:
     commit descends from all of lower position: that is the usual case, and much the faster one.
     """
 
-    def __init__(self, turns: Iterable[Turn], parents: Mapping[str, Sequence[str]] | None = None) -> None:
-        self._turns = {turn.filename: turn for turn in turns if turn.commit_sha is not None}
+    def __init__(
+        self, turns: Iterable[Turn], parents: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._turns = {
+            turn.filename: turn for turn in turns if turn.commit_sha is not None
+        }
         self._parents = parents
 
     @cached_property
@@ -28,7 +32,9 @@ class Causality:
     @property
     def _is_a_chain(self) -> bool:
         """Tell whether each turn knows all before it, because history is one line and nobody names anything."""
-        return self._parents is None and not any(turn.references or turn.in_reply_to for turn in self._turns.values())
+        return self._parents is None and not any(
+            turn.references or turn.in_reply_to for turn in self._turns.values()
+        )
 
     def heads(self) -> list[Turn]:
         """Return the turns that no other turn knows, oldest first."""
@@ -56,7 +62,11 @@ class Causality:
             return []
         related = self.known(filename) | self._graph.knowing(filename)
         sender = self._turns[filename].sender
-        return in_order(turn for turn in self._turns.values() if turn.sender != sender and turn.filename not in related)
+        return in_order(
+            turn
+            for turn in self._turns.values()
+            if turn.sender != sender and turn.filename not in related
+        )
 
 
 class Divergence(NamedTuple):
@@ -66,27 +76,50 @@ class Divergence(NamedTuple):
     heads: tuple[Turn, ...]  # by file name
 
     def json_object(self) -> dict[str, object]:
-        heads = [{"file": turn.filename, "from": turn.sender, "commit_sha": turn.commit_sha} for turn in self.heads]
+        heads = [
+            {"file": turn.filename, "from": turn.sender, "commit_sha": turn.commit_sha}
+            for turn in self.heads
+        ]
         return {"name": self.name, "heads": heads}
 
 
 class KnowledgeGraph:
     """Points and edges over committed turns, which are named by their files."""
 
-    def __init__(self, turns: Iterable[Turn], parents: Mapping[str, Sequence[str]] | None) -> None:
+    def __init__(
+        self, turns: Iterable[Turn], parents: Mapping[str, Sequence[str]] | None
+    ) -> None:
         self._edges: list[list[int]] = []
         self._file_at: list[str | None] = []  # None for gathering points
         self._point_of: dict[str, int] = {}
         self._of_hash: dict[str, int] = {}
-        self._of_commit: dict[str, int] = {}  # the last turn of a commit knows the others
+        self._of_commit: dict[
+            str, int
+        ] = {}  # the last turn of a commit knows the others
         self._by_prefix: dict[str, list[str]] = {}
         self._of_rig: dict[str, int] = {}
-        ordered = sorted(turns, key=lambda turn: (turn.position or 0, turn.commit_sha or "", turn.order_key()))
-        commits = {commit: list(added) for commit, added in groupby(ordered, key=lambda turn: turn.commit_sha or "")}
+        ordered = sorted(
+            turns,
+            key=lambda turn: (
+                turn.position or 0,
+                turn.commit_sha or "",
+                turn.order_key(),
+            ),
+        )
+        commits = {
+            commit: list(added)
+            for commit, added in groupby(
+                ordered, key=lambda turn: turn.commit_sha or ""
+            )
+        }
         pasts: dict[str, int] = {}
         for commit, nearest in _nearest_before(list(commits), parents):
             earlier = [before for before in nearest if before in pasts]
-            targets = [point for before in earlier for point in (self._of_commit[before], pasts[before])]
+            targets = [
+                point
+                for before in earlier
+                for point in (self._of_commit[before], pasts[before])
+            ]
             pasts[commit] = self._point(targets)
             self._add_commit(commit, commits[commit], pasts[commit])
 
@@ -110,7 +143,9 @@ class KnowledgeGraph:
             if reached[point]:
                 for target in self._edges[point]:
                     reached[target] = 1
-        return frozenset(file for file, point in self._point_of.items() if reached[point])
+        return frozenset(
+            file for file, point in self._point_of.items() if reached[point]
+        )
 
     def knowing(self, file: str) -> frozenset[str]:
         """Return the files of all turns that lead to this one."""
@@ -119,7 +154,11 @@ class KnowledgeGraph:
         leads[start] = 1
         for point in range(start + 1, len(self._edges)):
             leads[point] = any(leads[target] for target in self._edges[point])
-        return frozenset(file for file, point in self._point_of.items() if leads[point] and point != start)
+        return frozenset(
+            file
+            for file, point in self._point_of.items()
+            if leads[point] and point != start
+        )
 
     def known_to_all(self, files: Sequence[str]) -> list[str]:
         """Return the files of turns that every one of these leads to."""
@@ -132,7 +171,11 @@ class KnowledgeGraph:
             for target in self._edges[point]:
                 reached_by[target] |= reached_by[point] | asking[point]
         everyone = (1 << len(files)) - 1
-        return [file for file, point in self._point_of.items() if reached_by[point] == everyone]
+        return [
+            file
+            for file, point in self._point_of.items()
+            if reached_by[point] == everyone
+        ]
 
     def _point(self, targets: list[int], file: str | None = None) -> int:
         self._edges.append(targets)
@@ -145,7 +188,9 @@ class KnowledgeGraph:
             if turn.sender in self._of_rig:
                 targets.append(self._of_rig[turn.sender])
             if commit in self._of_commit:
-                targets.append(self._of_commit[commit])  # the earlier turn of the same commit
+                targets.append(
+                    self._of_commit[commit]
+                )  # the earlier turn of the same commit
             point = self._point(targets, turn.filename)
             self._point_of[turn.filename] = self._of_commit[commit] = point
             if turn.sender:
@@ -171,7 +216,9 @@ class KnowledgeGraph:
         if not body_hash:
             return
         before = self._of_hash.get(body_hash)
-        self._of_hash[body_hash] = point if before is None else self._point([point, before])
+        self._of_hash[body_hash] = (
+            point if before is None else self._point([point, before])
+        )
 
 
 def _nearest_before(
@@ -187,19 +234,28 @@ def _nearest_before(
         yield commit, nearest[commit]
 
 
-def _nearest_in_graph(commits: frozenset[str], parents: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+def _nearest_in_graph(
+    commits: frozenset[str], parents: Mapping[str, Sequence[str]]
+) -> dict[str, frozenset[str]]:
     nearest: dict[str, frozenset[str]] = {}
     pending = list(commits)
     while pending:
         commit = pending[-1]
         above = parents.get(commit, ())
-        unknown = [parent for parent in above if parent not in commits and parent not in nearest]
+        unknown = [
+            parent
+            for parent in above
+            if parent not in commits and parent not in nearest
+        ]
         if unknown and commit not in nearest:
             pending.extend(unknown)
             continue
         pending.pop()
         if commit not in nearest:
-            found = [frozenset((parent,)) if parent in commits else nearest[parent] for parent in above]
+            found = [
+                frozenset((parent,)) if parent in commits else nearest[parent]
+                for parent in above
+            ]
             # A line of commits shares one set; only merges make new ones.
             nearest[commit] = found[0] if len(found) == 1 else frozenset().union(*found)
     return nearest

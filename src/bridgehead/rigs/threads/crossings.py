@@ -44,7 +44,10 @@ class Crossings:
     def _read(self) -> dict[str, list[str]]:
         try:
             stored = json.loads(read_bounded(self._path, _MAX_BYTES))
-            return {str(path): [str(one) for one in others] for path, others in stored.items()}
+            return {
+                str(path): [str(one) for one in others]
+                for path, others in stored.items()
+            }
         except (FileError, ValueError, TypeError, AttributeError):
             return {}
 
@@ -89,7 +92,12 @@ class IdleThreads:
     def note(self, depends_on: str, marks: Mapping[str, str]) -> None:
         """Keep these instead; not being able to costs the next look time, nothing else."""
         if (depends_on, marks) != (self._depends_on, self.marks):
-            keep(self._path, json.dumps({"depends_on": depends_on, "threads": marks}, separators=(",", ":")))
+            keep(
+                self._path,
+                json.dumps(
+                    {"depends_on": depends_on, "threads": marks}, separators=(",", ":")
+                ),
+            )
 
 
 class Seen:
@@ -98,7 +106,10 @@ class Seen:
     def __init__(self, directory: Path) -> None:
         self._path = directory / _SEEN_NAME
         try:
-            self.paths = {str(path): None for path in json.loads(read_bounded(self._path, _MAX_BYTES))}
+            self.paths = {
+                str(path): None
+                for path in json.loads(read_bounded(self._path, _MAX_BYTES))
+            }
         except (FileError, ValueError, TypeError):
             self.paths = {}
         self.is_new = _BEGUN not in self.paths
@@ -113,4 +124,7 @@ class Seen:
         if not fresh:
             return
         self.paths.update(dict.fromkeys(fresh))
-        keep(self._path, json.dumps(list(self.paths)[-_MOST_SEEN:], separators=(",", ":")))
+        keep(
+            self._path,
+            json.dumps(list(self.paths)[-_MOST_SEEN:], separators=(",", ":")),
+        )

@@ -23,16 +23,22 @@ class Freeze(NamedTuple):
     def holds(self, now_ms: int) -> bool:
         """Tell whether it is in force; one whose times cannot be read, or that has not begun, is not."""
         begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
-        return begin is not None and end is not None and begin - _SKEW_MS <= now_ms < end
+        return (
+            begin is not None and end is not None and begin - _SKEW_MS <= now_ms < end
+        )
 
     def at_most(self, minutes: float) -> "Freeze":
         """Return it cut down to the time its author may ask for."""
         begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
         if begin is None or end is None:
             return self
-        return self._replace(expires=iso_timestamp(min(end, begin + int(minutes * 60_000))))
+        return self._replace(
+            expires=iso_timestamp(min(end, begin + int(minutes * 60_000)))
+        )
 
-    def as_allowed(self, thread_id: str, membership: Membership, signed_by: Collection[str]) -> "Freeze | None":
+    def as_allowed(
+        self, thread_id: str, membership: Membership, signed_by: Collection[str]
+    ) -> "Freeze | None":
         """Return it as far as its author may ask for it; None for one who may not, or did not sign it for this thread.
 
         Where a bridge has no members it is anybody's word, for a day at most.
@@ -40,7 +46,12 @@ class Freeze(NamedTuple):
         if membership.founded is None:
             return self.at_most(HUMAN_FREEZE_MINUTES)
         author = membership.member(self.rig)
-        if author is None or not author.freeze_minutes or self.rig not in signed_by or self.thread != thread_id:
+        if (
+            author is None
+            or not author.freeze_minutes
+            or self.rig not in signed_by
+            or self.thread != thread_id
+        ):
             return None
         return self.at_most(author.freeze_minutes)
 
@@ -56,7 +67,16 @@ class Freeze(NamedTuple):
         """Return the blob that the freeze ref points to."""
         from json import dumps
 
-        return dumps({**self.json_object(), "in_reply_to": self.in_reply_to, "thread": self.thread}) + "\n"
+        return (
+            dumps(
+                {
+                    **self.json_object(),
+                    "in_reply_to": self.in_reply_to,
+                    "thread": self.thread,
+                }
+            )
+            + "\n"
+        )
 
 
 def read_freeze(text: str) -> Freeze | None:
@@ -70,12 +90,18 @@ def read_freeze(text: str) -> Freeze | None:
     if not isinstance(stored, dict):
         return None
     rig, since, expires = (stored.get(name) for name in ("rig", "since", "expires"))
-    if not (isinstance(rig, str) and isinstance(since, str) and isinstance(expires, str)):
+    if not (
+        isinstance(rig, str) and isinstance(since, str) and isinstance(expires, str)
+    ):
         return None
     parent = stored.get("in_reply_to")
     thread = stored.get("thread")
     return Freeze(
-        rig, since, expires, parent if isinstance(parent, str) else None, thread if isinstance(thread, str) else ""
+        rig,
+        since,
+        expires,
+        parent if isinstance(parent, str) else None,
+        thread if isinstance(thread, str) else "",
     )
 
 

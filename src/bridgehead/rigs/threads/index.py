@@ -6,9 +6,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.names import envelope_at, is_envelope_name
-from bridgehead.rigs.repositories.records import CommitRecord, History, PathChange, TrackedFile
-from bridgehead.rigs.threads.index_rows import FileRow, HistoryRow, ListedEnvelope, listed
-from bridgehead.rigs.threads.index_store import UNCACHEABLE, Header, IndexFile, IndexSpoilt, Wanted, read_rows
+from bridgehead.rigs.repositories.records import (
+    CommitRecord,
+    History,
+    PathChange,
+    TrackedFile,
+)
+from bridgehead.rigs.threads.index_rows import (
+    FileRow,
+    HistoryRow,
+    ListedEnvelope,
+    listed,
+)
+from bridgehead.rigs.threads.index_store import (
+    UNCACHEABLE,
+    Header,
+    IndexFile,
+    IndexSpoilt,
+    Wanted,
+    read_rows,
+)
 from bridgehead.rigs.threads.output_cache import is_settled
 from bridgehead.rigs.threads.quarantine import Quarantine
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
@@ -44,25 +61,34 @@ class EnvelopeIndex:
         self._with_history = with_history
         self._for_reading = for_reading
         self._loaded: dict[str, Envelope] = {}  # by blob
-        self._in_order: dict[str, HistoryRow] = {}  # of the one thread looked at, while the index is not placed
+        self._in_order: dict[
+            str, HistoryRow
+        ] = {}  # of the one thread looked at, while the index is not placed
         self._is_whole = thread is None
         self._file = IndexFile(repository.private_dir)
         self.quarantine = Quarantine(repository.private_dir)
 
         def passes_over(seen: "GitSurvey", name: str) -> bool:
             tree, stamp = seen.trees.get(name, ""), seen.stamp_of(name)
-            if not self._file.is_unchanged(name, tree, stamp, with_findings=with_findings):
+            if not self._file.is_unchanged(
+                name, tree, stamp, with_findings=with_findings
+            ):
                 return False
             mark, known = self._mark(name, tree), (idle or {}).get(name, "")
             if known == mark:
                 return True
-            if same := known.startswith(mark) and known == f"{mark} {seen.stamp_of_files(name)}":
+            if (
+                same := known.startswith(mark)
+                and known == f"{mark} {seen.stamp_of_files(name)}"
+            ):
                 self._with_files[name] = known
             return same
 
         self._began_ns, self._with_files = time.time_ns(), dict[str, str]()
         known_idle = passes_over if idle else None
-        self.survey: GitSurvey = survey or repository.survey(thread, untracked=False, passes_over=known_idle)
+        self.survey: GitSurvey = survey or repository.survey(
+            thread, untracked=False, passes_over=known_idle
+        )
         try:
             self._bring_up_to_date()
         except IndexSpoilt:
@@ -103,7 +129,11 @@ class EnvelopeIndex:
     def holds_envelopes(self, name: str) -> bool:
         """Tell whether a directory is a thread, if possible without reading its rows."""
         listed_there = bool(self._file.outline(name).rigs)
-        return bool(self.thread(name).envelopes) if self.quarantine.names_in(name) else listed_there
+        return (
+            bool(self.thread(name).envelopes)
+            if self.quarantine.names_in(name)
+            else listed_there
+        )
 
     def is_committed(self, name: str) -> bool:
         """Tell whether everything in a thread was found as HEAD has it."""
@@ -112,7 +142,11 @@ class EnvelopeIndex:
 
     def marks(self) -> dict[str, tuple[int, int]] | None:
         """Return what changes when the rows of a thread do, by thread; None while a file is too fresh to be known."""
-        loose = [self._stored(name)[0].values() for name in self.names if not self._file.outline(name).extent]
+        loose = [
+            self._stored(name)[0].values()
+            for name in self.names
+            if not self._file.outline(name).extent
+        ]
         fresh = any(row.content == UNCACHEABLE for rows in loose for row in rows)
         return None if fresh else {name: self._file.mark(name) for name in self.names}
 
@@ -145,7 +179,11 @@ class EnvelopeIndex:
         history = self._in_order or history
         return ThreadListing(
             name,
-            tuple(listed(name, row, history.get(row.filename)) for row in rows if row.readable),
+            tuple(
+                listed(name, row, history.get(row.filename))
+                for row in rows
+                if row.readable
+            ),
             tuple(_reported(name, row) for row in rows if not row.readable),
             tuple(sorted(names)),
         )
@@ -172,7 +210,8 @@ class EnvelopeIndex:
         return frozenset(
             row.filename
             for row in rows
-            if row.filename in listed_there and self.quarantine.holds(f"{thread}/{row.filename}", row.content)
+            if row.filename in listed_there
+            and self.quarantine.holds(f"{thread}/{row.filename}", row.content)
         )
 
     def read(self, envelopes: Sequence[ListedEnvelope]) -> Iterator[Envelope | None]:
@@ -184,8 +223,14 @@ class EnvelopeIndex:
     def _bring_up_to_date(self) -> None:
         known = self._file.header
         self.names = self._take_in_files()
-        is_new = self.survey.head != known.head and (known.head is not None or self._with_history)
-        header = self._take_in(self._repository.history(self.survey.head, known.head), known) if is_new else known
+        is_new = self.survey.head != known.head and (
+            known.head is not None or self._with_history
+        )
+        header = (
+            self._take_in(self._repository.history(self.survey.head, known.head), known)
+            if is_new
+            else known
+        )
         self._file.save(header)
 
     def _take_in(self, history: History, known: Header) -> Header:
@@ -201,16 +246,24 @@ class EnvelopeIndex:
                 counted, linear = counted + 1, linear and len(commit.parents) < 2
                 yield commit
 
-        self._file.history_rows.changed |= fold_commits(self._file.history, passing(), counted)
+        self._file.history_rows.changed |= fold_commits(
+            self._file.history, passing(), counted
+        )
         return Header(self.survey.head, counted, linear)
 
     def _take_in_files(self) -> list[str]:
         """Bring the rows of every thread looked at up to what lies in the work tree, and return the threads."""
         differing = {file.path for file in self.survey.dirty if file.differs_from_index}
-        unsettled = {path.partition("/")[0] for file in self.survey.dirty for path in (file.path, file.origin or "")}
+        unsettled = {
+            path.partition("/")[0]
+            for file in self.survey.dirty
+            for path in (file.path, file.origin or "")
+        }
         now, found, seen, changed = time.time_ns(), [], [], dict[str, list[str]]()
         for thread in self.survey.directories:
-            if thread in self.survey.passed_over and self._file.outline(thread).tree:  # and was not forgotten since
+            if (
+                thread in self.survey.passed_over and self._file.outline(thread).tree
+            ):  # and was not forgotten since
                 found.append(thread)
                 continue
             asked = thread not in unsettled and (
@@ -218,15 +271,25 @@ class EnvelopeIndex:
             )  # else nothing to gain
             tree = self.survey.trees.get(thread, "") if asked else ""
             stamp = self.survey.stamp_of(thread)  # before its names are read
-            if tree and self._file.is_unchanged(thread, tree, stamp, with_findings=self._with_findings):
+            if tree and self._file.is_unchanged(
+                thread, tree, stamp, with_findings=self._with_findings
+            ):
                 found.append(thread)
             elif self.survey.names_in(thread):
                 found.append(thread)
-                names = [name for name in self.survey.names_in(thread) if is_envelope_name(name)]
-                holds = self._file.still_holds(thread, tree, names, with_findings=self._with_findings)
+                names = [
+                    name
+                    for name in self.survey.names_in(thread)
+                    if is_envelope_name(name)
+                ]
+                holds = self._file.still_holds(
+                    thread, tree, names, with_findings=self._with_findings
+                )
                 if not (tree and holds):
                     changed[thread] = names
-                seen.append((thread, tree, stamp if stamp and is_settled(stamp, now) else None))
+                seen.append(
+                    (thread, tree, stamp if stamp and is_settled(stamp, now) else None)
+                )
         tracked = self.survey.tracked(list(changed)) if changed else {}
         for thread, names in changed.items():
             self._read_anew(thread, self._compare(thread, names, differing, tracked))
@@ -236,7 +299,9 @@ class EnvelopeIndex:
         return sorted(found)
 
     def _read_anew(self, thread: str, wanted: Sequence[Wanted]) -> None:
-        for row, envelope in read_rows(self._repository, thread, wanted, with_findings=self._with_findings):
+        for row, envelope in read_rows(
+            self._repository, thread, wanted, with_findings=self._with_findings
+        ):
             self._file.files(thread)[row.filename] = row
             self._file.file_rows.changed.add(thread)
             if self._for_reading and envelope is not None:
@@ -245,7 +310,11 @@ class EnvelopeIndex:
             self._file.put_away(thread)
 
     def _compare(
-        self, thread: str, names: Sequence[str], differing: set[str], tracked: Mapping[str, TrackedFile]
+        self,
+        thread: str,
+        names: Sequence[str],
+        differing: set[str],
+        tracked: Mapping[str, TrackedFile],
     ) -> list[Wanted]:
         """Drop the rows of files that are gone and return the files that must be read."""
         rows = self._file.files(thread)
@@ -255,7 +324,9 @@ class EnvelopeIndex:
         wanted = []
         for name in names:
             path = f"{thread}/{name}"
-            file = self._identify(name, path, None if path in differing else tracked.get(path))
+            file = self._identify(
+                name, path, None if path in differing else tracked.get(path)
+            )
             row = rows.get(name)
             if file is None:
                 if rows.pop(name, None):
@@ -268,10 +339,14 @@ class EnvelopeIndex:
         known = row.content == file.content and row.content != UNCACHEABLE
         return known and not (self._with_findings and row.findings is None)
 
-    def _identify(self, name: str, path: str, tracked: TrackedFile | None) -> Wanted | None:
+    def _identify(
+        self, name: str, path: str, tracked: TrackedFile | None
+    ) -> Wanted | None:
         """Say by what a file's content is known; None for directories and devices."""
         if tracked is not None and tracked.blob is not None:
-            return Wanted(name, tracked.blob, tracked.is_symlink, is_blob=not tracked.is_symlink)
+            return Wanted(
+                name, tracked.blob, tracked.is_symlink, is_blob=not tracked.is_symlink
+            )
         stamp = self._repository.stamp(path)
         if stamp is None:
             return None
@@ -285,7 +360,9 @@ class ThreadListing(NamedTuple):
 
     thread_id: str
     envelopes: tuple[ListedEnvelope, ...]  # by file name
-    unreadable: tuple[PathFindings, ...]  # links and `.md` files that are not envelopes: reported, not counted
+    unreadable: tuple[
+        PathFindings, ...
+    ]  # links and `.md` files that are not envelopes: reported, not counted
     filenames: tuple[str, ...]
 
 
@@ -295,7 +372,9 @@ def _reported(thread: str, row: FileRow) -> PathFindings:
 
 
 def fold_commits(
-    rows_of: Callable[[str], dict[str, HistoryRow]], commits: Iterable[CommitRecord], first_position: int
+    rows_of: Callable[[str], dict[str, HistoryRow]],
+    commits: Iterable[CommitRecord],
+    first_position: int,
 ) -> set[str]:
     """Take commits, parents first, into the rows of their threads, by file name; return the threads they touched."""
     touched = set()
@@ -305,26 +384,50 @@ def fold_commits(
             if place is not None:
                 thread, filename = place
                 known = rows_of(thread)
-                known[filename] = _after(change, filename, known.get(filename), commit, position)
+                known[filename] = _after(
+                    change, filename, known.get(filename), commit, position
+                )
                 touched.add(thread)
     return touched
 
 
 def _after(
-    change: PathChange, filename: str, before: HistoryRow | None, commit: CommitRecord, position: int
+    change: PathChange,
+    filename: str,
+    before: HistoryRow | None,
+    commit: CommitRecord,
+    position: int,
 ) -> HistoryRow:
     if before is None:
         return _added(change, filename, commit, position, rewritten=False)
     if change.status == "D":
         return before._replace(commit="")
-    if before.commit == "":  # deleted earlier: what comes back counts as new, but must be the same
+    if (
+        before.commit == ""
+    ):  # deleted earlier: what comes back counts as new, but must be the same
         rewritten = before.rewritten or before.blob != change.blob
         return _added(change, filename, commit, position, rewritten=rewritten)
-    return before._replace(blob=change.blob, rewritten=before.rewritten or before.blob != change.blob)
+    return before._replace(
+        blob=change.blob, rewritten=before.rewritten or before.blob != change.blob
+    )
 
 
-def _added(change: PathChange, filename: str, commit: CommitRecord, position: int, *, rewritten: bool) -> HistoryRow:
+def _added(
+    change: PathChange,
+    filename: str,
+    commit: CommitRecord,
+    position: int,
+    *,
+    rewritten: bool,
+) -> HistoryRow:
     added_by = "" if change.status == "D" else commit.commit
     return HistoryRow(
-        filename, added_by, position, commit.committed_at, commit.author.email, commit.signed, rewritten, change.blob
+        filename,
+        added_by,
+        position,
+        commit.committed_at,
+        commit.author.email,
+        commit.signed,
+        rewritten,
+        change.blob,
     )

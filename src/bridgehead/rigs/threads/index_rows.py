@@ -53,7 +53,9 @@ class ListedEnvelope(NamedTuple):
     """An envelope of the work tree with everything the index knows about it."""
 
     turn: Turn
-    findings: tuple[Kind, ...]  # what the file and its history alone can show; signatures are looked at elsewhere
+    findings: tuple[
+        Kind, ...
+    ]  # what the file and its history alone can show; signatures are looked at elsewhere
     is_relay: bool
     nonce: str
     content: str  # blob id, or a stamp that begins with `~`
@@ -71,7 +73,9 @@ def unjudged_row(filename: str, content: str, raw: bytes) -> FileRow:
     return _row_of(filename, content, parse_frontmatter(raw), None)
 
 
-def judged_row(thread: str, filename: str, content: str, parsed: Envelope | ParseFailure) -> FileRow:
+def judged_row(
+    thread: str, filename: str, content: str, parsed: Envelope | ParseFailure
+) -> FileRow:
     """Say what a file that was read holds, and what speaks against it."""
     findings = " ".join(file_findings(parsed, check_envelope(parsed), thread))
     frontmatter = parsed.frontmatter if isinstance(parsed, Envelope) else parsed
@@ -84,31 +88,78 @@ def symlink_row(filename: str, content: str) -> FileRow:
 
 
 def unreadable_row(filename: str, content: str, findings: str | None) -> FileRow:
-    return FileRow(filename, content, findings, False, False, "", "", "", "", "", "", "", [], "", "")
+    return FileRow(
+        filename,
+        content,
+        findings,
+        False,
+        False,
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        [],
+        "",
+        "",
+    )
 
 
 def listed(thread: str, row: FileRow, added: HistoryRow | None) -> ListedEnvelope:
     """Join the two halves. Ten thousand at a time, so fields are taken by position."""
-    name, content, kinds, _, is_relay, kind, sender, to, *others, references, in_reply_to, nonce = row
+    (
+        name,
+        content,
+        kinds,
+        _,
+        is_relay,
+        kind,
+        sender,
+        to,
+        *others,
+        references,
+        in_reply_to,
+        nonce,
+    ) = row
     findings = tuple(map(Kind, kinds.split())) if kinds else ()
     recipients = to if isinstance(to, str) else tuple(to)
-    said = (thread, name, kind, sender, recipients, *others, tuple(references), in_reply_to)
+    said = (
+        thread,
+        name,
+        kind,
+        sender,
+        recipients,
+        *others,
+        tuple(references),
+        in_reply_to,
+    )
     if added is None or not added.commit:
-        return ListedEnvelope(Turn._make((*said, None, None)), findings, is_relay, nonce, content)
+        return ListedEnvelope(
+            Turn._make((*said, None, None)), findings, is_relay, nonce, content
+        )
     _, commit, position, committed_at, author_email, signed, rewritten, _ = added
     if rewritten:
         findings = (*findings, Kind.REWRITTEN)
     turn = Turn._make((*said, commit, position))
-    return ListedEnvelope(turn, findings, is_relay, nonce, content, committed_at, author_email, signed)
+    return ListedEnvelope(
+        turn, findings, is_relay, nonce, content, committed_at, author_email, signed
+    )
 
 
 def _row_of(
-    filename: str, content: str, frontmatter: Mapping[str, Value] | ParseFailure, findings: str | None
+    filename: str,
+    content: str,
+    frontmatter: Mapping[str, Value] | ParseFailure,
+    findings: str | None,
 ) -> FileRow:
     if isinstance(frontmatter, ParseFailure):
         return unreadable_row(filename, content, str(Kind.PARSE_FAILED))
     to = frontmatter.get("to")
-    texts = {name: value for name, value in frontmatter.items() if isinstance(value, str)}.get
+    texts = {
+        name: value for name, value in frontmatter.items() if isinstance(value, str)
+    }.get
     return FileRow(
         filename,
         content,
@@ -129,4 +180,8 @@ def _row_of(
 
 
 def _texts_in(value: Value) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+    return (
+        [item for item in value if isinstance(item, str)]
+        if isinstance(value, list)
+        else []
+    )

@@ -39,7 +39,9 @@ class Outline(NamedTuple):
     extent: str = ""  # which files they are of, if all of them are blobs
     tree: str = ""  # what HEAD had there, when nothing in the work tree was different
     stamp: str = ""  # of the directory when its names were last read
-    rigs: Sequence[str] = ()  # who wrote and was written to; nobody: it holds no envelope
+    rigs: Sequence[
+        str
+    ] = ()  # who wrote and was written to; nobody: it holds no envelope
 
 
 class IndexSpoilt(Exception):
@@ -60,7 +62,10 @@ class Rows(Generic[_Row]):
             content, checksum = self.stored.get(thread, _NOTHING)
             if crc32(content) != checksum:
                 raise ValueError("damaged")
-            self._read[thread] = {row[0]: row for row in map(self._make, _rows(json.loads(bytes(content))))}
+            self._read[thread] = {
+                row[0]: row
+                for row in map(self._make, _rows(json.loads(bytes(content))))
+            }
         return self._read[thread]
 
     def put_away(self, thread: str) -> dict[str, _Row] | None:
@@ -68,7 +73,9 @@ class Rows(Generic[_Row]):
         rows = self._read.pop(thread, None)
         if rows is None or thread not in self.changed:
             return None
-        content = json.dumps(_columns(rows), separators=(",", ":")).encode()  # all ASCII: half the time to read back
+        content = json.dumps(
+            _columns(rows), separators=(",", ":")
+        ).encode()  # all ASCII: half the time to read back
         self.stored[thread] = (content, crc32(content))
         return rows
 
@@ -99,29 +106,47 @@ class IndexFile:
     def outline(self, thread: str) -> Outline:
         return self.outlines.get(thread, _NO_OUTLINE)
 
-    def still_holds(self, thread: str, tree: str, names: Sequence[str], *, with_findings: bool) -> bool:
+    def still_holds(
+        self, thread: str, tree: str, names: Sequence[str], *, with_findings: bool
+    ) -> bool:
         """Tell, without reading them, whether the rows are of these files of a tree, all blobs, and so still right."""
         known = self.outline(thread)
         judged = known.extent == _extent(names, judged=True)
-        return known.tree == tree and (judged or (not with_findings and known.extent == _extent(names, judged=False)))
+        return known.tree == tree and (
+            judged
+            or (not with_findings and known.extent == _extent(names, judged=False))
+        )
 
-    def is_unchanged(self, thread: str, tree: str, stamp: Stamp | None, *, with_findings: bool) -> bool:
+    def is_unchanged(
+        self, thread: str, tree: str, stamp: Stamp | None, *, with_findings: bool
+    ) -> bool:
         """Tell the same from the directory alone: it was not written to since its names were read."""
         known = self.outline(thread)
-        is_enough = known.extent.startswith(_JUDGED) or (bool(known.extent) and not with_findings)
-        return is_enough and known.tree == tree and stamp is not None and known.stamp == _as_text(stamp)
+        is_enough = known.extent.startswith(_JUDGED) or (
+            bool(known.extent) and not with_findings
+        )
+        return (
+            is_enough
+            and known.tree == tree
+            and stamp is not None
+            and known.stamp == _as_text(stamp)
+        )
 
     def note(self, thread: str, tree: str, stamp: Stamp | None) -> None:
         """Remember what the rows are of: a tree, and a directory that has been left alone for a while."""
         known = self.outline(thread)
-        noted = known._replace(tree=tree, stamp=_as_text(stamp) if stamp else known.stamp)
+        noted = known._replace(
+            tree=tree, stamp=_as_text(stamp) if stamp else known.stamp
+        )
         if noted != known:
             self.outlines[thread] = noted
             self._is_noted = True
 
     def mark(self, thread: str) -> tuple[int, int]:
         """Return what changes with the rows of a thread; those that were changed must be put away."""
-        return self.file_rows.stored.get(thread, _NOTHING)[1], self.history_rows.stored.get(thread, _NOTHING)[1]
+        return self.file_rows.stored.get(thread, _NOTHING)[
+            1
+        ], self.history_rows.stored.get(thread, _NOTHING)[1]
 
     def names_any(self, thread: str, rigs: Iterable[str]) -> bool:
         """Tell, without reading them, whether one of these rigs wrote or was written to in a thread."""
@@ -151,33 +176,64 @@ class IndexFile:
         self._is_noted = False
         threads, parts = [], []
         for name in dict.fromkeys((*self.file_rows.stored, *self.history_rows.stored)):
-            halves = [rows.stored.get(name, _NOTHING) for rows in (self.file_rows, self.history_rows)]
+            halves = [
+                rows.stored.get(name, _NOTHING)
+                for rows in (self.file_rows, self.history_rows)
+            ]
             if any(content != _NOTHING[0] for content, _ in halves):
-                sizes = [number for content, checksum in halves for number in (len(content), checksum)]
+                sizes = [
+                    number
+                    for content, checksum in halves
+                    for number in (len(content), checksum)
+                ]
                 threads.append([name, *self.outline(name), *sizes])
                 parts += [content for content, _ in halves]
         listed = json.dumps(threads, separators=(",", ":")).encode()
-        first = json.dumps({"format": FORMAT, **header._asdict(), "checksum": crc32(listed)}).encode()
+        first = json.dumps(
+            {"format": FORMAT, **header._asdict(), "checksum": crc32(listed)}
+        ).encode()
         keep(self._path, b"\n".join([first, listed, b"".join(parts)]))
 
     def _load(self) -> None:
         try:
             with opened_regular(self._path) as handle:
-                content = mmap(handle, 0, access=ACCESS_READ)  # of a large file, most is never looked at
+                content = mmap(
+                    handle, 0, access=ACCESS_READ
+                )  # of a large file, most is never looked at
             start = content.find(b"\n") + 1
             end = content.find(b"\n", start)
             stored, listed = json.loads(content[:start]), content[start:end]
-            if stored.pop("format") != FORMAT or stored.pop("checksum") != crc32(listed):
+            if stored.pop("format") != FORMAT or stored.pop("checksum") != crc32(
+                listed
+            ):
                 return
             self.header = Header(**stored)
             rest = memoryview(content)[end + 1 :]
-            for name, extent, tree, stamp, rigs, size, checksum, history_size, history_checksum in json.loads(listed):
+            for (
+                name,
+                extent,
+                tree,
+                stamp,
+                rigs,
+                size,
+                checksum,
+                history_size,
+                history_checksum,
+            ) in json.loads(listed):
                 self.outlines[name] = Outline(extent, tree, stamp, rigs)
                 self.file_rows.stored[name] = (rest[:size], checksum)
                 rest = rest[size:]
                 self.history_rows.stored[name] = (rest[:history_size], history_checksum)
                 rest = rest[history_size:]
-        except (FileError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (
+            FileError,
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+        ):
             self._forget_everything()
 
     def _rows_of(self, rows: Rows[_Row], thread: str) -> dict[str, _Row]:
@@ -196,15 +252,23 @@ class IndexFile:
 
 def mentions(directory: Path, name: str) -> bool:
     """Tell, without looking at the bridge, whether a rig is known to the stored rows; they may be behind."""
-    return any(name in outline.rigs for outline in IndexFile(directory).outlines.values())
+    return any(
+        name in outline.rigs for outline in IndexFile(directory).outlines.values()
+    )
 
 
 def _with_rows(outline: Outline, rows: Collection[index_rows.FileRow]) -> Outline:
-    told = [(row.sender, *([row.to] if isinstance(row.to, str) else row.to)) for row in rows if row.readable]
+    told = [
+        (row.sender, *([row.to] if isinstance(row.to, str) else row.to))
+        for row in rows
+        if row.readable
+    ]
     lasting = all(is_lasting(row.content) for row in rows)
     judged = all(row.findings is not None for row in rows)
     extent = _extent([row.filename for row in rows], judged=judged) if lasting else ""
-    return outline._replace(extent=extent, rigs=sorted({name for names in told for name in names}))
+    return outline._replace(
+        extent=extent, rigs=sorted({name for names in told for name in names})
+    )
 
 
 _JUDGED = "1"
@@ -222,12 +286,18 @@ def _as_text(stamp: Stamp) -> str:
 def _columns(rows: Mapping[str, Any]) -> list[Any]:
     """Turn rows on their side; a column of one value is stored once."""
     columns = [list(column) for column in zip(*rows.values(), strict=True)]
-    return [column if any(value != column[0] for value in column) else [column[0]] for column in columns]
+    return [
+        column if any(value != column[0] for value in column) else [column[0]]
+        for column in columns
+    ]
 
 
 def _rows(columns: list[list[Any]]) -> Any:
     size = max(map(len, columns), default=0)
-    return zip(*(column if len(column) == size else column * size for column in columns), strict=True)
+    return zip(
+        *(column if len(column) == size else column * size for column in columns),
+        strict=True,
+    )
 
 
 _NOTHING = (b"[]", crc32(b"[]"))
@@ -251,22 +321,37 @@ class ReadRow(NamedTuple):
 
 
 def read_rows(
-    repository: "GitRepository", thread: str, wanted: Sequence[Wanted], *, with_findings: bool
+    repository: "GitRepository",
+    thread: str,
+    wanted: Sequence[Wanted],
+    *,
+    with_findings: bool,
 ) -> Iterator[ReadRow]:
     """Read files of a thread; one that cannot be read becomes a row that says so."""
-    contents = repository.read_files(thread, [file.filename for file in wanted]) if wanted else iter(())
+    contents = (
+        repository.read_files(thread, [file.filename for file in wanted])
+        if wanted
+        else iter(())
+    )
     for file, raw in zip(wanted, contents, strict=True):
         yield _read_one(repository, thread, file, raw, with_findings=with_findings)
 
 
 def _read_one(
-    repository: "GitRepository", thread: str, file: Wanted, raw: bytes | None, *, with_findings: bool
+    repository: "GitRepository",
+    thread: str,
+    file: Wanted,
+    raw: bytes | None,
+    *,
+    with_findings: bool,
 ) -> ReadRow:
     filename, content = file.filename, file.content
     if file.is_symlink:
         return ReadRow(index_rows.symlink_row(filename, content))
     if raw is None:
-        return ReadRow(index_rows.unreadable_row(filename, UNCACHEABLE, str(Kind.PARSE_FAILED)))
+        return ReadRow(
+            index_rows.unreadable_row(filename, UNCACHEABLE, str(Kind.PARSE_FAILED))
+        )
     if file.is_blob and not is_content_of(repository, raw, content):
         content = UNCACHEABLE  # it changed after we looked
     if not with_findings:
@@ -274,7 +359,9 @@ def _read_one(
     parsed = parse_envelope(raw)
     row = index_rows.judged_row(thread, filename, content, parsed)
     may_be_kept = is_lasting(content) and len(raw) <= MAX_KEPT_BYTES
-    return ReadRow(row, parsed if may_be_kept and isinstance(parsed, Envelope) else None)
+    return ReadRow(
+        row, parsed if may_be_kept and isinstance(parsed, Envelope) else None
+    )
 
 
 def is_lasting(content: str) -> bool:
@@ -290,14 +377,20 @@ def is_content_of(repository: "GitRepository", raw: bytes, blob: str) -> bool:
 
 
 def read_envelopes(
-    repository: "GitRepository", envelopes: Sequence[index_rows.ListedEnvelope], loaded: Mapping[str, Envelope]
+    repository: "GitRepository",
+    envelopes: Sequence[index_rows.ListedEnvelope],
+    loaded: Mapping[str, Envelope],
 ) -> Iterator[Envelope | None]:
     """Yield what listed envelopes of one thread hold, in the order given; None for one that went away meanwhile.
 
     Those `loaded`, by blob, are not read again.
     """
     unread = [listed.turn for listed in envelopes if listed.content not in loaded]
-    contents = repository.read_files(unread[0].thread_id, [turn.filename for turn in unread]) if unread else iter(())
+    contents = (
+        repository.read_files(unread[0].thread_id, [turn.filename for turn in unread])
+        if unread
+        else iter(())
+    )
     for listed in envelopes:
         if listed.content in loaded:
             yield loaded[listed.content]

@@ -16,18 +16,25 @@ def of_the_last_day(envelopes: Sequence[ListedEnvelope]) -> list[ListedEnvelope]
     """Return the envelopes of which one is the latest."""
     days = [envelope.turn.day for envelope in envelopes]
     last = max(days, default="")
-    return [envelope for envelope, day in zip(envelopes, days, strict=True) if day == last]
+    return [
+        envelope for envelope, day in zip(envelopes, days, strict=True) if day == last
+    ]
 
 
 def placed_latest(
-    threads: Mapping[str, Sequence[ListedEnvelope]], newest_first: Iterable[CommitRecord]
+    threads: Mapping[str, Sequence[ListedEnvelope]],
+    newest_first: Iterable[CommitRecord],
 ) -> dict[str, ListedEnvelope] | None:
     """Return the latest envelope of every thread, placed in history; None if these commits do not tell.
 
     All envelopes must be committed. Positions count down from the newest commit, so they compare with one another only.
     Beyond a merge the order of history is not that of its commits, so a merge ends the search.
     """
-    wanted = {envelope.path: envelope for group in threads.values() for envelope in of_the_last_day(group)}
+    wanted = {
+        envelope.path: envelope
+        for group in threads.values()
+        for envelope in of_the_last_day(group)
+    }
     found: dict[str, ListedEnvelope] = {}
     for age, commit in enumerate(newest_first):
         if len(commit.parents) > 1:
@@ -72,6 +79,9 @@ def _row(thread: ThreadSummary) -> list[object]:
 
 
 def _summary(row: Sequence[object]) -> ThreadSummary:
-    turn = Turn._make(tuple(value) if isinstance(value, list) else value for value in row[:_TURN_FIELDS])
+    turn = Turn._make(
+        tuple(value) if isinstance(value, list) else value
+        for value in row[:_TURN_FIELDS]
+    )
     count, is_closed, last_modified, *counts = row[_TURN_FIELDS:]
     return ThreadSummary(turn, count, is_closed, last_modified, False, None, *counts)  # type: ignore[arg-type]

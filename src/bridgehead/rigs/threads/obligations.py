@@ -22,7 +22,9 @@ UNNAMED_ANSWERS = frozenset({"RESPONSE", "RESULT"})  # may answer without saying
 DELIVERING_TYPES = frozenset({"RESPONSE", "RESULT", "RESOLUTION"})
 CLOSING_TYPE = "RESOLUTION"
 _SHORTEST = 7  # of a reference
-_BY = re.compile(r", by ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)$")
+_BY = re.compile(
+    r", by ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)$"
+)
 
 
 class DebtState(StrEnum):
@@ -48,7 +50,9 @@ class Obligation(NamedTuple):
     @property
     def due(self) -> str:
         """When it is to be done: by the question or, where it was taken on, by the estimate; empty if nobody said."""
-        said = [due_of(turn.status) for turn in (self.asked, self.turn) if turn is not None]
+        said = [
+            due_of(turn.status) for turn in (self.asked, self.turn) if turn is not None
+        ]
         return min(filter(None, said), default="")
 
     def is_overdue(self, now_ms: int) -> bool:
@@ -91,10 +95,16 @@ def obligations(
     if not owed:
         return []
     debtors = {one.debtor for one in owed}
-    said = [(turn, effect) for turn in turns if turn.sender in debtors and (effect := _effect(turn)) is not None]
+    said = [
+        (turn, effect)
+        for turn in turns
+        if turn.sender in debtors and (effect := _effect(turn)) is not None
+    ]
     if named := [turn for turn, _ in said if _names_something(turn)]:
         owed = _after_naming(owed, named, counts)
-    owed = _after_the_rest(owed, [one for one in said if not _names_something(one[0])], counts, unseen)
+    owed = _after_the_rest(
+        owed, [one for one in said if not _names_something(one[0])], counts, unseen
+    )
     ends = [place(turn) for turn in turns if turn.type == CLOSING_TYPE and counts(turn)]
     if ends:
         owed = [_settled(one) if place(one.asked) < max(ends) else one for one in owed]
@@ -105,7 +115,14 @@ def obligations(
 
 def closings(thread: Iterable[Turn]) -> list[Turn]:
     """Return the turns that end a thread, oldest first; more than one is a conflict."""
-    return sorted((turn for turn in thread if turn.type == CLOSING_TYPE and turn.commit_sha is not None), key=place)
+    return sorted(
+        (
+            turn
+            for turn in thread
+            if turn.type == CLOSING_TYPE and turn.commit_sha is not None
+        ),
+        key=place,
+    )
 
 
 def deliveries(thread: Sequence[Turn], rig_id: str) -> list[Turn]:
@@ -120,11 +137,18 @@ def deliveries(thread: Sequence[Turn], rig_id: str) -> list[Turn]:
     ]
     if not found:
         return []
-    own = [turn for turn in thread if turn.sender == rig_id and turn.commit_sha is not None]
-    last = max((place(turn) for turn in own if not _names_something(turn)), default=(-1, ""))
+    own = [
+        turn for turn in thread if turn.sender == rig_id and turn.commit_sha is not None
+    ]
+    last = max(
+        (place(turn) for turn in own if not _names_something(turn)), default=(-1, "")
+    )
     named = _Named(found)
     known = {turn.path for answer in own for turn in named.by(answer)}
-    return sorted((turn for turn in found if place(turn) > last and turn.path not in known), key=place)
+    return sorted(
+        (turn for turn in found if place(turn) > last and turn.path not in known),
+        key=place,
+    )
 
 
 class _Named:
@@ -139,7 +163,11 @@ class _Named:
 
     def by(self, answer: Turn) -> Iterator[Turn]:
         for reference in answer.references:
-            at = bisect_left(self._commits, reference) if len(reference) >= _SHORTEST else len(self._commits)
+            at = (
+                bisect_left(self._commits, reference)
+                if len(reference) >= _SHORTEST
+                else len(self._commits)
+            )
             while at < len(self._commits) and self._commits[at].startswith(reference):
                 yield self._turns[at]
                 at += 1
@@ -167,7 +195,9 @@ def _effect(turn: Turn) -> DebtState | None:
     return DebtState.TAKEN if turn.type == "ACK" else None
 
 
-def _after_naming(owed: list[Obligation], answers: list[Turn], counts: Callable[[Turn], bool]) -> list[Obligation]:
+def _after_naming(
+    owed: list[Obligation], answers: list[Turn], counts: Callable[[Turn], bool]
+) -> list[Obligation]:
     """Carry out the turns that name a question, wherever they stand: an answer outweighs a refusal, that an ACK."""
     asked = {one.asked.path: one.asked for one in owed}
     named = _Named(asked.values())
@@ -175,12 +205,23 @@ def _after_naming(owed: list[Obligation], answers: list[Turn], counts: Callable[
     for turn in answers:
         for question in named.by(turn):
             about.setdefault((question.path, turn.sender), []).append(turn)
-    return [_after_all(one, about.get((one.asked.path, one.debtor), ()), counts) for one in owed]
+    return [
+        _after_all(one, about.get((one.asked.path, one.debtor), ()), counts)
+        for one in owed
+    ]
 
 
-def _after_all(one: Obligation, answers: Sequence[Turn], counts: Callable[[Turn], bool]) -> Obligation:
+def _after_all(
+    one: Obligation, answers: Sequence[Turn], counts: Callable[[Turn], bool]
+) -> Obligation:
     for turn in sorted(
-        answers, key=lambda turn: (_WEIGHT.index(_effect(turn)), turn.date, turn.filename, turn.commit_sha)
+        answers,
+        key=lambda turn: (
+            _WEIGHT.index(_effect(turn)),
+            turn.date,
+            turn.filename,
+            turn.commit_sha,
+        ),
     ):
         if counts(turn):
             return one._replace(state=_effect(turn) or one.state, turn=turn)
@@ -199,7 +240,9 @@ def _after_the_rest(
     """Carry out the turns that name nothing: each is about the newest open question of a recipient before it."""
     result = list(owed)
     waiting: dict[str, list[int]] = {}  # by debtor, oldest first
-    upcoming = deque((place(one.asked), at) for at, one in enumerate(owed) if one.is_open)
+    upcoming = deque(
+        (place(one.asked), at) for at, one in enumerate(owed) if one.is_open
+    )
     for turn, effect in answers:
         if turn.type not in UNNAMED_ANSWERS and effect is DebtState.DISCHARGED:
             continue
@@ -211,7 +254,9 @@ def _after_the_rest(
         mine = waiting.get(turn.sender, [])
         for at in reversed(mine):
             asked = result[at].asked
-            if asked.sender in turn.recipients and not (crossed and asked.path in crossed):
+            if asked.sender in turn.recipients and not (
+                crossed and asked.path in crossed
+            ):
                 if counts(turn):
                     result[at] = Obligation(asked, turn.sender, effect, turn)
                     if effect is not DebtState.TAKEN:

@@ -21,7 +21,9 @@ WORTH_CACHING = 200  # envelopes; with fewer, start-up is all of the time
 MAX_CHARACTERS = 64 * 1024 * 1024
 _FORMAT = f"2 of {__version__}"  # another version may word its listings differently
 _MAX_BYTES = 4 * MAX_CHARACTERS
-_RACY_NS = 2_000_000_000  # a file may change twice within one tick of the clock that stamps it
+_RACY_NS = (
+    2_000_000_000  # a file may change twice within one tick of the clock that stamps it
+)
 
 
 class CachedOutput(NamedTuple):
@@ -53,11 +55,17 @@ class OutputCache:
             if header["format"] != _FORMAT or content[start:end] != _state_bytes(state):
                 return None
             encoded = content[end:]
-            return CachedOutput(encoded, tuple(header["told"])) if header["checksum"] == crc32(encoded) else None
+            return (
+                CachedOutput(encoded, tuple(header["told"]))
+                if header["checksum"] == crc32(encoded)
+                else None
+            )
         except (FileError, ValueError, TypeError, KeyError):
             return None
 
-    def storing(self, state: str | None, pieces: Iterable[str], messages: Sequence[str]) -> Iterator[str]:
+    def storing(
+        self, state: str | None, pieces: Iterable[str], messages: Sequence[str]
+    ) -> Iterator[str]:
         """Pass a listing on as it is made, and store it once it is whole; `messages` fills meanwhile."""
         given: list[str] = []
         length = 0
@@ -78,8 +86,16 @@ class OutputCache:
         seen = _state_bytes(state)
         with suppress(UnicodeEncodeError):  # names that are no UTF-8
             encoded = text.encode()
-            header = {"format": _FORMAT, "state": len(seen), "told": list(messages), "checksum": crc32(encoded)}
-            keep(self._path, b"".join([json.dumps(header).encode(), b"\n", seen, encoded]))
+            header = {
+                "format": _FORMAT,
+                "state": len(seen),
+                "told": list(messages),
+                "checksum": crc32(encoded),
+            }
+            keep(
+                self._path,
+                b"".join([json.dumps(header).encode(), b"\n", seen, encoded]),
+            )
 
 
 def _state_bytes(state: str) -> bytes:
@@ -92,13 +108,21 @@ def is_settled(stamp: "Stamp", now_ns: int) -> bool:
 
 
 def state_of(
-    survey: "GitSurvey", stamp: "Callable[[str], Stamp | None]", now_ns: int, kept_apart: str = ""
+    survey: "GitSurvey",
+    stamp: "Callable[[str], Stamp | None]",
+    now_ns: int,
+    kept_apart: str = "",
 ) -> str | None:
     """Return the state; None while some file is too fresh to be known without reading it.
 
     `kept_apart` is the state of the quarantine, which decides what is listed.
     """
-    parts = [survey.head or "", survey.index_text, "", *(file.line for file in survey.dirty)]
+    parts = [
+        survey.head or "",
+        survey.index_text,
+        "",
+        *(file.line for file in survey.dirty),
+    ]
     if kept_apart:
         parts += ["", kept_apart]
     for thread, names in survey.names().items():

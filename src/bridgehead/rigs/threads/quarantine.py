@@ -18,7 +18,9 @@ from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
 _FORMAT = 1
 _FILE_NAME = "quarantine.json"
 _MAX_BYTES = 64 * 1024 * 1024
-_VERDICT = re.compile(r"^quarantine: (lift|confirm) (\S+) ([0-9a-f]{40,64})[ \t]*$", re.MULTILINE)
+_VERDICT = re.compile(
+    r"^quarantine: (lift|confirm) (\S+) ([0-9a-f]{40,64})[ \t]*$", re.MULTILINE
+)
 
 
 class KeptApart(NamedTuple):
@@ -28,7 +30,9 @@ class KeptApart(NamedTuple):
     blob: str
     kinds: tuple[str, ...]
     commit: str  # that added it
-    accepted: bool = False  # it takes part: the operator insisted, or a verdict lifted it
+    accepted: bool = (
+        False  # it takes part: the operator insisted, or a verdict lifted it
+    )
     verdict: str = ""  # path of the envelope that lifted or confirmed it
 
     @property
@@ -63,7 +67,10 @@ def verdict_line(entry: KeptApart, *, lifts: bool) -> str:
 
 def read_verdicts(body: str, said_in: str) -> list[HumanVerdict]:
     """Return the verdicts in the body of a turn; whether the turn is to be believed is the caller's to know."""
-    return [HumanVerdict(word == "lift", path, blob, said_in) for word, path, blob in _VERDICT.findall(body)]
+    return [
+        HumanVerdict(word == "lift", path, blob, said_in)
+        for word, path, blob in _VERDICT.findall(body)
+    ]
 
 
 class Quarantine:
@@ -94,7 +101,9 @@ class Quarantine:
         """Return the file names of a thread that take no part, for listings; empty at no cost where there are none."""
         if not self._entries:
             return frozenset()
-        return frozenset(entry.filename for entry in self.kept_apart if entry.thread_id == thread_id)
+        return frozenset(
+            entry.filename for entry in self.kept_apart if entry.thread_id == thread_id
+        )
 
     def has_accepted(self, path: str, blob: str) -> bool:
         """Tell whether this very content was taken in although something speaks against it."""
@@ -106,12 +115,17 @@ class Quarantine:
         return [
             entry._replace(accepted=verdict.lifts, verdict=verdict.said_in)
             for verdict in verdicts
-            if (entry := self._entries.get(verdict.path)) is not None and entry.blob == verdict.blob
+            if (entry := self._entries.get(verdict.path)) is not None
+            and entry.blob == verdict.blob
         ]
 
     def change(self, entries: Iterable[KeptApart], cleared: Iterable[str] = ()) -> None:
         """Write entries in place of those with the same path; `cleared` paths hold nothing bad any more."""
-        changed = {path: entry for path, entry in self._entries.items() if path not in set(cleared)}
+        changed = {
+            path: entry
+            for path, entry in self._entries.items()
+            if path not in set(cleared)
+        }
         changed.update((entry.path, entry) for entry in entries)
         if changed == self._entries:
             return
@@ -125,7 +139,9 @@ class Quarantine:
 def quarantine_state(directory: Path) -> str:
     """Return the stored text; empty where nothing was ever kept apart."""
     try:
-        return read_bounded(directory / _FILE_NAME, _MAX_BYTES).decode("utf-8", "replace")
+        return read_bounded(directory / _FILE_NAME, _MAX_BYTES).decode(
+            "utf-8", "replace"
+        )
     except FileError:
         return ""
 
@@ -134,7 +150,9 @@ def _read(text: str) -> Mapping[str, KeptApart]:
     try:
         rows = json.loads(text)["entries"] if text else ()
         entries = [KeptApart(**{**row, "kinds": tuple(row["kinds"])}) for row in rows]
-        return {entry.path: entry for entry in entries if _KINDS.issuperset(entry.kinds)}
+        return {
+            entry.path: entry for entry in entries if _KINDS.issuperset(entry.kinds)
+        }
     except (ValueError, TypeError, KeyError):
         return {}
 

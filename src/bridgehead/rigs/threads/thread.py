@@ -49,7 +49,13 @@ class Turn(NamedTuple):
 
     def order_key(self) -> OrderKey:
         """Sort by (day, commit position, date text, filename); uncommitted turns come last within their day."""
-        return (self.day, self.position is None, self.position or 0, self.date, self.filename)
+        return (
+            self.day,
+            self.position is None,
+            self.position or 0,
+            self.date,
+            self.filename,
+        )
 
 
 def turn_of(
@@ -85,7 +91,11 @@ def turn_of(
 
 
 def _texts(value: Value) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    return (
+        tuple(item for item in value if isinstance(item, str))
+        if isinstance(value, list)
+        else ()
+    )
 
 
 def in_order(turns: Iterable[Turn]) -> list[Turn]:
@@ -109,7 +119,9 @@ class ThreadSummary(NamedTuple):
     frozen: "Freeze | None" = None
     unverified: int = 0
     heads: int = 1
-    owe: int | None = None  # questions in it that this rig has to answer; None: nobody has asked
+    owe: int | None = (
+        None  # questions in it that this rig has to answer; None: nobody has asked
+    )
     owed: int | None = None  # and those others have to answer to it
     unseen: int | None = None  # answers to it that nobody here has looked at
 
@@ -130,7 +142,9 @@ def dirty_threads(paths: Sequence[str]) -> frozenset[str]:
 
 
 def closing_recipient(
-    own: RigId, thread: Iterable[Mapping[str, Value]], repository: Iterable[Mapping[str, Value]]
+    own: RigId,
+    thread: Iterable[Mapping[str, Value]],
+    repository: Iterable[Mapping[str, Value]],
 ) -> RigId:
     """Return the rig most often named in the thread, else in the whole repository, else ourselves.
 
@@ -146,7 +160,9 @@ def relay_recipient(own: RigId, thread: Iterable[Mapping[str, Value]]) -> RigId:
     return max(counts, key=lambda rig: counts[rig], default=own)
 
 
-def _count_others(own: RigId, frontmatters: Iterable[Mapping[str, Value]]) -> dict[RigId, int]:
+def _count_others(
+    own: RigId, frontmatters: Iterable[Mapping[str, Value]]
+) -> dict[RigId, int]:
     """Count each `from` and each `to` once, in the order first seen."""
     counts: dict[RigId, int] = {}
     for frontmatter in frontmatters:

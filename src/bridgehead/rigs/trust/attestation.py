@@ -44,7 +44,9 @@ class Witness(NamedTuple):
     """What the repository says about a turn, beyond the turn's own words."""
 
     signature: Signature
-    key_names: Sequence[str]  # fingerprint of the signing key first, then other spellings
+    key_names: Sequence[
+        str
+    ]  # fingerprint of the signing key first, then other spellings
     standing: "Standing"
     committed_at_ms: int = 0
     parent_known: bool = True
@@ -60,7 +62,9 @@ def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:
     return _from_relay(frontmatter) or not _ATTESTED.isdisjoint(frontmatter)
 
 
-def signature_findings(witness: Witness, *, relay: bool, signers_known: bool, must_sign: "MustSign") -> Iterator[Kind]:
+def signature_findings(
+    witness: Witness, *, relay: bool, signers_known: bool, must_sign: "MustSign"
+) -> Iterator[Kind]:
     """Yield what a signature, or its absence, says about who an envelope is from.
 
     `signers_known` means that this clone trusts anybody at all.
@@ -86,16 +90,28 @@ def signature_findings(witness: Witness, *, relay: bool, signers_known: bool, mu
 
 
 def relay_findings(
-    frontmatter: Mapping[str, Value], witness: Witness, *, signers_known: bool, must_sign: "MustSign"
+    frontmatter: Mapping[str, Value],
+    witness: Witness,
+    *,
+    signers_known: bool,
+    must_sign: "MustSign",
 ) -> Iterator[Kind]:
     """Yield everything that speaks against a relay turn, in the order of the list in rigs §9.4."""
     demanded = must_sign != "none" or witness.signature is not Signature.NONE
-    if demanded and any(name not in frontmatter for name in (*_ATTESTED, "in_reply_to")):
+    if demanded and any(
+        name not in frontmatter for name in (*_ATTESTED, "in_reply_to")
+    ):
         yield Kind.RELAY_FIELDS_MISSING
     if not _from_relay(frontmatter):
         yield Kind.RELAY_FROM_NOT_RELAY
-    yield from signature_findings(witness, relay=True, signers_known=signers_known, must_sign=must_sign)
-    if signers_known and witness.signature is Signature.KNOWN and not _attester_signed(frontmatter, witness):
+    yield from signature_findings(
+        witness, relay=True, signers_known=signers_known, must_sign=must_sign
+    )
+    if (
+        signers_known
+        and witness.signature is Signature.KNOWN
+        and not _attester_signed(frontmatter, witness)
+    ):
         yield Kind.ATTESTER_MISMATCH
     if "in_reply_to" in frontmatter and not witness.parent_known:
         yield Kind.PARENT_UNKNOWN
@@ -146,7 +162,8 @@ def _times_agree(frontmatter: Mapping[str, Value], committed_at_ms: int) -> bool
     if attested_ms is None or nonce_ms is None:
         return False
     return (
-        abs(committed_at_ms - attested_ms) <= COMMIT_TOLERANCE_MS and abs(nonce_ms - attested_ms) <= NONCE_TOLERANCE_MS
+        abs(committed_at_ms - attested_ms) <= COMMIT_TOLERANCE_MS
+        and abs(nonce_ms - attested_ms) <= NONCE_TOLERANCE_MS
     )
 
 

@@ -37,7 +37,13 @@ class CouncilMark(NamedTuple):
     report_sha256: str
 
     def block(self) -> str:
-        said = json.dumps({"council": self.council, "verdict": str(self.verdict), "report_sha256": self.report_sha256})
+        said = json.dumps(
+            {
+                "council": self.council,
+                "verdict": str(self.verdict),
+                "report_sha256": self.report_sha256,
+            }
+        )
         return f"{_OPENING}\n{said}\n```\n"
 
 
@@ -72,8 +78,14 @@ def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
         said = json.loads(text)
     except (ValueError, RecursionError):
         return MarkUnreadable("the block is not JSON")
-    if not isinstance(said, dict) or set(said) != _FIELDS or not all(isinstance(v, str) for v in said.values()):
-        return MarkUnreadable(f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing else")
+    if (
+        not isinstance(said, dict)
+        or set(said) != _FIELDS
+        or not all(isinstance(v, str) for v in said.values())
+    ):
+        return MarkUnreadable(
+            f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing else"
+        )
     if not _COUNCIL_ID.fullmatch(said["council"]):
         return MarkUnreadable("council is not the id of one")
     if said["verdict"] not in {str(verdict) for verdict in Verdict}:
@@ -83,7 +95,9 @@ def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
     return CouncilMark(said["council"], Verdict(said["verdict"]), said["report_sha256"])
 
 
-def council_findings(message_type: str, body: str, known_mark: Callable[[str], CouncilMark | None]) -> Iterator[Kind]:
+def council_findings(
+    message_type: str, body: str, known_mark: Callable[[str], CouncilMark | None]
+) -> Iterator[Kind]:
     """Yield what keeps an envelope from being a reviewed hand-off; only results have to be one.
 
     `known_mark` gives what the record here says about a council, None where it says nothing.

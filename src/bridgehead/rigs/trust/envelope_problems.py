@@ -30,7 +30,9 @@ class EnvelopeVerdict(NamedTuple):
 
     parse_failure: ParseFailure | None = None
     schema_faults: tuple[SchemaFault, ...] = ()
-    hash_mismatch: tuple[str, str] | None = None  # the hash that is claimed, and that of the body
+    hash_mismatch: tuple[str, str] | None = (
+        None  # the hash that is claimed, and that of the body
+    )
     bad_rig_ids: tuple[BadRigId, ...] = ()
     body_hash_absent: bool = False
     long_tldr: bool = False  # beyond the soft cap, in code points
@@ -65,13 +67,17 @@ def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:
     return EnvelopeVerdict(
         schema_faults=faults,
         hash_mismatch=(str(claimed), actual) if actual and actual != claimed else None,
-        bad_rig_ids=_bad_rig_ids(frontmatter) if faults else (),  # the schema knows what a rig id is
+        bad_rig_ids=_bad_rig_ids(frontmatter)
+        if faults
+        else (),  # the schema knows what a rig id is
         body_hash_absent=not hashed,
         long_tldr=isinstance(tldr, str) and len(tldr) > TLDR_SOFT_CAP,
     )
 
 
-def file_findings(parsed: Envelope | ParseFailure, verdict: EnvelopeVerdict, directory: str) -> tuple[Kind, ...]:
+def file_findings(
+    parsed: Envelope | ParseFailure, verdict: EnvelopeVerdict, directory: str
+) -> tuple[Kind, ...]:
     """Return the kinds of rigs §9.4 that a file alone can show, given the thread directory it lies in."""
     kinds = dict.fromkeys(verdict.error_kinds)
     if verdict.body_hash_absent:
@@ -84,6 +90,13 @@ def file_findings(parsed: Envelope | ParseFailure, verdict: EnvelopeVerdict, dir
 
 def _bad_rig_ids(frontmatter: Mapping[str, Value]) -> tuple[BadRigId, ...]:
     to = frontmatter.get("to")
-    named = [("from", frontmatter.get("from")), *(("to", rig) for rig in (to if isinstance(to, list) else [to]))]
-    bad = [(field, rig) for field, rig in named if isinstance(rig, str) and not is_rig_id(rig)]
+    named = [
+        ("from", frontmatter.get("from")),
+        *(("to", rig) for rig in (to if isinstance(to, list) else [to])),
+    ]
+    bad = [
+        (field, rig)
+        for field, rig in named
+        if isinstance(rig, str) and not is_rig_id(rig)
+    ]
     return tuple(BadRigId(field, rig, suggestion(rig)) for field, rig in bad)

@@ -55,7 +55,9 @@ class SyncReport(NamedTuple):
     remote_ahead: int
     new_envelopes: tuple[NewEnvelope, ...] = ()
     changed: tuple[ChangedPath, ...] = ()
-    gone: tuple[str, ...] = ()  # commits of this clone that the remote had once, newest first
+    gone: tuple[
+        str, ...
+    ] = ()  # commits of this clone that the remote had once, newest first
 
     @property
     def both_ahead(self) -> bool:
@@ -68,25 +70,37 @@ class SyncReport(NamedTuple):
     @property
     def fast_forward_eligible(self) -> bool:
         """True also when there is nothing to pull."""
-        return self.remote_ahead == 0 or (not self.diverged and bool(self.new_envelopes))
+        return self.remote_ahead == 0 or (
+            not self.diverged and bool(self.new_envelopes)
+        )
 
-    def refusal(self, *, accept_non_envelope: bool = False, rebuilds: bool = False) -> Refusal | None:
+    def refusal(
+        self, *, accept_non_envelope: bool = False, rebuilds: bool = False
+    ) -> Refusal | None:
         """Return why this may not be pulled, None if it may or if there is nothing to pull.
 
         `rebuilds`: what is unpushed here will be made again on top, so that both sides may be ahead.
         """
         if self.remote_ahead == 0:
             return None
-        if any(change.touches_thread or not accept_non_envelope for change in self.changed):
+        if any(
+            change.touches_thread or not accept_non_envelope for change in self.changed
+        ):
             return Refusal.NON_APPEND
         if self.both_ahead and (self.gone or not (rebuilds or accept_non_envelope)):
             return Refusal.BOTH_AHEAD
-        return None if self.new_envelopes or accept_non_envelope else Refusal.NOT_ELIGIBLE
+        return (
+            None if self.new_envelopes or accept_non_envelope else Refusal.NOT_ELIGIBLE
+        )
 
     def with_hidden(self, paths: Iterable[str], reason: str) -> "SyncReport":
         """Add changes that the two ends of the history do not show, though a commit between them made them."""
         known = {change.path for change in self.changed}
-        hidden = [ChangedPath(path, reason, True) for path in dict.fromkeys(paths) if path not in known]
+        hidden = [
+            ChangedPath(path, reason, True)
+            for path in dict.fromkeys(paths)
+            if path not in known
+        ]
         return self._replace(changed=(*self.changed, *hidden)) if hidden else self
 
     def json_object(self) -> dict[str, object]:
@@ -94,7 +108,10 @@ class SyncReport(NamedTuple):
         return {
             "fast_forward_eligible": self.fast_forward_eligible,
             "new_envelopes": [envelope._asdict() for envelope in self.new_envelopes],
-            "changed_envelopes": [{"path": change.path, "reason": change.reason} for change in self.changed],
+            "changed_envelopes": [
+                {"path": change.path, "reason": change.reason}
+                for change in self.changed
+            ],
             "diverged": self.diverged,
             "remote_head": self.remote_head,
             "local_head": self.local_head,
@@ -102,18 +119,29 @@ class SyncReport(NamedTuple):
 
 
 def report_changes(
-    changes: Iterable[Change], *, local_head: str, remote_head: str, local_ahead: int, remote_ahead: int
+    changes: Iterable[Change],
+    *,
+    local_head: str,
+    remote_head: str,
+    local_ahead: int,
+    remote_ahead: int,
 ) -> SyncReport:
     """Sort the changes of a fetched history into appends and everything else."""
     new: list[NewEnvelope] = []
     changed: list[ChangedPath] = []
     for change in changes if remote_ahead else ():
         if change.status == "A" and arrives_as_envelope(change.path):
-            new.append(NewEnvelope(change.path, change.path.partition("/")[0], remote_head))
+            new.append(
+                NewEnvelope(change.path, change.path.partition("/")[0], remote_head)
+            )
         else:
-            reason = _REASONS.get(change.status[:1], f"unknown change ({change.status})")
+            reason = _REASONS.get(
+                change.status[:1], f"unknown change ({change.status})"
+            )
             changed.append(ChangedPath(change.path, reason, change.touches_thread))
-    return SyncReport(local_head, remote_head, local_ahead, remote_ahead, tuple(new), tuple(changed))
+    return SyncReport(
+        local_head, remote_head, local_ahead, remote_ahead, tuple(new), tuple(changed)
+    )
 
 
 REWRITTEN_ON_THE_WAY = "modified in place (append-only rule violated)"

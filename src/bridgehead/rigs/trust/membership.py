@@ -27,7 +27,9 @@ _OPENING = "```json bridgehead-membership"
 _BLOCK = re.compile(rf"^{_OPENING}\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 _MOST_CHARACTERS = 64 * 1024
 _MOST_ACTS = 50
-_KEY = re.compile(r"((?:ssh|ecdsa|sk)-[a-z0-9@.-]{1,64}) ([A-Za-z0-9+/]{16,4096}={0,3})")
+_KEY = re.compile(
+    r"((?:ssh|ecdsa|sk)-[a-z0-9@.-]{1,64}) ([A-Za-z0-9+/]{16,4096}={0,3})"
+)
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
@@ -40,7 +42,9 @@ class Role(StrEnum):
 
 
 class ActKind(StrEnum):
-    JOIN = "join"  # also says role, human and freeze anew for somebody who is in already
+    JOIN = (
+        "join"  # also says role, human and freeze anew for somebody who is in already
+    )
     ADD_KEY = "add_key"
     RETIRE_KEY = "retire_key"
     LEAVE = "leave"
@@ -54,12 +58,19 @@ class Act(NamedTuple):
     key: str = ""  # join, add_key: `type blob`; retire_key: the fingerprint
     role: Role | None = None
     human: str = ""  # who answers for a rig when it is overdue
-    freeze_minutes: int | None = None  # the longest freeze this member may ask for; 0: none
-    since: str = ""  # retire_key, leave: what the key signed from then on is not believed
+    freeze_minutes: int | None = (
+        None  # the longest freeze this member may ask for; 0: none
+    )
+    since: str = (
+        ""  # retire_key, leave: what the key signed from then on is not believed
+    )
 
     def json_object(self) -> dict[str, object]:
         said = self._asdict()
-        return {"act": str(said.pop("kind")), **{k: v for k, v in said.items() if v not in ("", None)}}
+        return {
+            "act": str(said.pop("kind")),
+            **{k: v for k, v in said.items() if v not in ("", None)},
+        }
 
 
 class ActUnreadable(NamedTuple):
@@ -68,7 +79,9 @@ class ActUnreadable(NamedTuple):
 
 def acts_block(acts: Sequence[Act]) -> str:
     """Return the block as it stands in a body."""
-    lines = ",\n".join(json.dumps(act.json_object(), ensure_ascii=False) for act in acts)
+    lines = ",\n".join(
+        json.dumps(act.json_object(), ensure_ascii=False) for act in acts
+    )
     return f"{_OPENING}\n[{lines}]\n```\n"
 
 
@@ -98,16 +111,32 @@ def _read_act(said: object) -> Act | ActUnreadable:
         return ActUnreadable("rig must be a rig id")
     wanted = _FINGERPRINT if kind is ActKind.RETIRE_KEY else _KEY
     needs_key = kind is not ActKind.LEAVE
-    if not isinstance(key, str) or bool(key) != needs_key or (key and not wanted.fullmatch(key)):
-        return ActUnreadable("key must be a public key, of a retired one the fingerprint")
-    if role is not None and (role not in set(Role) or (role == Role.HUMAN) != rig.endswith(RELAY_SUFFIX)):
-        return ActUnreadable(f"role must be one of {', '.join(Role)}; a human's rig ends in {RELAY_SUFFIX}")
-    if not isinstance(human, str) or (human and not (is_rig_id(human) and human.endswith(RELAY_SUFFIX))):
+    if (
+        not isinstance(key, str)
+        or bool(key) != needs_key
+        or (key and not wanted.fullmatch(key))
+    ):
+        return ActUnreadable(
+            "key must be a public key, of a retired one the fingerprint"
+        )
+    if role is not None and (
+        role not in set(Role) or (role == Role.HUMAN) != rig.endswith(RELAY_SUFFIX)
+    ):
+        return ActUnreadable(
+            f"role must be one of {', '.join(Role)}; a human's rig ends in {RELAY_SUFFIX}"
+        )
+    if not isinstance(human, str) or (
+        human and not (is_rig_id(human) and human.endswith(RELAY_SUFFIX))
+    ):
         return ActUnreadable(f"human must be a rig that ends in {RELAY_SUFFIX}")
     if not isinstance(since, str) or (since and timestamp_ms(since) is None):
         return ActUnreadable("since must be a date with a time")
-    if minutes is not None and (type(minutes) is not int or not 0 <= minutes <= MOST_FREEZE_MINUTES):
-        return ActUnreadable(f"freeze_minutes must be a number up to {MOST_FREEZE_MINUTES}")
+    if minutes is not None and (
+        type(minutes) is not int or not 0 <= minutes <= MOST_FREEZE_MINUTES
+    ):
+        return ActUnreadable(
+            f"freeze_minutes must be a number up to {MOST_FREEZE_MINUTES}"
+        )
     return Act(kind, rig, key, Role(role) if role else None, human, minutes, since)
 
 
@@ -135,16 +164,24 @@ class Pin(NamedTuple):
     def names(self, email: str | None = None) -> frozenset[str]:
         """Return the rigs this key may speak as; `email` stands for patterns that mean it."""
         rigs = frozenset(who for who in self.principals if is_rig_id(who))
-        addresses = [who for who in self.principals if "@" in who and not re.search("[*?!]", who)]
+        addresses = [
+            who for who in self.principals if "@" in who and not re.search("[*?!]", who)
+        ]
         if email and self.covers(email):
             addresses.append(email)
-        return rigs or frozenset(name for address in addresses for name in names_of_person(address))
+        return rigs or frozenset(
+            name for address in addresses for name in names_of_person(address)
+        )
 
     def covers(self, email: str) -> bool:
         """Tell whether this is the key of the person with that address (ssh_config PATTERNS)."""
-        if any(who.startswith("!") and _matches(email, who[1:]) for who in self.principals):
+        if any(
+            who.startswith("!") and _matches(email, who[1:]) for who in self.principals
+        ):
             return False
-        return any(_matches(email, who) for who in self.principals if not who.startswith("!"))
+        return any(
+            _matches(email, who) for who in self.principals if not who.startswith("!")
+        )
 
     @property
     def is_of_a_rig(self) -> bool:
@@ -158,7 +195,9 @@ def names_of_person(email: str) -> frozenset[str]:
 
 
 def _matches(email: str, pattern: str) -> bool:
-    return fnmatchcase(email, pattern.replace("[", "[[]"))  # only * and ? are special to OpenSSH
+    return fnmatchcase(
+        email, pattern.replace("[", "[[]")
+    )  # only * and ? are special to OpenSSH
 
 
 class Place(NamedTuple):
@@ -208,11 +247,15 @@ class Order:
 
     def _reach(self, start: str, *, down: bool) -> frozenset[str]:
         if (start, down) not in self._reached:
-            edges: Mapping[str, Sequence[str]] = (self._parents or {}) if down else self._children
+            edges: Mapping[str, Sequence[str]] = (
+                (self._parents or {}) if down else self._children
+            )
             found: set[str] = set()
             pending = [start]
             while pending:
-                fresh = [one for one in edges.get(pending.pop(), ()) if one not in found]
+                fresh = [
+                    one for one in edges.get(pending.pop(), ()) if one not in found
+                ]
                 found.update(fresh)
                 pending += fresh
             self._reached[start, down] = frozenset(found)
@@ -263,17 +306,27 @@ class Membership:
         self._asked_in: dict[str, str] = {}  # the path of each
         self.carried_out: set[str] = set()
         self.refused: dict[str, str] = {}
-        self._may_found, self._is_pinned, self._pinned_key = may_found, is_pinned, pinned_key
+        self._may_found, self._is_pinned, self._pinned_key = (
+            may_found,
+            is_pinned,
+            pinned_key,
+        )
         for entry in sorted(entries, key=lambda one: (one.place.position, one.path)):
             if self.founded is None and founding is not None and entry.blob != founding:
-                self.refused[entry.path] = "it comes before the entry this clone first saw"
+                self.refused[entry.path] = (
+                    "it comes before the entry this clone first saw"
+                )
             elif reason := self._take_in(entry):
                 self.refused[entry.path] = reason
 
     @property
     def members(self) -> list[Member]:
         """Everybody who is in now, by name."""
-        return [self._members[rig] for rig in sorted(self._members) if self._members[rig].left is None]
+        return [
+            self._members[rig]
+            for rig in sorted(self._members)
+            if self._members[rig].left is None
+        ]
 
     @property
     def names(self) -> frozenset[str]:
@@ -290,7 +343,10 @@ class Membership:
 
     def has_key(self, rig: str, place: Place) -> bool:
         """Tell whether somebody had, by then, ever put a key on record: from there on that name must sign."""
-        return any(key.rig == rig and self._order.follows(place, key.added) for key in self._keys)
+        return any(
+            key.rig == rig and self._order.follows(place, key.added)
+            for key in self._keys
+        )
 
     def holders(self, fingerprint: str, place: Place) -> frozenset[str]:
         """Return whose key this was at a place."""
@@ -299,7 +355,9 @@ class Membership:
             for key in self._keys
             if key.fingerprint == fingerprint
             and self._was_there(key, place)
-            and (key.since_ms is None or place.committed_at * 1000 < key.since_ms)  # from then on not to be believed
+            and (
+                key.since_ms is None or place.committed_at * 1000 < key.since_ms
+            )  # from then on not to be believed
         )
 
     def is_retired(self, fingerprint: str, rig: str, place: Place) -> bool:
@@ -324,18 +382,28 @@ class Membership:
             return "it is not signed by a key it can be held against"
         if self.founded is None:
             return self._found(entry, entry.acts, entry.signer)
-        speaks = entry.sender in self.holders(entry.signer, entry.place) or self._pinned_key(entry.sender, entry.signer)
+        speaks = entry.sender in self.holders(
+            entry.signer, entry.place
+        ) or self._pinned_key(entry.sender, entry.signer)
         if not speaks or self.member(entry.sender) is None:
             return self._request(entry, entry.acts, entry.signer)
-        reason = next((why for act in entry.acts if (why := self._objection(entry, act))), None)
+        reason = next(
+            (why for act in entry.acts if (why := self._objection(entry, act))), None
+        )
         for act in entry.acts if reason is None else ():
             self._carry_out(entry, act)
         return reason
 
     def _found(self, entry: Entry, acts: Sequence[Act], signer: str) -> str | None:
         first = acts[0]
-        if first.kind is not ActKind.JOIN or first.rig != entry.sender or fingerprint_of(first.key) != signer:
-            return "the first entry must be a rig's own join, signed with the key it names"
+        if (
+            first.kind is not ActKind.JOIN
+            or first.rig != entry.sender
+            or fingerprint_of(first.key) != signer
+        ):
+            return (
+                "the first entry must be a rig's own join, signed with the key it names"
+            )
         if not self._may_found(first.rig, signer):
             return "keys are pinned in this clone, and the founder's is not one of them"
         self.founded = entry
@@ -346,7 +414,11 @@ class Membership:
     def _request(self, entry: Entry, acts: Sequence[Act], signer: str) -> str | None:
         """A stranger may ask to be let in, with the key that signed the question, and nothing else."""
         act = acts[0]
-        own = act.kind is ActKind.JOIN and act.rig == entry.sender and fingerprint_of(act.key) == signer
+        own = (
+            act.kind is ActKind.JOIN
+            and act.rig == entry.sender
+            and fingerprint_of(act.key) == signer
+        )
         if not own or len(acts) > 1 or self.has_key(act.rig, entry.place):
             return f"{entry.sender} is not a member at this point, or signs with a key that is not its own"
         self.requests[act.rig] = act
@@ -361,9 +433,17 @@ class Membership:
             return f"{entry.sender} may change nothing but its own keys" + (
                 "; a human member decides" if humans else ""
             )
-        if self._is_pinned(act.rig) and act.key and not own and act.kind is not ActKind.RETIRE_KEY:
+        if (
+            self._is_pinned(act.rig)
+            and act.key
+            and not own
+            and act.kind is not ActKind.RETIRE_KEY
+        ):
             name = fingerprint_of(act.key) or ""
-            if not (self._pinned_key(act.rig, name) or act.rig in self.holders(name, entry.place)):
+            if not (
+                self._pinned_key(act.rig, name)
+                or act.rig in self.holders(name, entry.place)
+            ):
                 return f"another key is pinned for {act.rig} in this clone"
         if act.kind is not ActKind.JOIN and self.member(act.rig) is None:
             return f"{act.rig} is not a member"
@@ -375,7 +455,9 @@ class Membership:
         self.carried_out.add(entry.path)
         if act.kind is ActKind.JOIN:
             self.requests.pop(act.rig, None)
-            self.carried_out.update([self._asked_in[act.key]] if act.key in self._asked_in else ())
+            self.carried_out.update(
+                [self._asked_in[act.key]] if act.key in self._asked_in else ()
+            )
             self._members[act.rig] = _joined(act, self.member(act.rig), entry)
         if act.kind in (ActKind.JOIN, ActKind.ADD_KEY):
             fingerprint = fingerprint_of(act.key) or ""
@@ -386,8 +468,12 @@ class Membership:
         if act.kind is ActKind.LEAVE:
             self._members[act.rig] = self._members[act.rig]._replace(left=place)
         self._keys = [
-            key._replace(retired=place, since_ms=timestamp_ms(act.since) if act.since else None)
-            if key.rig == act.rig and key.retired is None and gone in (None, key.fingerprint)
+            key._replace(
+                retired=place, since_ms=timestamp_ms(act.since) if act.since else None
+            )
+            if key.rig == act.rig
+            and key.retired is None
+            and gone in (None, key.fingerprint)
             else key
             for key in self._keys
         ]
@@ -396,8 +482,18 @@ class Membership:
 def _joined(act: Act, before: Member | None, entry: Entry) -> Member:
     by_name = Role.HUMAN if act.rig.endswith(RELAY_SUFFIX) else Role.RIG
     role = act.role or (before.role if before else by_name)
-    admitted_by = entry.sender if entry.sender.endswith(RELAY_SUFFIX) and entry.sender != act.rig else ""
-    usual = before.freeze_minutes if before else HUMAN_FREEZE_MINUTES if role is Role.HUMAN else 0
+    admitted_by = (
+        entry.sender
+        if entry.sender.endswith(RELAY_SUFFIX) and entry.sender != act.rig
+        else ""
+    )
+    usual = (
+        before.freeze_minutes
+        if before
+        else HUMAN_FREEZE_MINUTES
+        if role is Role.HUMAN
+        else 0
+    )
     return Member(
         act.rig,
         role,
@@ -410,7 +506,9 @@ def _joined(act: Act, before: Member | None, entry: Entry) -> Member:
 class Keyring:
     """Whose key is whose at a place in history: what was pinned by hand, and what the members say."""
 
-    def __init__(self, pins: Sequence[Pin] = (), membership: Membership | None = None) -> None:
+    def __init__(
+        self, pins: Sequence[Pin] = (), membership: Membership | None = None
+    ) -> None:
         self._pins = pins
         self.membership = membership or Membership()
 
@@ -425,7 +523,12 @@ class Keyring:
         )
 
     def standing(
-        self, rig: str, place: Place, keys: Sequence[str] = (), person: str | None = None, email: str = ""
+        self,
+        rig: str,
+        place: Place,
+        keys: Sequence[str] = (),
+        person: str | None = None,
+        email: str = "",
     ) -> "Standing":
         """Say how the key that made a good signature stands to the rig that is named.
 
@@ -434,7 +537,9 @@ class Keyring:
         pins = [pin for pin in self._pins if pin.fingerprint in keys] if person else []
         if person and not pins and "@" in person:
             pins = [Pin(keys[0] if keys else "", (person,))]
-        held = frozenset(holder for key in keys for holder in self.membership.holders(key, place))
+        held = frozenset(
+            holder for key in keys for holder in self.membership.holders(key, place)
+        )
         claims = frozenset(name for pin in pins for name in pin.names(email))
         addressed = [pin for pin in pins if not pin.is_of_a_rig]
         return Standing(
@@ -443,7 +548,8 @@ class Keyring:
             owns=rig in claims or rig in held,
             is_known=bool(pins or held),
             of_another=bool(held) or any(pin.is_of_a_rig for pin in pins),
-            retired=any(self.membership.is_retired(key, rig, place) for key in keys) and rig not in claims,
+            retired=any(self.membership.is_retired(key, rig, place) for key in keys)
+            and rig not in claims,
             wrong_author=rig not in held
             and bool(addressed)
             and len(addressed) == len(pins)
@@ -458,7 +564,9 @@ class Standing(NamedTuple):
     must_sign: bool = False  # and had it by then
     owns: bool = False  # it is that rig's key
     is_known: bool = False  # it is somebody's whom this clone knows
-    of_another: bool = False  # of a rig by name; a person's key may be used by their machines
+    of_another: bool = (
+        False  # of a rig by name; a person's key may be used by their machines
+    )
     retired: bool = False  # it was that rig's
     wrong_author: bool = False  # a person's key on a commit by another address
 

@@ -16,13 +16,17 @@ NAMESPACES = 'namespaces="git"'
 _FIELD = re.compile(r'(?:[^\s"]|"[^"]*")+')
 _PRINCIPAL = re.compile(r'[^\s",#][^\s",]*')
 _KEY_TYPE = re.compile(r"(?:ssh|ecdsa|sk)-[a-z0-9@.-]+")
-_PUBLIC_KEY = re.compile(rf"\s*({_KEY_TYPE.pattern})[ \t]+([A-Za-z0-9+/]+=*)(?:[ \t]+([^\r\n]*))?\s*")
+_PUBLIC_KEY = re.compile(
+    rf"\s*({_KEY_TYPE.pattern})[ \t]+([A-Za-z0-9+/]+=*)(?:[ \t]+([^\r\n]*))?\s*"
+)
 _LITERAL_KEY = re.compile(r"(?:key::)?((?:ssh|ecdsa|sk)-\S+ .+)", re.DOTALL)
 _SSH_FINGERPRINT = re.compile(r"^\d+ (SHA256:[A-Za-z0-9+/=]+) ", re.MULTILINE)
 _COLON_FINGERPRINT = re.compile(r"^fpr:(?:[^:\n]*:){8}([0-9A-F]+):", re.MULTILINE)
 _TIMEOUT_SECONDS = 20.0
 _MAX_KEY_BYTES = 1 << 20
-_SINCE = re.compile(r"(?:^|\s)since=(\d{1,15})$")  # commits that were here when a key was pinned
+_SINCE = re.compile(
+    r"(?:^|\s)since=(\d{1,15})$"
+)  # commits that were here when a key was pinned
 
 
 class PublicKey(NamedTuple):
@@ -33,7 +37,9 @@ class PublicKey(NamedTuple):
     comment: str = ""
 
     def __str__(self) -> str:
-        return f"{self.key_type} {self.blob}" + (f" {self.comment}" if self.comment else "")
+        return f"{self.key_type} {self.blob}" + (
+            f" {self.comment}" if self.comment else ""
+        )
 
 
 class Signer(NamedTuple):
@@ -69,7 +75,9 @@ def signers(text: str) -> Iterator[Signer]:
     yield from filter(None, map(_read_line, text.splitlines()))
 
 
-def with_signer(text: str, principal: str, key: PublicKey, since: int | None = None) -> str:
+def with_signer(
+    text: str, principal: str, key: PublicKey, since: int | None = None
+) -> str:
     """Return the file with one more signer; a name it cannot hold and a key that is in it are refused.
 
     `since` is how many commits were there already: those it did not sign are not held against it.
@@ -80,7 +88,9 @@ def with_signer(text: str, principal: str, key: PublicKey, since: int | None = N
         )
     for known in signers(text):
         if known.key.blob == key.blob and principal in known.principals.split(","):
-            raise UserError(f'trust: this key of "{principal}" is already in the allowed-signers file')
+            raise UserError(
+                f'trust: this key of "{principal}" is already in the allowed-signers file'
+            )
     before = text if not text or text.endswith("\n") else text + "\n"
     dated = "" if since is None else f" since={since}"
     return f"{before}{principal} {NAMESPACES} {key}{dated}\n"
@@ -88,7 +98,9 @@ def with_signer(text: str, principal: str, key: PublicKey, since: int | None = N
 
 def without_signer(text: str, principal: str) -> str:
     """Return the file without any key of a signer that is in it; other names on a line keep theirs."""
-    kept = "".join(_line_without(line, principal) for line in text.splitlines(keepends=True))
+    kept = "".join(
+        _line_without(line, principal) for line in text.splitlines(keepends=True)
+    )
     if kept == text:
         raise NotFound(f'trust: no signer "{principal}" in the allowed-signers file')
     return kept
@@ -124,24 +136,44 @@ def _line_without(line: str, principal: str) -> str:
     signer = _read_line(line)
     if signer is None or principal not in signer.principals.split(","):
         return line
-    others = ",".join(name for name in signer.principals.split(",") if name != principal)
+    others = ",".join(
+        name for name in signer.principals.split(",") if name != principal
+    )
     return line.replace(signer.principals, others, 1) if others else ""
 
 
 def key_name(
-    key: str, *, key_format: str, program: str | None = None, environment: Mapping[str, str] | None = None
+    key: str,
+    *,
+    key_format: str,
+    program: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> str:
     """Return the fingerprint of the key that `user.signingkey` names, or that text itself where none can be found."""
     if key_format == "ssh":
         return _ssh_key_fingerprint(key, environment) or key
     tool = program or ("gpgsm" if key_format == "x509" else "gpg")
-    command = [tool, "--batch", "--with-colons", "--list-secret-keys", "--", key.rstrip("!")]
+    command = [
+        tool,
+        "--batch",
+        "--with-colons",
+        "--list-secret-keys",
+        "--",
+        key.rstrip("!"),
+    ]
     return _first(_COLON_FINGERPRINT, _output(command, "", environment)) or key
 
 
-def public_key_fingerprint(public_key: str, environment: Mapping[str, str] | None = None) -> str | None:
+def public_key_fingerprint(
+    public_key: str, environment: Mapping[str, str] | None = None
+) -> str | None:
     """Return the fingerprint of an SSH public key given as text; None if ssh-keygen does not take it for one."""
-    return _first(_SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", "-"], public_key.strip() + "\n", environment))
+    return _first(
+        _SSH_FINGERPRINT,
+        _output(
+            ["ssh-keygen", "-l", "-f", "-"], public_key.strip() + "\n", environment
+        ),
+    )
 
 
 def ssh_key_text(key: str) -> str | None:
@@ -162,7 +194,18 @@ def ssh_key_text(key: str) -> str | None:
 
 def make_ssh_key(path: Path, comment: str) -> None:
     """Make an Ed25519 key pair without a passphrase at `path` and `path`.pub, or raise KeyInvalid."""
-    command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(path)]
+    command = [
+        "ssh-keygen",
+        "-q",
+        "-t",
+        "ed25519",
+        "-N",
+        "",
+        "-C",
+        comment,
+        "-f",
+        str(path),
+    ]
     _output(command, "", None)
     if not path.with_name(path.name + ".pub").is_file():
         raise KeyInvalid("ssh-keygen failed; is OpenSSH installed?")
@@ -173,7 +216,9 @@ def _ssh_key_fingerprint(key: str, environment: Mapping[str, str] | None) -> str
     if literal:
         return public_key_fingerprint(literal[1], environment)
     path = str(Path(key).expanduser())
-    return _first(_SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", path], "", environment))
+    return _first(
+        _SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", path], "", environment)
+    )
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
@@ -181,7 +226,9 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
     return found[1] if found else None
 
 
-def _output(command: Sequence[str], stdin: str, environment: Mapping[str, str] | None) -> str:
+def _output(
+    command: Sequence[str], stdin: str, environment: Mapping[str, str] | None
+) -> str:
     """Return what a program prints; nothing if it is missing, fails or does not come back."""
     try:
         finished = run_child(
@@ -194,4 +241,6 @@ def _output(command: Sequence[str], stdin: str, environment: Mapping[str, str] |
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    return finished.stdout.decode("utf-8", "replace") if finished.returncode == 0 else ""
+    return (
+        finished.stdout.decode("utf-8", "replace") if finished.returncode == 0 else ""
+    )

@@ -40,7 +40,14 @@ class Kind(StrEnum):
 
 
 REFUSES_PULL = frozenset({Kind.REWRITTEN})
-OF_COUNCILS = frozenset({Kind.COUNCIL_ABSENT, Kind.COUNCIL_UNREADABLE, Kind.COUNCIL_MISMATCH, Kind.COUNCIL_UNCONFIRMED})
+OF_COUNCILS = frozenset(
+    {
+        Kind.COUNCIL_ABSENT,
+        Kind.COUNCIL_UNREADABLE,
+        Kind.COUNCIL_MISMATCH,
+        Kind.COUNCIL_UNCONFIRMED,
+    }
+)
 ONLY_WARN = {
     Kind.BODY_HASH_ABSENT,
     Kind.SIGNER_UNKNOWN,
@@ -49,7 +56,9 @@ ONLY_WARN = {
     Kind.SIGNER_UNBOUND,
     Kind.RELAY_UNATTESTED,
 }
-QUARANTINES = frozenset(Kind) - REFUSES_PULL - ONLY_WARN  # so does any kind that is still to come
+QUARANTINES = (
+    frozenset(Kind) - REFUSES_PULL - ONLY_WARN
+)  # so does any kind that is still to come
 
 
 class VerificationState(StrEnum):
@@ -118,9 +127,17 @@ class VerificationReport(NamedTuple):
         return {**self._asdict(), "items": [item.json_object() for item in self.items]}
 
 
-def report_on(envelopes: Iterable[PathFindings], settled: Collection[str] = frozenset()) -> VerificationReport:
+def report_on(
+    envelopes: Iterable[PathFindings], settled: Collection[str] = frozenset()
+) -> VerificationReport:
     """Count what was checked; at paths that are `settled` (in quarantine) only a changed history still fails."""
     looked_at = tuple(envelopes)
     items = tuple(envelope for envelope in looked_at if envelope.kinds)
-    failed = sum(refuses_pull(item.kinds) or (quarantines(item.kinds) and item.path not in settled) for item in items)
-    return VerificationReport(len(looked_at), len(looked_at) - len(items), len(items) - failed, failed, items)
+    failed = sum(
+        refuses_pull(item.kinds)
+        or (quarantines(item.kinds) and item.path not in settled)
+        for item in items
+    )
+    return VerificationReport(
+        len(looked_at), len(looked_at) - len(items), len(items) - failed, failed, items
+    )

@@ -37,10 +37,16 @@ class Status(NamedTuple):
     def debts(self) -> str:
         """What this rig owes and is owed, and where that is listed; empty if there is nothing of the kind."""
         kinds = ("owe", "owed", "unseen")
-        owe, owed, unseen = (sum(getattr(thread, kind) or 0 for thread in self.threads) for kind in kinds)
+        owe, owed, unseen = (
+            sum(getattr(thread, kind) or 0 for thread in self.threads) for kind in kinds
+        )
         arrived = f"; {unseen} delivered and not seen" if unseen else ""
         counts = f"this rig owes {plural(owe, 'answer')} and is owed {owed}{arrived}"
-        return f"{counts}; rig-bridge inbox --owed lists them" if owe or owed or unseen else ""
+        return (
+            f"{counts}; rig-bridge inbox --owed lists them"
+            if owe or owed or unseen
+            else ""
+        )
 
     def lines(self, *, wide: bool = False, style: Style = PLAIN) -> Iterator[str]:
         unpushed = len(self.unpushed_commits)
@@ -48,7 +54,12 @@ class Status(NamedTuple):
         counts = f"open={self.open} closed={self.closed} dirty={len(self.dirty_files)} unpushed={painted}"
         yield f"{LINE_PREFIX}status {counts}"
         for thread in self.threads:
-            yield " ".join([*_columns(thread, style), *(_wide_columns(thread, style) if wide else ())])
+            yield " ".join(
+                [
+                    *_columns(thread, style),
+                    *(_wide_columns(thread, style) if wide else ()),
+                ]
+            )
 
     def json_object(self) -> dict[str, object]:
         return stamped(
@@ -71,12 +82,20 @@ def thread_item(thread: ThreadSummary) -> dict[str, object]:
         "is_closed": thread.is_closed,
         "status_class": str(thread.latest.status_class),
         "last_modified": thread.last_modified,
-        "latest_envelope": newest | {"from": turn.sender, "to": turn.to if isinstance(turn.to, str) else list(turn.to)},
+        "latest_envelope": newest
+        | {
+            "from": turn.sender,
+            "to": turn.to if isinstance(turn.to, str) else list(turn.to),
+        },
         "last": thread.latest.day,
         "dirty": thread.dirty,
         "frozen": thread.frozen.json_object() if thread.frozen else None,
         "unverified": thread.unverified,
-        **({} if thread.owe is None else {"owe": thread.owe, "owed": thread.owed, "unseen": thread.unseen}),
+        **(
+            {}
+            if thread.owe is None
+            else {"owe": thread.owe, "owed": thread.owed, "unseen": thread.unseen}
+        ),
     }
 
 
@@ -120,17 +139,26 @@ class ShownEnvelope(NamedTuple):
 
 
 def thread_blocks(
-    thread_id: str, envelopes: Iterable[ShownEnvelope], total: int, *, style: Style = PLAIN
+    thread_id: str,
+    envelopes: Iterable[ShownEnvelope],
+    total: int,
+    *,
+    style: Style = PLAIN,
 ) -> Iterator[str]:
     """Yield one block of text per envelope, given oldest first; they can be printed as they come."""
     on_terminal = style.escape_controls
-    show = style.value if on_terminal else str  # of ten thousand, most are piped: the reference's form
+    show = (
+        style.value if on_terminal else str
+    )  # of ten thousand, most are piped: the reference's form
     names = (*_SHOWN_FIELDS, "tldr") if on_terminal else _SHOWN_FIELDS
     for number, (filename, frontmatter, body, _, _) in enumerate(envelopes, 1):
         kind = style.message_type(_text("type", frontmatter.get("type")))
         file = style.value(filename)
         if on_terminal:  # set in, so that no body can pass for the next envelope
-            body = "".join(f"  {line}\n" for line in style.text(body).removesuffix("\n").split("\n"))
+            body = "".join(
+                f"  {line}\n"
+                for line in style.text(body).removesuffix("\n").split("\n")
+            )
         yield (
             f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} type={kind} file={file}\n"
             f"---\n{_shown_fields(frontmatter, names, show)}---\n{body}{SEPARATOR}\n"
@@ -138,7 +166,9 @@ def thread_blocks(
 
 
 def thread_object(
-    thread_id: str, envelopes: Iterable[ShownEnvelope], divergences: "Sequence[Divergence]"
+    thread_id: str,
+    envelopes: Iterable[ShownEnvelope],
+    divergences: "Sequence[Divergence]",
 ) -> dict[str, object]:
     """Return the object of `thread --json`."""
     items = [envelope.json_object() for envelope in envelopes]
@@ -151,8 +181,16 @@ def thread_object(
     )
 
 
-def _shown_fields(frontmatter: "Mapping[str, Value]", names: Iterable[str], show: Callable[[str], str]) -> str:
-    return "".join([f"{name}: {show(text)}\n" for name in names if (text := _text(name, frontmatter.get(name)))])
+def _shown_fields(
+    frontmatter: "Mapping[str, Value]", names: Iterable[str], show: Callable[[str], str]
+) -> str:
+    return "".join(
+        [
+            f"{name}: {show(text)}\n"
+            for name in names
+            if (text := _text(name, frontmatter.get(name)))
+        ]
+    )
 
 
 def _text(name: str, value: "Value") -> str:
@@ -202,7 +240,9 @@ class Inbox(NamedTuple):
     escalated: Sequence[Debt] = ()
     conflicts: Sequence[tuple[Turn, ...]] = ()
     remote_seen_at: str | None = None
-    last_heard: Callable[[], Mapping[str, str]] = dict  # only documents say it, and it takes reading every thread
+    last_heard: Callable[[], Mapping[str, str]] = (
+        dict  # only documents say it, and it takes reading every thread
+    )
     now_ms: int = 0
 
     @property
@@ -234,11 +274,16 @@ class Inbox(NamedTuple):
             return [debt.json_object(self.now_ms) for debt in listed]
 
         delivered = [
-            {**notice.json_object(), "tldr": notice.turn.tldr or None, "state": "delivered"}
+            {
+                **notice.json_object(),
+                "tldr": notice.turn.tldr or None,
+                "state": "delivered",
+            }
             for notice in self.delivered
         ]
         conflicts = [
-            {"thread_id": ends[0].thread_id, "files": [turn.filename for turn in ends]} for ends in self.conflicts
+            {"thread_id": ends[0].thread_id, "files": [turn.filename for turn in ends]}
+            for ends in self.conflicts
         ]
         return stamped(
             "inbox",
@@ -247,7 +292,10 @@ class Inbox(NamedTuple):
             escalated=debts(self.escalated),
             conflicts=conflicts,
             remote_seen_at=self.remote_seen_at,
-            rigs=[{"rig_id": rig, "last_heard": at} for rig, at in self.last_heard().items()],
+            rigs=[
+                {"rig_id": rig, "last_heard": at}
+                for rig, at in self.last_heard().items()
+            ],
         )
 
 
@@ -281,4 +329,8 @@ class Notice(NamedTuple):
         """What ends a row: the sender's one line about it."""
         import json
 
-        return f" tldr={style.text(json.dumps(self.turn.tldr, ensure_ascii=False))}" if self.turn.tldr else ""
+        return (
+            f" tldr={style.text(json.dumps(self.turn.tldr, ensure_ascii=False))}"
+            if self.turn.tldr
+            else ""
+        )

@@ -8,7 +8,11 @@ LINE_PREFIX = "rig-bridge: "  # of data on stdout, under either program name
 
 def stamped(op: str, **fields: object) -> dict[str, object]:
     """Return a JSON object with the version and the operation first; fields that are None are left out."""
-    return {"schema_version": SCHEMA_VERSION, "op": op, **{k: v for k, v in fields.items() if v is not None}}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "op": op,
+        **{k: v for k, v in fields.items() if v is not None},
+    }
 
 
 def short(commit_sha: str) -> str:

@@ -38,7 +38,9 @@ class Scaffolded(NamedTuple):
         return f"{LINE_PREFIX}scaffolded type=REQUEST thread={self.thread_id} file={self.file_path}"
 
     def json_object(self) -> dict[str, object]:
-        return stamped("new", thread_id=self.thread_id, file_path=self.file_path, type="REQUEST")
+        return stamped(
+            "new", thread_id=self.thread_id, file_path=self.file_path, type="REQUEST"
+        )
 
 
 class Sent(NamedTuple):
@@ -53,7 +55,9 @@ class Sent(NamedTuple):
     pushed: bool
     to: Sequence[str]
     references: Sequence[str] = ()
-    concurrent_with: Sequence[str] | None = None  # paths, where references were filled in for the user
+    concurrent_with: Sequence[str] | None = (
+        None  # paths, where references were filled in for the user
+    )
     row_id: int | None = None  # in the control plane
 
     def line(self) -> str:
@@ -64,7 +68,10 @@ class Sent(NamedTuple):
 
     def json_object(self) -> dict[str, object]:
         document = stamped("send", **self._asdict())
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in document.items()}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in document.items()
+        }
 
 
 class PushedTurns(NamedTuple):
@@ -123,7 +130,13 @@ class Relayed(NamedTuple):
 
     def json_object(self) -> dict[str, object]:
         attested = self.attestation._asdict()
-        relayed = stamped("relay", **self._asdict(), thread=self.thread_id, file=self.file_path, commit=self.commit_sha)
+        relayed = stamped(
+            "relay",
+            **self._asdict(),
+            thread=self.thread_id,
+            file=self.file_path,
+            commit=self.commit_sha,
+        )
         return {**relayed, **attested, "attestation": attested}
 
 
@@ -159,7 +172,9 @@ class Synced(NamedTuple):
     refusal: Refusal | None
     pulled: bool  # also where there was nothing to pull, as the reference has it
     verification: VerificationReport
-    quarantined: tuple[PathFindings, ...] = ()  # kept apart; not among the new envelopes
+    quarantined: tuple[
+        PathFindings, ...
+    ] = ()  # kept apart; not among the new envelopes
 
     @property
     def new_envelopes(self) -> int:
@@ -217,7 +232,13 @@ class Checked(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        return self.remote and self.clean and self.indexed and not self.behind and not self.ahead
+        return (
+            self.remote
+            and self.clean
+            and self.indexed
+            and not self.behind
+            and not self.ahead
+        )
 
     def line(self) -> str:
         return (

@@ -74,11 +74,21 @@ class EncodedText:
 
 def _escaped(character: re.Match[str]) -> str:
     code = ord(character[0])
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code <= 0xFF
+        else f"\\u{code:04x}"
+        if code <= 0xFFFF
+        else f"\\U{code:08x}"
+    )
 
 
 def uses_colour(
-    environment: Mapping[str, str], *, is_terminal: bool, no_color: bool = False, json: bool = False
+    environment: Mapping[str, str],
+    *,
+    is_terminal: bool,
+    no_color: bool = False,
+    json: bool = False,
 ) -> bool:
     """Decide on colour; NO_COLOR counts by its presence, even empty."""
     return is_terminal and "NO_COLOR" not in environment and not no_color and not json

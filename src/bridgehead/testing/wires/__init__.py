@@ -9,7 +9,12 @@ from bridgehead.testing.wires.base import Wire
 from bridgehead.testing.wires.gemini import GeminiContent
 from bridgehead.testing.wires.openai import ChatCompletions, OpenAIResponses
 
-WIRES: Final[tuple[Wire, ...]] = (AnthropicMessages(), OpenAIResponses(), ChatCompletions(), GeminiContent())
+WIRES: Final[tuple[Wire, ...]] = (
+    AnthropicMessages(),
+    OpenAIResponses(),
+    ChatCompletions(),
+    GeminiContent(),
+)
 
 
 def wire_for(path: str) -> Wire | None:

@@ -9,7 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest
+from bridgehead.testing.exchange import (
+    TOKENS,
+    Answer,
+    CallTool,
+    ErrorReply,
+    Fault,
+    ModelRequest,
+)
 from bridgehead.testing.wires.base import Event, Wire, compact, objects, texts_of
 
 _MESSAGE_ID: Final = "msg_fake_1"
@@ -19,8 +26,16 @@ _ERRORS: Final[dict[Fault, tuple[int, str, str]]] = {
     Fault.UNAUTHORISED: (401, "authentication_error", "invalid x-api-key"),
     Fault.BAD_KEY: (401, "authentication_error", "invalid x-api-key"),
     Fault.UNKNOWN_MODEL: (404, "not_found_error", "model: {model}"),
-    Fault.TOO_LONG: (400, "invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
-    Fault.RATE_LIMIT: (429, "rate_limit_error", "Number of requests has exceeded your rate limit"),
+    Fault.TOO_LONG: (
+        400,
+        "invalid_request_error",
+        "prompt is too long: 250000 tokens > 200000 maximum",
+    ),
+    Fault.RATE_LIMIT: (
+        429,
+        "rate_limit_error",
+        "Number of requests has exceeded your rate limit",
+    ),
     Fault.QUOTA: (429, "rate_limit_error", "Your credit balance is too low"),
     Fault.SERVER_ERROR: (500, "api_error", "Internal server error"),
     Fault.OVERLOADED: (529, "overloaded_error", "Overloaded"),
@@ -37,16 +52,24 @@ class AnthropicMessages(Wire):
         messages = objects(body.get("messages"))
         said = [message for message in messages if message.get("role") == "user"]
         results = [
-            any(block.get("type") == "tool_result" for block in objects(message.get("content"))) for message in said
+            any(
+                block.get("type") == "tool_result"
+                for block in objects(message.get("content"))
+            )
+            for message in said
         ]
         return ModelRequest(
             wire=self.name,
             scenario=scenario,
             model=str(body.get("model", "")),
             user_texts=tuple(
-                texts_of(m.get("content")) for m, is_result in zip(said, results, strict=True) if not is_result
+                texts_of(m.get("content"))
+                for m, is_result in zip(said, results, strict=True)
+                if not is_result
             ),
-            tools=tuple(str(tool.get("name", "")) for tool in objects(body.get("tools"))),
+            tools=tuple(
+                str(tool.get("name", "")) for tool in objects(body.get("tools"))
+            ),
             answers_tool=bool(results and results[-1]),
             streamed=bool(body.get("stream")),
         )
@@ -87,20 +110,33 @@ class AnthropicMessages(Wire):
 
     def refuse(self, fault: Fault, model: str) -> ErrorReply:
         status, kind, message = _ERRORS[fault]
-        body = {"type": "error", "error": {"type": kind, "message": message.format(model=model)}}
-        return ErrorReply(status, body, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {})
+        body = {
+            "type": "error",
+            "error": {"type": kind, "message": message.format(model=model)},
+        }
+        return ErrorReply(
+            status, body, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {}
+        )
 
     def _block(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
         if isinstance(answer, CallTool):
             name = self.pick_tool(answer, request.tools)
-            return {"type": "tool_use", "id": _TOOL_USE_ID, "name": name, "input": self.arguments(answer)}
+            return {
+                "type": "tool_use",
+                "id": _TOOL_USE_ID,
+                "name": name,
+                "input": self.arguments(answer),
+            }
         return {"type": "text", "text": answer.text}
 
 
 def _block_in_pieces(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A block as its empty beginning and the one delta that fills it."""
     if block["type"] == "tool_use":
-        return {**block, "input": {}}, {"type": "input_json_delta", "partial_json": compact(block["input"])}
+        return {**block, "input": {}}, {
+            "type": "input_json_delta",
+            "partial_json": compact(block["input"]),
+        }
     return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
 
 
@@ -111,4 +147,8 @@ def _stop_reason(answer: Answer) -> str:
 def _input_usage() -> dict[str, int]:
     # Anthropic counts cached tokens beside input_tokens, not inside.
     fresh = TOKENS.prompt - TOKENS.cached
-    return {"input_tokens": fresh, "cache_read_input_tokens": TOKENS.cached, "cache_creation_input_tokens": 0}
+    return {
+        "input_tokens": fresh,
+        "cache_read_input_tokens": TOKENS.cached,
+        "cache_creation_input_tokens": 0,
+    }

@@ -8,7 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
-from bridgehead.testing.exchange import Answer, CallTool, ErrorReply, Fault, ModelRequest, ToolKind
+from bridgehead.testing.exchange import (
+    Answer,
+    CallTool,
+    ErrorReply,
+    Fault,
+    ModelRequest,
+    ToolKind,
+)
 
 _TEXTS: Final = ("text", "input_text")
 
@@ -59,7 +66,14 @@ class Wire(ABC):
     def pick_tool(self, call: CallTool, offered: Iterable[str]) -> str:
         """The offered tool that does what `call` wants; the usual one when none is offered, to see it refused."""
         if call.kind is ToolKind.NAMED:
-            return next((name for name in offered if name == call.name or name.endswith(f"_{call.name}")), call.name)
+            return next(
+                (
+                    name
+                    for name in offered
+                    if name == call.name or name.endswith(f"_{call.name}")
+                ),
+                call.name,
+            )
         wanted = self.write_tools if call.kind is ToolKind.WRITE else self.shell_tools
         names = set(offered)
         return next((name for name in wanted if name in names), wanted[0])
@@ -79,13 +93,21 @@ def texts_of(content: object) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    blocks = [block for block in content if isinstance(block, dict) and block.get("type", "text") in _TEXTS]
+    blocks = [
+        block
+        for block in content
+        if isinstance(block, dict) and block.get("type", "text") in _TEXTS
+    ]
     return "\n".join(str(block.get("text", "")) for block in blocks)
 
 
 def objects(value: object) -> list[dict[str, Any]]:
     """The objects of a list, whatever else a client put into it."""
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    return (
+        [entry for entry in value if isinstance(entry, dict)]
+        if isinstance(value, list)
+        else []
+    )
 
 
 def compact(value: object) -> str:

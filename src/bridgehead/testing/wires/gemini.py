@@ -9,7 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from bridgehead.testing.exchange import TOKENS, Answer, CallTool, ErrorReply, Fault, ModelRequest
+from bridgehead.testing.exchange import (
+    TOKENS,
+    Answer,
+    CallTool,
+    ErrorReply,
+    Fault,
+    ModelRequest,
+)
 from bridgehead.testing.wires.base import Event, Wire, compact, objects
 
 _TOO_LONG: Final = "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."
@@ -18,23 +25,41 @@ _BAD_KEY: Final = "API key not valid. Please pass a valid API key."
 _ERRORS: Final[dict[Fault, tuple[int, str, str]]] = {
     Fault.UNAUTHORISED: (401, "UNAUTHENTICATED", _BAD_KEY),
     Fault.BAD_KEY: (400, "INVALID_ARGUMENT", _BAD_KEY),
-    Fault.UNKNOWN_MODEL: (404, "NOT_FOUND", "models/{model} is not found for API version v1beta"),
+    Fault.UNKNOWN_MODEL: (
+        404,
+        "NOT_FOUND",
+        "models/{model} is not found for API version v1beta",
+    ),
     Fault.TOO_LONG: (400, "INVALID_ARGUMENT", _TOO_LONG),
-    Fault.RATE_LIMIT: (429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."),
+    Fault.RATE_LIMIT: (
+        429,
+        "RESOURCE_EXHAUSTED",
+        "Resource has been exhausted (e.g. check quota).",
+    ),
     Fault.QUOTA: (429, "RESOURCE_EXHAUSTED", "You exceeded your current quota"),
     Fault.SERVER_ERROR: (500, "INTERNAL", "Internal error encountered."),
-    Fault.OVERLOADED: (503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
+    Fault.OVERLOADED: (
+        503,
+        "UNAVAILABLE",
+        "The model is overloaded. Please try again later.",
+    ),
 }
 
 # A per-day quota id is what tells an exhausted quota, which is not retried, from a busy minute, which is.
 _DETAILS: Final[dict[Fault, list[dict[str, Any]]]] = {
     Fault.BAD_KEY: [
-        {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}
+        {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": "API_KEY_INVALID",
+            "domain": "googleapis.com",
+        }
     ],
     Fault.QUOTA: [
         {
             "@type": "type.googleapis.com/google.rpc.QuotaFailure",
-            "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}],
+            "violations": [
+                {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}
+            ],
         }
     ],
 }
@@ -42,23 +67,34 @@ _DETAILS: Final[dict[Fault, list[dict[str, Any]]]] = {
 
 class GeminiContent(Wire):
     name = "gemini"
-    endpoint: ClassVar = re.compile(r"/models/(?P<model>[^/:]+):(?P<verb>streamGenerateContent|generateContent)$")
+    endpoint: ClassVar = re.compile(
+        r"/models/(?P<model>[^/:]+):(?P<verb>streamGenerateContent|generateContent)$"
+    )
     write_tools: ClassVar = ("write_file",)
     shell_tools: ClassVar = ("run_shell_command",)
 
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         endpoint = self.endpoint.search(path)
         contents = objects(body.get("contents"))
-        said = [content for content in contents if content.get("role", "user") == "user"]
-        declared = [d for tool in objects(body.get("tools")) for d in objects(tool.get("functionDeclarations"))]
+        said = [
+            content for content in contents if content.get("role", "user") == "user"
+        ]
+        declared = [
+            d
+            for tool in objects(body.get("tools"))
+            for d in objects(tool.get("functionDeclarations"))
+        ]
         return ModelRequest(
             wire=self.name,
             scenario=scenario,
             model=endpoint["model"] if endpoint else "",
-            user_texts=tuple(_text(content) for content in said if not _is_tool_result(content)),
+            user_texts=tuple(
+                _text(content) for content in said if not _is_tool_result(content)
+            ),
             tools=tuple(str(declaration.get("name", "")) for declaration in declared),
             answers_tool=bool(contents) and _is_tool_result(contents[-1]),
-            streamed=endpoint is not None and endpoint["verb"] == "streamGenerateContent",
+            streamed=endpoint is not None
+            and endpoint["verb"] == "streamGenerateContent",
         )
 
     def whole(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
@@ -79,19 +115,34 @@ class GeminiContent(Wire):
 
     def refuse(self, fault: Fault, model: str) -> ErrorReply:
         code, status, message = _ERRORS[fault]
-        error: dict[str, Any] = {"code": code, "message": message.format(model=model), "status": status}
+        error: dict[str, Any] = {
+            "code": code,
+            "message": message.format(model=model),
+            "status": status,
+        }
         if fault in _DETAILS:
             error["details"] = _DETAILS[fault]
-        return ErrorReply(code, {"error": error}, {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {})
+        return ErrorReply(
+            code,
+            {"error": error},
+            {"retry-after": "1"} if fault is Fault.RATE_LIMIT else {},
+        )
 
     def _part(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
         if not isinstance(answer, CallTool):
             return {"text": answer.text}
-        return {"functionCall": {"name": self.pick_tool(answer, request.tools), "args": self.arguments(answer)}}
+        return {
+            "functionCall": {
+                "name": self.pick_tool(answer, request.tools),
+                "args": self.arguments(answer),
+            }
+        }
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    return "\n".join(str(part.get("text", "")) for part in objects(content.get("parts")))
+    return "\n".join(
+        str(part.get("text", "")) for part in objects(content.get("parts"))
+    )
 
 
 def _is_tool_result(content: Mapping[str, Any]) -> bool:

@@ -14,7 +14,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from bridgehead.rigs.repositories.git import command, commit_journal, envelope_commit, rebase
+from bridgehead.rigs.repositories.git import (
+    command,
+    commit_journal,
+    envelope_commit,
+    rebase,
+)
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.records import Wire
 
@@ -46,7 +51,9 @@ if task == "post":
     with repository.lock():
         plant()
         with repository.begin_posting(
-            "demo-01/ACK.md", b"ours\n", replaces_draft=repository.has_file("demo-01/ACK.md")
+            "demo-01/ACK.md",
+            b"ours\n",
+            replaces_draft=repository.has_file("demo-01/ACK.md"),
         ) as posting:
             posting.land("ACK: demo-01/ACK.md")
 else:

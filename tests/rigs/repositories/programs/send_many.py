@@ -38,5 +38,9 @@ for count in range(number):
             rebuilt = repository.rebuild(repository.fetch(WIRE))
             if rebuilt is None:
                 raise SystemExit("the remote did not only append")
-            path, commit = next((turn.path, turn.commit) for turn in rebuilt if turn.old_commit == commit)
+            path, commit = next(
+                (turn.path, turn.commit)
+                for turn in rebuilt
+                if turn.old_commit == commit
+            )
     print(f"{rig} {count} {path}", flush=True)

@@ -50,7 +50,9 @@ class Door(ABC):
         """Be connected and listen; whatever it raises, it is called again after a while."""
 
     @abstractmethod
-    def speak(self, room: str, text: str, message_id: str | None, *, is_open: bool) -> None:
+    def speak(
+        self, room: str, text: str, message_id: str | None, *, is_open: bool
+    ) -> None:
         """Say `text` in a room, as an answer to a message where there is one; must not wait."""
 
     @abstractmethod
@@ -67,10 +69,16 @@ class Door(ABC):
     def heard(self, room: str, text: str, message_id: str) -> None:
         """A person said something in a room, under an id that the network gave it."""
         if self._relay.hears_answer(
-            self.participant(room), text, lambda said: self.speak(room, said, None, is_open=False)
+            self.participant(room),
+            text,
+            lambda said: self.speak(room, said, None, is_open=False),
         ):
             return
-        value: dict[str, Any] = {"text": text, "channel": room, "utterance_id": message_id}
+        value: dict[str, Any] = {
+            "text": text,
+            "channel": room,
+            "utterance_id": message_id,
+        }
         if self.shows_pieces:
             value["pieces"] = True
         if text.strip().lower() in STOP_WORDS and room in self._open.values():
@@ -78,7 +86,9 @@ class Door(ABC):
         else:
             self._open[message_id] = room
             self.think(room, message_id, on=True)
-        self._relay.take(self.participant(room), msgspec.json.encode(value), value=value)
+        self._relay.take(
+            self.participant(room), msgspec.json.encode(value), value=value
+        )
 
     def hush(self) -> None:  # noqa: B027
         """Whatever is being said is to end; where words are there at once there is nothing to do."""
@@ -107,8 +117,14 @@ class Door(ABC):
             began = now()
             try:
                 await self.run()
-            except Exception as error:  # a network is a guest; the bus goes on without it
-                kind = "" if isinstance(error, BridgeheadError) else f"{type(error).__name__}: "
+            except (
+                Exception
+            ) as error:  # a network is a guest; the bus goes on without it
+                kind = (
+                    ""
+                    if isinstance(error, BridgeheadError)
+                    else f"{type(error).__name__}: "
+                )
                 _log.warning("%s: %s%s", self._record.id, kind, error)
             pauses = waits() if now() - began > LONGEST_WAIT_S else pauses
             await asyncio.sleep(next(pauses))
@@ -125,20 +141,35 @@ class Door(ABC):
         if delivery.topic not in (PIECE, SPEAK, HANDLED, NOTICE):
             return
         message = msgspec.json.decode(delivery.body)
-        named, room = message["context"].get("utterance_id"), context_session_id(message["context"])
+        named, room = (
+            message["context"].get("utterance_id"),
+            context_session_id(message["context"]),
+        )
         if place and room.partition(" ")[0] != place:
             room = place
         if delivery.topic == NOTICE:
             notice = msgspec.convert(message["data"], Notice)
-            who = self._relay.bridge.known.get(self.participant(place) if place else self._record.id)
+            who = self._relay.bridge.known.get(
+                self.participant(place) if place else self._record.id
+            )
             may_answer = who is not None and who.record.has(Grant.APPROVE)
             if notice.status in TOLD and (place or self.listens):
-                self.speak(room, notice.words(self.longest_notice, may_answer=may_answer), None, is_open=False)
+                self.speak(
+                    room,
+                    notice.words(self.longest_notice, may_answer=may_answer),
+                    None,
+                    is_open=False,
+                )
         elif delivery.topic == PIECE:
             if named in self._open:
                 self.piece(room, str(message["data"].get("text", "")), named)
         elif delivery.topic == SPEAK:
-            self.speak(room, str(message["data"].get("utterance", "")), named, is_open=named in self._open)
+            self.speak(
+                room,
+                str(message["data"].get("utterance", "")),
+                named,
+                is_open=named in self._open,
+            )
         elif self._open.pop(named, None) is not None:
             self.think(room, named, on=False)
 
@@ -147,7 +178,12 @@ class Door(ABC):
         named = str(details.get("utterance_id", next(reversed(self._open), "")))
         room = self._open.get(named)
         if room is not None:
-            self.speak(room, REFUSED.get(code, f"The bridge refused that ({code})."), named, is_open=True)
+            self.speak(
+                room,
+                REFUSED.get(code, f"The bridge refused that ({code})."),
+                named,
+                is_open=True,
+            )
             del self._open[named]
             self.think(room, named, on=False)
 

@@ -51,8 +51,12 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 REGISTER: Final = "/_matrix/client/v3/register"
 TIMELINE: Final = {"room": {"timeline": {"limit": 50}}}
 ONLY_TEXT: Final = "I can only read text."
-UNREADABLE: Final = "I cannot read this encrypted message; it may have been sent before I joined."
-NO_KEYS: Final = "I cannot read encrypted rooms; invite me to one that is not encrypted."
+UNREADABLE: Final = (
+    "I cannot read this encrypted message; it may have been sent before I joined."
+)
+NO_KEYS: Final = (
+    "I cannot read encrypted rooms; invite me to one that is not encrypted."
+)
 _MEDIA: Final = ("m.image", "m.file", "m.audio", "m.video", "m.location")
 
 
@@ -119,7 +123,9 @@ class MatrixDoor(Door):
             if self._serve_as is not None:
                 await self._be_brought(self._serve_as)
             known = _checked(await self._client.whoami())
-            self._client.restore_login(known.user_id, known.device_id or "bridgehead", self._token)
+            self._client.restore_login(
+                known.user_id, known.device_id or "bridgehead", self._token
+            )
             since = self._state.since
             while True:
                 since = await self._sync(since, is_first=not self.is_ready)
@@ -127,12 +133,16 @@ class MatrixDoor(Door):
         finally:
             self.is_ready = False
             if self._sending:
-                _done, left = await asyncio.wait(self._sending.values(), timeout=CLOSE_S)
+                _done, left = await asyncio.wait(
+                    self._sending.values(), timeout=CLOSE_S
+                )
                 for task in left:
                     task.cancel()
             await self._client.close()
 
-    def speak(self, room: str, text: str, message_id: str | None, *, is_open: bool) -> None:
+    def speak(
+        self, room: str, text: str, message_id: str | None, *, is_open: bool
+    ) -> None:
         room_id, _, root = room.partition(" ")
         ordinal = 0
         if is_open and message_id is not None:
@@ -145,7 +155,9 @@ class MatrixDoor(Door):
     def piece(self, room: str, text: str, message_id: str) -> None:
         if message_id not in self._showing:
             pieces: list[str] = []
-            showing = asyncio.get_running_loop().create_task(self._show(room, message_id, pieces))
+            showing = asyncio.get_running_loop().create_task(
+                self._show(room, message_id, pieces)
+            )
             self._showing[message_id] = (pieces, showing)
         self._showing[message_id][0].append(text)
 
@@ -155,7 +167,10 @@ class MatrixDoor(Door):
         while True:
             await asyncio.sleep(EDIT_S)
             if (text := "".join(pieces)) != shown:
-                self._later(room_id, self._answer(room_id, root, text, message_id, 1, is_whole=False))
+                self._later(
+                    room_id,
+                    self._answer(room_id, root, text, message_id, 1, is_whole=False),
+                )
                 await asyncio.wait((self._sending[room_id],))
                 shown = text
 
@@ -165,7 +180,9 @@ class MatrixDoor(Door):
 
     def think(self, room: str, message_id: str, *, on: bool) -> None:
         room_id = room.partition(" ")[0]
-        still = on or any(other.partition(" ")[0] == room_id for other in self._open.values())
+        still = on or any(
+            other.partition(" ")[0] == room_id for other in self._open.values()
+        )
         self._later(room_id, self._client.room_typing(room_id, still, TYPING_MS))
         if not on:
             self._said.pop(message_id, None)
@@ -215,7 +232,9 @@ class MatrixDoor(Door):
 
     async def _sync(self, since: str | None, *, is_first: bool) -> str:
         """Take what is new since a token; returns the next one. The first time the rooms are told as a whole."""
-        synced = _checked(await self._client.sync(SYNC_MS, TIMELINE, since=since, full_state=is_first))
+        synced = _checked(
+            await self._client.sync(SYNC_MS, TIMELINE, since=since, full_state=is_first)
+        )
         before = set(self._open)
         # What was said before we ever came is no question.
         await self._take(synced, is_heard=since is not None)
@@ -229,14 +248,28 @@ class MatrixDoor(Door):
 
     async def _be_brought(self, name: str) -> NoReturn:
         """Be an application service: know the rooms and what was open, then wait for what the server brings."""
-        wanted = {"type": "m.login.application_service", "username": name, "inhibit_login": True}
+        wanted = {
+            "type": "m.login.application_service",
+            "username": name,
+            "inhibit_login": True,
+        }
         headers = {"Authorization": f"Bearer {self._token}"}
-        async with await self._client.send("POST", REGISTER, json.dumps(wanted), headers) as reply:
-            if reply.status != 200 and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE":
+        async with await self._client.send(
+            "POST", REGISTER, json.dumps(wanted), headers
+        ) as reply:
+            if (
+                reply.status != 200
+                and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE"
+            ):
                 why = f"{refused.get('error')}; list the file in app_service_config_files there and restart it"
-                raise BridgeheadError(f"the Matrix server refused the registration: {why}")
+                raise BridgeheadError(
+                    f"the Matrix server refused the registration: {why}"
+                )
         self._client.user_id = _checked(await self._client.whoami()).user_id
-        rooms = ({"room_id": room_id} for room_id in _checked(await self._client.joined_rooms()).rooms)
+        rooms = (
+            {"room_id": room_id}
+            for room_id in _checked(await self._client.joined_rooms()).rooms
+        )
         for event in (*rooms, *self._state.brought.values()):
             await self._event(event)
         self.is_ready = True
@@ -249,33 +282,53 @@ class MatrixDoor(Door):
             if self.is_ready and name not in self._state.transactions:
                 for event in events:
                     await self._event(event)
-                self._state.transactions = [*self._state.transactions, name][-MOST_TRANSACTIONS:]
-                await self._advance()  # before the server is told that it need not bring this again
+                self._state.transactions = [*self._state.transactions, name][
+                    -MOST_TRANSACTIONS:
+                ]
+                await (
+                    self._advance()
+                )  # before the server is told that it need not bring this again
             return self.is_ready
 
     async def _event(self, event: Any) -> None:
         """Take one event that was brought. Whatever is wrong with it, the server would bring it again for ever."""
         try:
             await self._bring(event, event["room_id"])
-        except (aiohttp.ClientError, TimeoutError):  # nothing is wrong with it, but with the server, or the way there
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+        ):  # nothing is wrong with it, but with the server, or the way there
             raise
         except Exception as error:
             _log.warning("an event was skipped: %s: %s", type(error).__name__, error)
 
     async def _bring(self, event: dict[str, Any], room_id: str) -> None:
         """Take an event as if it had been asked for, with the state of a room that is new to us."""
-        is_own = event.get("type") == "m.room.member" and event["state_key"] == self._client.user_id
+        is_own = (
+            event.get("type") == "m.room.member"
+            and event["state_key"] == self._client.user_id
+        )
         membership = event["content"]["membership"] if is_own else "join"
         if membership == "invite":
             told: dict[str, Any] = {"invite_state": {"events": [event]}}
         elif membership == "join":
             is_new = room_id not in self._client.rooms
-            state = _checked(await self._client.room_get_state(room_id)).events if is_new else []
-            told = {"state": {"events": state}, "timeline": {"events": [event] if "type" in event else []}}
+            state = (
+                _checked(await self._client.room_get_state(room_id)).events
+                if is_new
+                else []
+            )
+            told = {
+                "state": {"events": state},
+                "timeline": {"events": [event] if "type" in event else []},
+            }
         else:
             self._leave(room_id)
             return
-        sync = {"next_batch": secrets.token_hex(8), "rooms": {membership: {room_id: told}}}
+        sync = {
+            "next_batch": secrets.token_hex(8),
+            "rooms": {membership: {room_id: told}},
+        }
         synced = _checked(nio.SyncResponse.from_dict(sync))
         await self._client.receive_response(synced)
         await self._take(synced, is_heard=True)
@@ -285,7 +338,9 @@ class MatrixDoor(Door):
             try:
                 await self._invited(room_id, invited)
             except BridgeheadError as error:  # it was taken back meanwhile
-                _log.warning("the invitation to %s was not accepted: %s", room_id, error)
+                _log.warning(
+                    "the invitation to %s was not accepted: %s", room_id, error
+                )
         for room_id in synced.rooms.leave:
             self._leave(room_id)
         for room_id, joined in synced.rooms.join.items():
@@ -293,12 +348,20 @@ class MatrixDoor(Door):
             for event in joined.timeline.events if is_heard else ():
                 try:
                     self._received(room_id, event)
-                except (AttributeError, TypeError, ValueError) as error:  # anybody may send anything
+                except (
+                    AttributeError,
+                    TypeError,
+                    ValueError,
+                ) as error:  # anybody may send anything
                     _log.warning("an event in %s was skipped: %s", room_id, error)
 
     async def _invited(self, room_id: str, invited: Any) -> None:
         own = self._client.user_id
-        invitations = [event for event in invited.invite_state if getattr(event, "state_key", None) == own]
+        invitations = [
+            event
+            for event in invited.invite_state
+            if getattr(event, "state_key", None) == own
+        ]
         inviter = invitations[-1].sender if invitations else ""
         if self.may_speak(inviter):
             _checked(await self._client.join(room_id))
@@ -315,27 +378,54 @@ class MatrixDoor(Door):
         if event.sender == self._client.user_id or not self.may_speak(event.sender):
             return
         content = event.source.get("content", {})
-        relation = content.get("m.relates_to") if isinstance(content.get("m.relates_to"), dict) else {}
+        relation = (
+            content.get("m.relates_to")
+            if isinstance(content.get("m.relates_to"), dict)
+            else {}
+        )
         is_edit = relation.get("rel_type") == "m.replace"
         message_id = str(relation.get("event_id")) if is_edit else event.event_id
-        root = relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
-        room = f"{room_id} {root}" if isinstance(root, str) and len(room_id) + len(root) < 128 else room_id
-        if message_id in self._open or (message_id in self._state.answered and not is_edit):
+        root = (
+            relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
+        )
+        room = (
+            f"{room_id} {root}"
+            if isinstance(root, str) and len(room_id) + len(root) < 128
+            else room_id
+        )
+        if message_id in self._open or (
+            message_id in self._state.answered and not is_edit
+        ):
             return
         if self._is_closed(room_id):
-            if room_id not in self._cannot_read and isinstance(event, nio.MegolmEvent | nio.RoomMessage):
+            if room_id not in self._cannot_read and isinstance(
+                event, nio.MegolmEvent | nio.RoomMessage
+            ):
                 self._cannot_read.add(room_id)
                 self.speak(room_id, NO_KEYS, None, is_open=False)
         elif isinstance(event, nio.RoomMessageText):
-            said = content.get("m.new_content", {}).get("body") if is_edit else event.body
-            if isinstance(said, str) and said.strip() and self._is_addressed(room_id, content, said):
-                self._later(room_id, self._client.room_read_markers(room_id, event.event_id, event.event_id))
+            said = (
+                content.get("m.new_content", {}).get("body") if is_edit else event.body
+            )
+            if (
+                isinstance(said, str)
+                and said.strip()
+                and self._is_addressed(room_id, content, said)
+            ):
+                self._later(
+                    room_id,
+                    self._client.room_read_markers(
+                        room_id, event.event_id, event.event_id
+                    ),
+                )
                 self.heard(room, said, message_id)
                 if self._serve_as is not None and message_id in self._open:
                     self._state.brought[message_id] = event.source
         elif isinstance(event, nio.MegolmEvent):
             self.speak(room, UNREADABLE, message_id, is_open=False)
-        elif content.get("msgtype") in _MEDIA and self._is_addressed(room_id, content, ""):
+        elif content.get("msgtype") in _MEDIA and self._is_addressed(
+            room_id, content, ""
+        ):
             self.speak(room, ONLY_TEXT, message_id, is_open=False)
 
     def _is_closed(self, room_id: str) -> bool:
@@ -358,36 +448,62 @@ class MatrixDoor(Door):
 
     def _later(self, room_id: str, work: Coroutine[Any, Any, Any]) -> None:
         """Do it after what is under way in the room, so that answers keep their order."""
-        self._sending[room_id] = asyncio.get_running_loop().create_task(_after(self._sending.get(room_id), work))
+        self._sending[room_id] = asyncio.get_running_loop().create_task(
+            _after(self._sending.get(room_id), work)
+        )
 
     async def _answer(
-        self, room_id: str, root: str, text: str, message_id: str | None, ordinal: int, *, is_whole: bool = True
+        self,
+        room_id: str,
+        root: str,
+        text: str,
+        message_id: str | None,
+        ordinal: int,
+        *,
+        is_whole: bool = True,
     ) -> None:
         """Post a text. The first answer to a message takes the place of its beginning, or of one to earlier words."""
         named = str(message_id)
-        begun = self._state.begun.get(named) or self._state.answered.get(named) if ordinal == 1 else None
+        begun = (
+            self._state.begun.get(named) or self._state.answered.get(named)
+            if ordinal == 1
+            else None
+        )
         unique = f"{message_id} {text}" if message_id else secrets.token_hex(16)
         if ordinal and not begun:
             # The first answer to a message is that also when it is made again in other words after a restart.
             unique = f"{message_id} {ordinal if is_whole else 'begun'}"
-        sent = await self._post(room_id, message_content(text, root, message_id, begun), f"{room_id} {unique}")
+        sent = await self._post(
+            room_id,
+            message_content(text, root, message_id, begun),
+            f"{room_id} {unique}",
+        )
         if sent is not None and ordinal and is_whole:
             self._state.answered.setdefault(named, begun or sent)
         elif sent is not None and not is_whole and not begun:
             self._state.begun[named] = sent
             await self._advance()
 
-    async def _post(self, room_id: str, content: dict[str, Any], unique: str) -> str | None:
+    async def _post(
+        self, room_id: str, content: dict[str, Any], unique: str
+    ) -> str | None:
         if self._is_closed(room_id) and content["body"] != NO_KEYS:
             return None
         transaction = hashlib.sha256(unique.encode()).hexdigest()
         for wait_s in waits():
             try:
                 sent = await self._client.room_send(
-                    room_id, "m.room.message", content, tx_id=transaction, ignore_unverified_devices=True
+                    room_id,
+                    "m.room.message",
+                    content,
+                    tx_id=transaction,
+                    ignore_unverified_devices=True,
                 )
                 break
-            except (aiohttp.ClientError, TimeoutError):  # the server is away; it knows what it has got before
+            except (
+                aiohttp.ClientError,
+                TimeoutError,
+            ):  # the server is away; it knows what it has got before
                 await asyncio.sleep(wait_s)
         return str(_checked(sent).event_id)
 
@@ -407,7 +523,9 @@ class MatrixDoor(Door):
         while self._batches and not self._batches[0][1]:
             self._state.since = self._batches.popleft()[0]
         kept = msgspec.json.encode(self._state)
-        await asyncio.to_thread(write_atomic, self._folder / "state.json", kept, private=True)
+        await asyncio.to_thread(
+            write_atomic, self._folder / "state.json", kept, private=True
+        )
 
 
 class MatrixRoomParticipant:
@@ -424,7 +542,9 @@ class MatrixRoomParticipant:
         return self._door.is_ready
 
 
-def message_content(text: str, root: str, message_id: str | None, edited: str | None) -> dict[str, Any]:
+def message_content(
+    text: str, root: str, message_id: str | None, edited: str | None
+) -> dict[str, Any]:
     """A text as Matrix wants it: an edit of an earlier one, an answer in a thread, an answer, or neither."""
     content: dict[str, Any] = {"msgtype": "m.text", "body": text}
     reply = {"m.in_reply_to": {"event_id": message_id}} if message_id else {}
@@ -433,12 +553,19 @@ def message_content(text: str, root: str, message_id: str | None, edited: str | 
         told = {"msgtype": "m.text", "body": f"* {text[:MOST_FALLBACK]}"}
         return {**told, "m.new_content": content, "m.relates_to": relation}
     if root:
-        relation = {"rel_type": "m.thread", "event_id": root, "is_falling_back": True, **reply}
+        relation = {
+            "rel_type": "m.thread",
+            "event_id": root,
+            "is_falling_back": True,
+            **reply,
+        }
         return {**content, "m.relates_to": relation}
     return {**content, "m.relates_to": reply} if reply else content
 
 
-async def _after(before: asyncio.Task[None] | None, work: Coroutine[Any, Any, Any]) -> None:
+async def _after(
+    before: asyncio.Task[None] | None, work: Coroutine[Any, Any, Any]
+) -> None:
     if before is not None:
         await asyncio.wait((before,))
     try:

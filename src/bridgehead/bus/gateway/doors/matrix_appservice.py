@@ -58,11 +58,22 @@ def registration_in(path: Path, url: str) -> Registration:
             "rate_limited": False,
             "namespaces": {"users": [{"exclusive": True, "regex": f"@{USER}:.*"}]},
         }
-        write_atomic(path, yaml.safe_dump(facts, sort_keys=False), private=True, exclusive=True)
-        _log.warning("wrote %s; add it to app_service_config_files of the Matrix server", path)
+        write_atomic(
+            path, yaml.safe_dump(facts, sort_keys=False), private=True, exclusive=True
+        )
+        _log.warning(
+            "wrote %s; add it to app_service_config_files of the Matrix server", path
+        )
     try:
-        return msgspec.convert(yaml.safe_load(read_bounded(path, MAX_BYTES)), Registration)
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        return msgspec.convert(
+            yaml.safe_load(read_bounded(path, MAX_BYTES)), Registration
+        )
+    except (
+        yaml.YAMLError,
+        msgspec.ValidationError,
+        UnicodeDecodeError,
+        RecursionError,
+    ) as error:
         raise ConfigError(
             f"{path} is not the registration of an application service: {error}",
             hint="move it away; bridgehead then writes a new one",
@@ -72,7 +83,9 @@ def registration_in(path: Path, url: str) -> Registration:
 class AppserviceEndpoint(Site):
     """`/_matrix/app/v1/`: the token of the registration is looked at first, and only who has it is read."""
 
-    def __init__(self, gateway: Gateway, registration: Registration, door: MatrixDoor) -> None:
+    def __init__(
+        self, gateway: Gateway, registration: Registration, door: MatrixDoor
+    ) -> None:
         self._gateway = gateway
         self._registration = registration
         self._door = door
@@ -88,12 +101,22 @@ class AppserviceEndpoint(Site):
         if isinstance(refused := self.body_limit(request), Answer):
             return refused
         name = request.path.removeprefix(TRANSACTIONS)
-        if request.method != "PUT" or name == request.path:  # nobody but the one user of ours is here, and no room
-            return _refused(404, "M_NOT_FOUND", f"{request.method} {request.path} is not served here")
+        if (
+            request.method != "PUT" or name == request.path
+        ):  # nobody but the one user of ours is here, and no room
+            return _refused(
+                404,
+                "M_NOT_FOUND",
+                f"{request.method} {request.path} is not served here",
+            )
         try:
             events = msgspec.json.decode(request.body, type=Transaction).events
         except (msgspec.DecodeError, RecursionError):
-            return _refused(400, "M_BAD_JSON", "a transaction must be an object with a list of events")
+            return _refused(
+                400,
+                "M_BAD_JSON",
+                "a transaction must be an object with a list of events",
+            )
         if await self._door.transaction(name, events):
             return json_answer({})
         return _refused(503, "M_UNKNOWN", "the bus is not ready; send it again later")

@@ -36,7 +36,12 @@ AT_ONCE: Final = 2
 """Programs under way at once; each satellite has one for each direction at most, so they take turns."""
 SURE: Final = 1e-18
 """How sure pocketsphinx must be of the one word it listens for; less hears it in other words, too."""
-_RECOGNISER: Final = (sys.executable, "-P", "-c", "from bridgehead.bus.gateway.doors.speech import main; main()")
+_RECOGNISER: Final = (
+    sys.executable,
+    "-P",
+    "-c",
+    "from bridgehead.bus.gateway.doors.speech import main; main()",
+)
 
 
 class WyomingPeer(asyncio.StreamReader):
@@ -46,7 +51,9 @@ class WyomingPeer(asyncio.StreamReader):
 
     async def readexactly(self, n: int) -> bytes:
         if n > MAX_EVENT_BYTES:
-            raise ProtocolError(f"an event of {n} bytes was announced; the limit is {MAX_EVENT_BYTES}")
+            raise ProtocolError(
+                f"an event of {n} bytes was announced; the limit is {MAX_EVENT_BYTES}"
+            )
         return await super().readexactly(n)
 
     async def event(self, *kinds: str) -> Event:
@@ -54,16 +61,31 @@ class WyomingPeer(asyncio.StreamReader):
         while True:
             try:
                 event = await async_read_event(self)
-            except (AttributeError, KeyError, TypeError, RecursionError, EOFError) as error:
-                raise ProtocolError(f"not a Wyoming event: {type(error).__name__}") from error
+            except (
+                AttributeError,
+                KeyError,
+                TypeError,
+                RecursionError,
+                EOFError,
+            ) as error:
+                raise ProtocolError(
+                    f"not a Wyoming event: {type(error).__name__}"
+                ) from error
             if event is None or not isinstance(event.data, dict):
                 raise ConnectionError("the connection ended")
             if kinds and event.type == "error":
-                raise BridgeheadError(f"the speech service failed: {str(event.data.get('text'))[:200]}")
+                raise BridgeheadError(
+                    f"the speech service failed: {str(event.data.get('text'))[:200]}"
+                )
             if not kinds or event.type in kinds:
                 return event
 
-    async def send(self, kind: str, data: Mapping[str, object] | None = None, payload: bytes | None = None) -> None:
+    async def send(
+        self,
+        kind: str,
+        data: Mapping[str, object] | None = None,
+        payload: bytes | None = None,
+    ) -> None:
         async with asyncio.timeout(CONNECT_S):
             await async_write_event(Event(kind, {**(data or {})}, payload), self.writer)
 
@@ -74,7 +96,9 @@ async def connected(url: str) -> AsyncIterator[WyomingPeer]:
     parts, loop, peer = urlsplit(url), asyncio.get_running_loop(), WyomingPeer()
     async with asyncio.timeout(CONNECT_S):
         transport, protocol = await loop.create_connection(
-            lambda: asyncio.StreamReaderProtocol(peer), str(parts.hostname), parts.port or 0
+            lambda: asyncio.StreamReaderProtocol(peer),
+            str(parts.hostname),
+            parts.port or 0,
         )
     peer.writer = asyncio.StreamWriter(transport, protocol, peer, loop)
     keep_alive(transport)
@@ -101,16 +125,24 @@ class Utterance:
             self.said += self._endpointer.process(self._rest[:size]) or b""
             self._rest = self._rest[size:]
             self._silence = 0 if self._endpointer.in_speech else self._silence + size
-        return self._silence >= (PAUSE if self.said else MAX_SILENCE) or len(self.said) >= MAX_SAID
+        return (
+            self._silence >= (PAUSE if self.said else MAX_SILENCE)
+            or len(self.said) >= MAX_SAID
+        )
 
 
 class Speech:
     """What the satellites of one bus share: three services; None of the first two stands for the built-in one."""
 
-    def __init__(self, stt: str | None, tts: str | None, wake: str | None, lang: str | None) -> None:
+    def __init__(
+        self, stt: str | None, tts: str | None, wake: str | None, lang: str | None
+    ) -> None:
         if tts is None and shutil.which("espeak-ng") is None:
             hint = "apt install espeak-ng, or set voice_tts to tcp://HOST:PORT of a Wyoming service"
-            raise UserError("espeak-ng is not installed, and voice_tts of [bus] is not set", hint=hint)
+            raise UserError(
+                "espeak-ng is not installed, and voice_tts of [bus] is not set",
+                hint=hint,
+            )
         self._stt = stt
         self._tts = tts
         self.wake = wake
@@ -120,9 +152,13 @@ class Speech:
     async def recognise(self, audio: bytes, only: str | None = None) -> str:
         """The words in it, perhaps none; with `only`, whether this one is in it is all that is asked."""
         if self._stt is None:
-            return (await self._run((*_RECOGNISER, *([only] if only else ())), audio)).decode()
+            return (
+                await self._run((*_RECOGNISER, *([only] if only else ())), audio)
+            ).decode()
         async with asyncio.timeout(WORK_S), connected(self._stt) as peer:
-            await peer.send("transcribe", {"language": self._lang} if self._lang else {})
+            await peer.send(
+                "transcribe", {"language": self._lang} if self._lang else {}
+            )
             await peer.send("audio-start", MICROPHONE)
             for at in range(0, len(audio), SECOND):
                 await peer.send("audio-chunk", MICROPHONE, audio[at : at + SECOND])
@@ -146,40 +182,68 @@ class Speech:
                 passing.cancel()
                 await asyncio.gather(passing, return_exceptions=True)
 
-    async def synthesise(self, text: str, lang: str | None) -> AsyncGenerator[tuple[dict[str, int], bytes], None]:
+    async def synthesise(
+        self, text: str, lang: str | None
+    ) -> AsyncGenerator[tuple[dict[str, int], bytes], None]:
         """The text spoken, in pieces as they are made, each with its form."""
         lang = lang or self._lang
         if self._tts is None:
-            wav = await self._run(("espeak-ng", "--stdin", "--stdout", "-v", lang or "en-us"), text[:MAX_TEXT].encode())
+            wav = await self._run(
+                ("espeak-ng", "--stdin", "--stdout", "-v", lang or "en-us"),
+                text[:MAX_TEXT].encode(),
+            )
             yield {**MICROPHONE, "rate": int.from_bytes(wav[24:28], "little")}, wav[44:]
             return
         async with connected(self._tts) as peer:
-            await peer.send("synthesize", {"text": text[:MAX_TEXT], **({"voice": {"language": lang}} if lang else {})})
+            await peer.send(
+                "synthesize",
+                {
+                    "text": text[:MAX_TEXT],
+                    **({"voice": {"language": lang}} if lang else {}),
+                },
+            )
             while True:
                 async with asyncio.timeout(WORK_S):
                     event = await peer.event("audio-chunk", "audio-stop")
                 if event.type == "audio-stop":
                     return
-                yield {name: int(event.data.get(name, 0)) for name in MICROPHONE}, event.payload or b""
+                yield (
+                    {name: int(event.data.get(name, 0)) for name in MICROPHONE},
+                    event.payload or b"",
+                )
 
     async def _run(self, argv: tuple[str, ...], given: bytes) -> bytes:
         cancel, command = Cancel(), Command(argv, stdin=given)
         try:
             async with self._turns:
-                done = await asyncio.to_thread(run, command, timeout_seconds=WORK_S, idle_seconds=None, cancel=cancel)
+                done = await asyncio.to_thread(
+                    run,
+                    command,
+                    timeout_seconds=WORK_S,
+                    idle_seconds=None,
+                    cancel=cancel,
+                )
         finally:
             cancel.cancel()  # whoever stopped waiting wants no more of it
         if done.ended is not Ended.EXITED or done.exit_code != 0:
-            raise BridgeheadError(f"{argv[0]} failed: {done.reason or done.error_text().strip()[-200:] or done.ended}")
+            raise BridgeheadError(
+                f"{argv[0]} failed: {done.reason or done.error_text().strip()[-200:] or done.ended}"
+            )
         return done.stdout
 
 
 def main() -> None:
     """Print what is said in the audio on standard input; with a word as argument, that word if it is in there."""
-    only = {"lm": None, "keyphrase": sys.argv[1], "kws_threshold": SURE} if sys.argv[1:] else {}
+    only = (
+        {"lm": None, "keyphrase": sys.argv[1], "kws_threshold": SURE}
+        if sys.argv[1:]
+        else {}
+    )
     decoder = Decoder(samprate=MICROPHONE["rate"], loglevel="FATAL", **only)
     decoder.start_utt()
-    silence = bytes(SECOND // 4)  # around a word of its own; without it short ones are not understood
+    silence = bytes(
+        SECOND // 4
+    )  # around a word of its own; without it short ones are not understood
     decoder.process_raw(silence + sys.stdin.buffer.read() + silence, full_utt=True)
     decoder.end_utt()
     heard = decoder.hyp()

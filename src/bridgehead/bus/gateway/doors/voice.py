@@ -13,7 +13,14 @@ from contextlib import aclosing
 from typing import Final
 
 from bridgehead.bus.gateway.doors.door import STOP_WORDS, Door
-from bridgehead.bus.gateway.doors.speech import MICROPHONE, SECOND, Speech, Utterance, WyomingPeer, connected
+from bridgehead.bus.gateway.doors.speech import (
+    MICROPHONE,
+    SECOND,
+    Speech,
+    Utterance,
+    WyomingPeer,
+    connected,
+)
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.errors import BridgeheadError, ProtocolError
@@ -37,7 +44,9 @@ class VoiceDoor(Door):
 
     longest_notice = 400
 
-    def __init__(self, relay: Relay, record: ParticipantRecord, *, url: str, speech: Speech) -> None:
+    def __init__(
+        self, relay: Relay, record: ParticipantRecord, *, url: str, speech: Speech
+    ) -> None:
         super().__init__(relay, record)
         self._url = url
         self._speech = speech
@@ -63,12 +72,18 @@ class VoiceDoor(Door):
             finally:
                 self._relay.leave(self._record.id, self)
                 self.hush()
-                tasks = [task for task in (speaking, self._listening, self._speaking) if task is not None]
+                tasks = [
+                    task
+                    for task in (speaking, self._listening, self._speaking)
+                    if task is not None
+                ]
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    def speak(self, room: str, text: str, message_id: str | None, *, is_open: bool) -> None:
+    def speak(
+        self, room: str, text: str, message_id: str | None, *, is_open: bool
+    ) -> None:
         if self._texts.qsize() < MOST_WAITING:
             self._texts.put_nowait(text)
 
@@ -86,9 +101,17 @@ class VoiceDoor(Door):
         while True:
             event = await self._peer.event()
             await asyncio.sleep(max(len(event.payload or b""), EVENT_BYTES) / FASTEST)
-            if event.payload and {name: event.data.get(name) for name in MICROPHONE} != MICROPHONE:
-                raise ProtocolError("its microphone must send 16 kHz, 16 bits, one channel")
-            if event.type in ("audio-chunk", "audio-stop") and self._audio.qsize() < MOST_WAITING:
+            if (
+                event.payload
+                and {name: event.data.get(name) for name in MICROPHONE} != MICROPHONE
+            ):
+                raise ProtocolError(
+                    "its microphone must send 16 kHz, 16 bits, one channel"
+                )
+            if (
+                event.type in ("audio-chunk", "audio-stop")
+                and self._audio.qsize() < MOST_WAITING
+            ):
                 self._audio.put_nowait(event.payload or b"")
             elif event.type == "run-pipeline":
                 # It listens all the time from now on, or this once, because somebody has called it or pressed a button.
@@ -99,7 +122,9 @@ class VoiceDoor(Door):
                     self._listening.cancel()
                     await asyncio.wait((self._listening,))
                 self._audio = asyncio.Queue()
-                self._listening = asyncio.get_running_loop().create_task(self._listen(always=always))
+                self._listening = asyncio.get_running_loop().create_task(
+                    self._listen(always=always)
+                )
 
     async def _listen(self, *, always: bool) -> None:
         is_told = False
@@ -113,7 +138,9 @@ class VoiceDoor(Door):
                 is_told = False
             except (OSError, BridgeheadError) as error:
                 _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
-                await self._peer.send("transcript", {"text": ""})  # else it would send audio for ever
+                await self._peer.send(
+                    "transcript", {"text": ""}
+                )  # else it would send audio for ever
                 if not is_told:
                     self.speak("", DEAF, None, is_open=False)
                     is_told = True
@@ -128,12 +155,20 @@ class VoiceDoor(Door):
         while not is_over and (audio := await self._audio.get()):
             is_over = utterance.add(audio)
             # Speech that was hushed may take a moment to end, and does not count.
-            if utterance.said and (speech := self._speaking) and not (speech.done() or speech.cancelling()):
+            if (
+                utterance.said
+                and (speech := self._speaking)
+                and not (speech.done() or speech.cancelling())
+            ):
                 only = STOP_WORD  # also when the speech ends before the pause behind it
         if not utterance.said and not was_called:
             return
         await self._peer.send("voice-stopped")
-        text = await self._speech.recognise(bytes(utterance.said), only) if utterance.said else ""
+        text = (
+            await self._speech.recognise(bytes(utterance.said), only)
+            if utterance.said
+            else ""
+        )
         await self._peer.send("transcript", {"text": text})
         if STOP_WORDS.intersection(text.lower().split()) and (only or self._open):
             self.hush()
@@ -147,9 +182,14 @@ class VoiceDoor(Door):
 
     async def _speak_all(self) -> None:
         while True:
-            self._speaking = asyncio.get_running_loop().create_task(self._say(await self._texts.get()))
+            self._speaking = asyncio.get_running_loop().create_task(
+                self._say(await self._texts.get())
+            )
             await asyncio.wait((self._speaking,))
-            if not self._speaking.cancelled() and (error := self._speaking.exception()) is not None:
+            if (
+                not self._speaking.cancelled()
+                and (error := self._speaking.exception()) is not None
+            ):
                 _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
 
     async def _say(self, text: str) -> None:
@@ -157,7 +197,9 @@ class VoiceDoor(Door):
         now, started, sent_s = asyncio.get_running_loop().time, 0.0, 0.0
         await self._peer.send("synthesize", {"text": text})
         try:
-            async with aclosing(self._speech.synthesise(text, self._record.lang)) as pieces:
+            async with aclosing(
+                self._speech.synthesise(text, self._record.lang)
+            ) as pieces:
                 async for form, audio in pieces:
                     if not started:
                         started = now()
@@ -166,7 +208,9 @@ class VoiceDoor(Door):
                     size = form["rate"] // 10 * form["width"] * form["channels"]
                     for at in range(0, len(audio), size):
                         await asyncio.sleep(started + sent_s - LEAD_S - now())
-                        await self._peer.send("audio-chunk", form, audio[at : at + size])
+                        await self._peer.send(
+                            "audio-chunk", form, audio[at : at + size]
+                        )
                         sent_s += len(audio[at : at + size]) / a_second
             await asyncio.sleep(started + sent_s - now())
         finally:

@@ -14,7 +14,13 @@ from typing import Final
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import OutputState, Severity, Status
 from bridgehead.council.reporting.render import sentences
-from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry, Participant
+from bridgehead.council.reporting.report import (
+    AbortedReport,
+    CouncilReport,
+    FindingClass,
+    FindingEntry,
+    Participant,
+)
 from bridgehead.errors import plural, shortened
 
 _VOID: Final = frozenset({"meta", "br", "hr", "circle", "path", "line", "rect"})
@@ -46,7 +52,9 @@ _OUTCOME_CLASS: Final = {
     OutputState.WITHDRAWN: "gone",
     None: "held",
 }
-POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
 OPEN_FINDINGS: Final = 3
 UNKNOWN: Final = "–"
 
@@ -57,7 +65,9 @@ class Markup(str):
     __slots__ = ()
 
 
-def element(name: str, /, *children: str, **attributes: str | int | float | None) -> Markup:
+def element(
+    name: str, /, *children: str, **attributes: str | int | float | None
+) -> Markup:
     """One element. `class_` and `stroke_width` spell `class` and `stroke-width`; None leaves an attribute out."""
     spelled = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(sentences.visible(str(value)), quote=True)}"'
@@ -65,7 +75,11 @@ def element(name: str, /, *children: str, **attributes: str | int | float | None
         if value is not None
     )
     if name in _VOID:
-        return Markup(f"<{name}{spelled}/>" if name not in ("meta", "br", "hr") else f"<{name}{spelled}>")
+        return Markup(
+            f"<{name}{spelled}/>"
+            if name not in ("meta", "br", "hr")
+            else f"<{name}{spelled}>"
+        )
     return Markup(f"<{name}{spelled}>{''.join(map(_child, children))}</{name}>")
 
 
@@ -75,7 +89,11 @@ def joined(*children: str) -> Markup:
 
 
 def _child(child: str) -> str:
-    return child if isinstance(child, Markup) else escape(sentences.visible(child), quote=False)
+    return (
+        child
+        if isinstance(child, Markup)
+        else escape(sentences.visible(child), quote=False)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +107,11 @@ class _Item:
 
     @property
     def challenges(self) -> int:
-        return len(self.output.challenges) if isinstance(self.output.challenges, tuple) else 0
+        return (
+            len(self.output.challenges)
+            if isinstance(self.output.challenges, tuple)
+            else 0
+        )
 
     @property
     def is_gone(self) -> bool:
@@ -102,16 +124,32 @@ def draw_debate(report: CouncilReport, seats: Sequence[BridgeReport]) -> Markup 
     count = sum(len(seat.outputs) + len(seat.withdrawn_outputs) for seat in lanes)
     if not lanes or not 0 < count <= MOST_DOTS:
         return None
-    items = {(seat.bridge, item.output.id): item for row, seat in enumerate(lanes) for item in _items(row, seat)}
+    items = {
+        (seat.bridge, item.output.id): item
+        for row, seat in enumerate(lanes)
+        for item in _items(row, seat)
+    }
     entries = list(report.findings())
     room = max(len(lanes) * LANE_HEIGHT, len(entries) * NODE_HEIGHT)
     step = room / max(len(entries), 1)
-    nodes = [(entry, TOP + step * place + step / 2) for place, entry in enumerate(entries)]
-    headings = ((RAISED_X, "raised"), (DEBATED_X, "after debate"), (COUNCIL_X, "council"))
+    nodes = [
+        (entry, TOP + step * place + step / 2) for place, entry in enumerate(entries)
+    ]
+    headings = (
+        (RAISED_X, "raised"),
+        (DEBATED_X, "after debate"),
+        (COUNCIL_X, "council"),
+    )
     picture = element(
         "svg",
-        element("title", "Findings of each seat, what debate made of them, and where they joined"),
-        *(element("text", text, x=x - 5, y=24, class_="heading") for x, text in headings),
+        element(
+            "title",
+            "Findings of each seat, what debate made of them, and where they joined",
+        ),
+        *(
+            element("text", text, x=x - 5, y=24, class_="heading")
+            for x, text in headings
+        ),
         *(_lane(row, seat) for row, seat in enumerate(lanes)),
         *_joins(items, nodes),
         *(_drawn(item) for item in items.values()),
@@ -127,7 +165,14 @@ def _lane(row: int, seat: BridgeReport) -> Markup:
     y = TOP + row * LANE_HEIGHT
     return element(
         "g",
-        element("rect", x=0, y=y, width=DEBATED_X + COLUMN + 20, height=LANE_HEIGHT - 8, class_="lane"),
+        element(
+            "rect",
+            x=0,
+            y=y,
+            width=DEBATED_X + COLUMN + 20,
+            height=LANE_HEIGHT - 8,
+            class_="lane",
+        ),
         element("text", sentences.one_line(seat.bridge), x=10, y=y + 32, class_="seat"),
     )
 
@@ -168,14 +213,18 @@ def _way(item: _Item) -> str:
     return f"M {item.raised} {item.y} C {item.raised + 30} {top}, {item.debated - 30} {top}, {item.debated} {item.y}"
 
 
-def _joins(items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[FindingEntry, float]]) -> Iterator[Markup]:
+def _joins(
+    items: Mapping[tuple[str, str], _Item], nodes: Sequence[tuple[FindingEntry, float]]
+) -> Iterator[Markup]:
     for entry, y in nodes:
         for source in entry.source_findings:
             item = items.get((source.bridge, source.finding_id))
             if item is not None:
                 middle = (DEBATED_X + COLUMN + COUNCIL_X) / 2
                 path = f"M {item.debated + 5} {item.y} C {middle} {item.y}, {middle} {y}, {COUNCIL_X - 8} {y}"
-                yield element("path", d=path, class_=f"join {_SEVERITY_CLASS[entry.severity]}")
+                yield element(
+                    "path", d=path, class_=f"join {_SEVERITY_CLASS[entry.severity]}"
+                )
 
 
 def _node(entry: FindingEntry, y: float) -> Markup:
@@ -184,14 +233,26 @@ def _node(entry: FindingEntry, y: float) -> Markup:
     return element(
         "g",
         element("title", f"{entry.severity or entry.type}: {entry.title}"),
-        element("circle", cx=COUNCIL_X, cy=y, r=7, class_=f"{_SEVERITY_CLASS[entry.severity]} {shape}".strip()),
+        element(
+            "circle",
+            cx=COUNCIL_X,
+            cy=y,
+            r=7,
+            class_=f"{_SEVERITY_CLASS[entry.severity]} {shape}".strip(),
+        ),
         element("text", label, x=COUNCIL_X + 14, y=y + 4, class_="node"),
     )
 
 
-def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport] = ()) -> str:
+def render_html(
+    report: CouncilReport | AbortedReport, seats: Sequence[BridgeReport] = ()
+) -> str:
     """The whole page; `seats` are their own reports, for the picture of the debate."""
-    body = _aborted(report) if isinstance(report, AbortedReport) else _council(report, seats)
+    body = (
+        _aborted(report)
+        if isinstance(report, AbortedReport)
+        else _council(report, seats)
+    )
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -200,14 +261,23 @@ def render_html(report: CouncilReport | AbortedReport, seats: Sequence[BridgeRep
         element("title", f"Council {report.review_id}"),
         element("style", Markup(_style())),
     )
-    return "<!doctype html>\n" + element("html", head, element("body", element("main", *body)), lang="en") + "\n"
+    return (
+        "<!doctype html>\n"
+        + element("html", head, element("body", element("main", *body)), lang="en")
+        + "\n"
+    )
 
 
 def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[Markup]:
     entries = sentences.ordered(report.findings())
     told = sentences.headline(report, entries)
     word, _, rest = told.partition(" ")
-    yield element("h1", element("span", word, class_=str(report.verdict or "soft")), " ", rest.strip())
+    yield element(
+        "h1",
+        element("span", word, class_=str(report.verdict or "soft")),
+        " ",
+        rest.strip(),
+    )
     yield element(
         "p",
         f"{report.task_type} of {report.scope}, {report.intensity}; council {report.review_id}, {report.timestamp}",
@@ -220,7 +290,9 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
     analysed = sentences.beside(entries)
     for number, entry in enumerate(entries):
         there = analysed.get(entry.id, ())
-        yield _finding(entry, there, is_open=number < OPEN_FINDINGS, compared=bool(compared))
+        yield _finding(
+            entry, there, is_open=number < OPEN_FINDINGS, compared=bool(compared)
+        )
     picture = draw_debate(report, seats)
     if picture is not None:
         yield element("h2", "The debate")
@@ -233,14 +305,25 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
         )
     for title, apart in sentences.set_apart(report).items():
         yield element("h2", title)
-        yield from (_finding(entry, (), is_open=False, compared=False, told=told) for told, entry in apart)
+        yield from (
+            _finding(entry, (), is_open=False, compared=False, told=told)
+            for told, entry in apart
+        )
     yield from _seats(report)
     yield from _list("Points of view", sentences.domain_lines(report))
-    yield from _list("Notes", [*report.synthesis_notes, *sentences.notes(report.warnings, codes=True)])
+    yield from _list(
+        "Notes",
+        [*report.synthesis_notes, *sentences.notes(report.warnings, codes=True)],
+    )
 
 
 def _finding(
-    entry: FindingEntry, analysed: Sequence[FindingEntry], *, is_open: bool, compared: bool, told: str = ""
+    entry: FindingEntry,
+    analysed: Sequence[FindingEntry],
+    *,
+    is_open: bool,
+    compared: bool,
+    told: str = "",
 ) -> Markup:
     severity = str(entry.severity or entry.type)
     parts: list[Markup] = [
@@ -257,7 +340,11 @@ def _finding(
         ),
     ]
     parts += [
-        element("p", f"static analysis there: {one.title} ({one.severity}, {one.id})", class_="soft")
+        element(
+            "p",
+            f"static analysis there: {one.title} ({one.severity}, {one.id})",
+            class_="soft",
+        )
         for one in analysed
     ]
     description, evidence = sentences.said(entry)
@@ -267,18 +354,32 @@ def _finding(
     if entry.remediation:
         parts.append(element("p", element("strong", "Action: "), entry.remediation))
     if entry.cls is FindingClass.DISPUTED:
-        positions = [f"{one.bridge} ({one.severity}): {one.position}" for one in entry.positions]
-        parts.append(element("ul", *(element("li", position) for position in positions)))
+        positions = [
+            f"{one.bridge} ({one.severity}): {one.position}" for one in entry.positions
+        ]
+        parts.append(
+            element("ul", *(element("li", position) for position in positions))
+        )
     code = [
         joined(element("p", place, class_="soft mono"), element("pre", text))
         for place, text in sentences.cited_code(entry)
     ]
-    argued = [joined(element("dt", what), element("dd", text)) for what, text in sentences.argument(entry)]
+    argued = [
+        joined(element("dt", what), element("dd", text))
+        for what, text in sentences.argument(entry)
+    ]
     if code or argued:
         both = [element("div", *code), *([element("dl", *argued)] if argued else [])]
         parts.append(element("div", *both, class_="argued"))
-    alike = entry.resembles_dismissed and f"resembles a dismissed finding: {entry.resembles_dismissed}"
-    parts += [element("p", note, class_="soft") for note in (entry.dismissal_note, alike) if note]
+    alike = (
+        entry.resembles_dismissed
+        and f"resembles a dismissed finding: {entry.resembles_dismissed}"
+    )
+    parts += [
+        element("p", note, class_="soft")
+        for note in (entry.dismissal_note, alike)
+        if note
+    ]
     return element("details", *parts, id=entry.id, open="" if is_open else None)
 
 
@@ -289,8 +390,21 @@ def _list(title: str, entries: Sequence[str]) -> Iterator[Markup]:
 
 
 def _seats(report: CouncilReport) -> Iterator[Markup]:
-    names = ("seat", "status", "over", "models", "findings", "rounds", "calls", "tokens in", "out", "cost")
-    yield element("h2", f"Seats: {plural(len(report.bridges_available), 'seat')} completed")
+    names = (
+        "seat",
+        "status",
+        "over",
+        "models",
+        "findings",
+        "rounds",
+        "calls",
+        "tokens in",
+        "out",
+        "cost",
+    )
+    yield element(
+        "h2", f"Seats: {plural(len(report.bridges_available), 'seat')} completed"
+    )
     yield element(
         "table",
         element("tr", *(element("th", name) for name in names)),
@@ -300,14 +414,28 @@ def _seats(report: CouncilReport) -> Iterator[Markup]:
 
 def _seat_cells(one: Participant) -> Iterator[Markup]:
     why = sentences.reason_in_words(sentences.one_line(one.reason or ""))
-    status = "completed" if one.status == Status.COMPLETED else f"{one.status.lower()}: {why}"
+    status = (
+        "completed"
+        if one.status == Status.COMPLETED
+        else f"{one.status.lower()}: {why}"
+    )
     for words in (one.bridge, status, one.connection or UNKNOWN):
         yield element("td", words)
-    yield element("td", ", ".join(one.models) or _claimed(one) or UNKNOWN, class_="long")
+    yield element(
+        "td", ", ".join(one.models) or _claimed(one) or UNKNOWN, class_="long"
+    )
     usage = one.usage
-    numbers = (one.outputs, one.debate_rounds, usage.calls or None, usage.tokens_in, usage.tokens_out)
+    numbers = (
+        one.outputs,
+        one.debate_rounds,
+        usage.calls or None,
+        usage.tokens_in,
+        usage.tokens_out,
+    )
     for number in numbers:
-        yield element("td", UNKNOWN if number is None else f"{number:,}", class_="number")
+        yield element(
+            "td", UNKNOWN if number is None else f"{number:,}", class_="number"
+        )
     cost = UNKNOWN if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     yield element("td", cost, class_="number")
 
@@ -315,17 +443,26 @@ def _seat_cells(one: Participant) -> Iterator[Markup]:
 def _claimed(one: Participant) -> str:
     """What a rig says about its models; nobody has checked it."""
     claim = one.remote or {}
-    named = [str(claim.get("model_family") or ""), *map(str, claim.get("models_used") or ())]
+    named = [
+        str(claim.get("model_family") or ""),
+        *map(str, claim.get("models_used") or ()),
+    ]
     said = ", ".join(filter(None, named))
     return f"says: {said}" if said else ""
 
 
 def _aborted(report: AbortedReport) -> Iterator[Markup]:
-    yield element("h1", element("span", "ABORTED", class_="FAIL"), " ", report.abort_reason)
+    yield element(
+        "h1", element("span", "ABORTED", class_="FAIL"), " ", report.abort_reason
+    )
     reasons = [f"{seat}: {reason}" for seat, reason in report.skip_reasons.items()]
     yield joined(*_list("Seats", reasons))
 
 
 @cache
 def _style() -> str:
-    return resources.files("bridgehead.council.reporting.render").joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        resources.files("bridgehead.council.reporting.render")
+        .joinpath("page.css")
+        .read_text(encoding="utf-8")
+    )

@@ -14,18 +14,37 @@ import msgspec
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Status, severity_rank
 from bridgehead.council.reporting.render import sentences
-from bridgehead.council.reporting.report import AbortedReport, CouncilReport, FindingClass, FindingEntry
+from bridgehead.council.reporting.report import (
+    AbortedReport,
+    CouncilReport,
+    FindingClass,
+    FindingEntry,
+)
 from bridgehead.errors import plural
 
 _SPECIAL: Final = re.compile(r"([\\`*_{}\[\]()#+!|~])")
 _OWN_FIELDS: Final = (
-    *("agents_spawned", "dispatch_mode", "subagent_mode", "multi_agent_enabled", "reasoning_level"),
-    *("models_configured", "models_used", "instances_spawned", "instances_completed", "intra_bridge_confirmed"),
+    *(
+        "agents_spawned",
+        "dispatch_mode",
+        "subagent_mode",
+        "multi_agent_enabled",
+        "reasoning_level",
+    ),
+    *(
+        "models_configured",
+        "models_used",
+        "instances_spawned",
+        "instances_completed",
+        "intra_bridge_confirmed",
+    ),
 )
 _CELL_CHARACTERS: Final = 200
 
 
-def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: str = "") -> str:
+def render_markdown(
+    report: CouncilReport | AbortedReport, *, context_summary: str = ""
+) -> str:
     """The summary file of a council."""
     if isinstance(report, AbortedReport):
         return "\n".join(_aborted(report, context_summary)) + "\n"
@@ -35,7 +54,12 @@ def render_markdown(report: CouncilReport | AbortedReport, *, context_summary: s
 def escaped(text: str) -> str:
     """Foreign text as plain Markdown text on one line: no links, no HTML, no emphasis."""
     # Entities rather than backslashes for angle brackets: every renderer agrees on those.
-    without_html = sentences.one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    without_html = (
+        sentences.one_line(text)
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
     return _SPECIAL.sub(r"\\\1", without_html)
 
 
@@ -48,7 +72,10 @@ def fenced(text: str, language: str = "") -> str:
 
 def front_matter(fields: dict[str, Any]) -> str:
     """YAML front matter; JSON scalars and lists are YAML, so nothing foreign can break out of it."""
-    lines = [f"{name}: {sentences.visible(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items()]
+    lines = [
+        f"{name}: {sentences.visible(json.dumps(value, ensure_ascii=False))}"
+        for name, value in fields.items()
+    ]
     return "\n".join(["---", *lines, "---"])
 
 
@@ -70,21 +97,38 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
             yield from _finding(entry, compared=False, told=told)
     if report.recommendation:
         yield "\n## Recommendation"
-        yield fenced(json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json")
-    contradictions = [escaped(json.dumps(one, ensure_ascii=False)) for one in report.contradictions]
+        yield fenced(
+            json.dumps(report.recommendation, indent=2, ensure_ascii=False), "json"
+        )
+    contradictions = [
+        escaped(json.dumps(one, ensure_ascii=False)) for one in report.contradictions
+    ]
     yield from _list("Contradictions", contradictions)
     yield from _seats(report)
-    yield from _list("Points of view", [escaped(line) for line in sentences.domain_lines(report)])
+    yield from _list(
+        "Points of view", [escaped(line) for line in sentences.domain_lines(report)]
+    )
     remarks = (*report.synthesis_notes, *sentences.notes(report.warnings, codes=True))
     yield from _list("Notes", [escaped(note) for note in remarks])
     yield from _json(report)
 
 
 def _council_matter(
-    report: CouncilReport | AbortedReport, judged: dict[str, Any], available: Sequence[str], context_summary: str
+    report: CouncilReport | AbortedReport,
+    judged: dict[str, Any],
+    available: Sequence[str],
+    context_summary: str,
 ) -> str:
-    fields = {"skill": "deep-council", "timestamp": report.timestamp, "artifact_type": "council", **judged}
-    fields |= {"bridges_available": list(available), "bridges_skipped": list(report.bridges_skipped)}
+    fields = {
+        "skill": "deep-council",
+        "timestamp": report.timestamp,
+        "artifact_type": "council",
+        **judged,
+    }
+    fields |= {
+        "bridges_available": list(available),
+        "bridges_skipped": list(report.bridges_skipped),
+    }
     fields |= {"review_id": report.review_id, "context_summary": context_summary}
     return front_matter({**fields, "partial_coverage": report.partial_coverage})
 
@@ -96,17 +140,23 @@ def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for entry in entries:
         severity = entry.severity or entry.type
-        seats = escaped(", ".join(dict.fromkeys(one.bridge for one in entry.source_findings)))
+        seats = escaped(
+            ", ".join(dict.fromkeys(one.bridge for one in entry.source_findings))
+        )
         yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(sentences.place_of(entry))} | {seats} |"
 
 
-def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) -> Iterator[str]:
+def _finding(
+    entry: FindingEntry, *, compared: bool, told: str | None = None
+) -> Iterator[str]:
     """One finding with its argument; `told`: why it stands apart from the others."""
     heading = "##" if told is None else "###"
     yield f"\n{heading} {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}\n"
     if told:
         yield f"{escaped(told)}\n"
-    where = f"{escaped(sentences.place_of(entry))}: " if sentences.place_of(entry) else ""
+    where = (
+        f"{escaped(sentences.place_of(entry))}: " if sentences.place_of(entry) else ""
+    )
     yield f"{where}{escaped(sentences.standing(entry, compared=compared))}, confidence {entry.confidence}"
     description, evidence = sentences.said(entry)
     if description:
@@ -124,7 +174,11 @@ def _finding(entry: FindingEntry, *, compared: bool, told: str | None = None) ->
         yield "\nPositions:"
         for position in entry.positions:
             yield f"- {escaped(position.bridge)} ({position.severity}): {escaped(position.position)}"
-    yield from (f"\n_{escaped(note)}_" for note in (entry.dismissal_note, entry.resembles_dismissed) if note)
+    yield from (
+        f"\n_{escaped(note)}_"
+        for note in (entry.dismissal_note, entry.resembles_dismissed)
+        if note
+    )
 
 
 def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
@@ -138,7 +192,11 @@ def _seats(report: CouncilReport) -> Iterator[str]:
     yield "| seat | status | connection | models | items | rounds | calls | tokens in/out | cost |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for one in report.participants:
-        status = one.status if one.status == Status.COMPLETED else f"{one.status}: {escaped(one.reason or '')}"
+        status = (
+            one.status
+            if one.status == Status.COMPLETED
+            else f"{one.status}: {escaped(one.reason or '')}"
+        )
         usage = one.usage
         rounds = "-" if one.debate_rounds is None else one.debate_rounds
         tokens = f"{_known(usage.tokens_in)} / {_known(usage.tokens_out)}"
@@ -151,11 +209,18 @@ def _seats(report: CouncilReport) -> Iterator[str]:
 
 def _json(report: CouncilReport | AbortedReport) -> Iterator[str]:
     yield "\n## Report\n"
-    yield fenced(msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), "json")
+    yield fenced(
+        msgspec.json.format(msgspec.json.encode(report), indent=2).decode(), "json"
+    )
 
 
 def _aborted(report: AbortedReport, context_summary: str) -> Iterator[str]:
-    yield _council_matter(report, {"domains": [], "verdict": None, "status": report.status}, (), context_summary)
+    yield _council_matter(
+        report,
+        {"domains": [], "verdict": None, "status": report.status},
+        (),
+        context_summary,
+    )
     yield f"\n# Council {escaped(report.review_id)}: ABORTED\n"
     yield escaped(report.abort_reason)
     for seat, reason in report.skip_reasons.items():
@@ -167,7 +232,9 @@ def _known(value: object) -> str:
     return "unknown" if value is None else str(value)
 
 
-def render_seat(report: BridgeReport, preflight: Sequence[Mapping[str, Any]], *, timestamp: str) -> str:
+def render_seat(
+    report: BridgeReport, preflight: Sequence[Mapping[str, Any]], *, timestamp: str
+) -> str:
     """The summary file of one seat; `preflight` are the lines of its log."""
     parts = [
         front_matter(_fields(report, timestamp)),
@@ -177,7 +244,10 @@ def render_seat(report: BridgeReport, preflight: Sequence[Mapping[str, Any]], *,
         *_disputed(report),
         *_preflight(preflight),
         "## Report\n",
-        fenced(json.dumps(msgspec.to_builtins(report), indent=2, ensure_ascii=False), "json"),
+        fenced(
+            json.dumps(msgspec.to_builtins(report), indent=2, ensure_ascii=False),
+            "json",
+        ),
     ]
     return "\n".join(parts) + "\n"
 
@@ -221,7 +291,14 @@ def _seat_table(title: str, outputs: Sequence[Output]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for output in sorted(outputs, key=lambda output: -severity_rank(output.severity)):
         state = output.status.value if output.status else "–"
-        cells = (output.id, output.severity or "–", state, output.title, output.evidence or "", output.domain)
+        cells = (
+            output.id,
+            output.severity or "–",
+            state,
+            output.title,
+            output.evidence or "",
+            output.domain,
+        )
         yield f"| {' | '.join(map(_cell, cells))} |"
     yield ""
 
@@ -245,10 +322,16 @@ def _preflight(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     names = ("connection", "path", "detail", "value_seconds", "basis")
     for event in events:
         step, result = str(event.get("step", "")), str(event.get("result", ""))
-        told = [str(event[name]) for name in names if name in event and not isinstance(event[name], dict)]
+        told = [
+            str(event[name])
+            for name in names
+            if name in event and not isinstance(event[name], dict)
+        ]
         yield f"| {_cell(step)} | {_cell(result)} | {_cell(', '.join(told))} |"
     yield ""
 
 
 def _cell(text: str) -> str:
-    return escaped(text if len(text) <= _CELL_CHARACTERS else f"{text[:_CELL_CHARACTERS]}…")
+    return escaped(
+        text if len(text) <= _CELL_CHARACTERS else f"{text[:_CELL_CHARACTERS]}…"
+    )

@@ -91,11 +91,15 @@ def notes(warnings: Iterable[str], *, codes: bool = False) -> Iterator[str]:
     for warning in warnings:
         code, _, detail = warning.partition(":")
         if code in sentences:
-            told.setdefault(code, []).append(detail.removeprefix("static:").replace(":", " "))
+            told.setdefault(code, []).append(
+                detail.removeprefix("static:").replace(":", " ")
+            )
         elif codes:
             told.setdefault(warning, [])
     for code, details in told.items():
-        yield sentences.get(code, "{code}").format(detail=", ".join(filter(None, details)), code=code)
+        yield sentences.get(code, "{code}").format(
+            detail=", ".join(filter(None, details)), code=code
+        )
 
 
 def reason_in_words(reason: str) -> str:
@@ -140,7 +144,11 @@ def ordered(entries: Iterable[FindingEntry]) -> list[FindingEntry]:
 def counted_severities(entries: Iterable[FindingEntry]) -> str:
     """`1 critical, 2 high`; unrated items are `5 items`."""
     counts = Counter(entry.severity for entry in entries)
-    rated = [f"{counts[severity]} {severity.lower()}" for severity in reversed(Severity) if counts[severity]]
+    rated = [
+        f"{counts[severity]} {severity.lower()}"
+        for severity in reversed(Severity)
+        if counts[severity]
+    ]
     unrated = [plural(counts[None], "item")] if counts[None] else []
     return ", ".join(rated + unrated)
 
@@ -157,31 +165,48 @@ def place_of(entry: FindingEntry) -> str:
 
 def quoted_code(entry: FindingEntry) -> str:
     """The first line of what the evidence quotes."""
-    cited = read_citations(entry.evidence or "", [entry.anchor["path"]] if entry.anchor else ())
-    quotes = [quote for citation in cited.citations for quote in citation.quotes] or list(cited.loose)
-    lines = [line.strip() for quote in quotes for line in quote.splitlines() if line.strip()]
+    cited = read_citations(
+        entry.evidence or "", [entry.anchor["path"]] if entry.anchor else ()
+    )
+    quotes = [
+        quote for citation in cited.citations for quote in citation.quotes
+    ] or list(cited.loose)
+    lines = [
+        line.strip() for quote in quotes for line in quote.splitlines() if line.strip()
+    ]
     return one_line(lines[0]) if lines else ""
 
 
 def who(entry: FindingEntry) -> str:
     """The seats behind a finding; the static seat is evidence, not a voice."""
-    seats = dict.fromkeys(source.bridge for source in entry.source_findings if source.bridge != STATIC)
-    named = ", ".join(seats) or ("static analysis" if entry.source_findings else "coordinator")
+    seats = dict.fromkeys(
+        source.bridge for source in entry.source_findings if source.bridge != STATIC
+    )
+    named = ", ".join(seats) or (
+        "static analysis" if entry.source_findings else "coordinator"
+    )
     return named + (" (unverified)" if entry.unverified else "")
 
 
 def standing(entry: FindingEntry, *, compared: bool) -> str:
     """What speaks for a finding besides its reporters, in one line; `compared`: there was an earlier run."""
     facts = [who(entry)]
-    if any(source.bridge == STATIC for source in entry.source_findings) and entry.confirmed_by:
+    if (
+        any(source.bridge == STATIC for source in entry.source_findings)
+        and entry.confirmed_by
+    ):
         facts.append("confirmed by static analysis")
     elif entry.confirmation.evidence and not _is_static(entry):
         facts.append("quoted line checked")
     elif entry.evidence_check.get("outcome") == "failed":
         facts.append(f"evidence not found ({entry.evidence_check.get('reason')})")
-    disputed = bool(entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED)
+    disputed = bool(
+        entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED
+    )
     evidence = entry.evidence_check.get("outcome")
-    if outcome := challenged(entry.challenges, entry.unanswered, disputed=disputed, evidence=evidence):
+    if outcome := challenged(
+        entry.challenges, entry.unanswered, disputed=disputed, evidence=evidence
+    ):
         facts.append(outcome)
     if entry.shared_cli_path:
         facts.append("agreed over CLIs only")
@@ -190,7 +215,9 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     return " · ".join(facts)
 
 
-def challenged(challenges: int, unanswered: int = 0, *, disputed: bool, evidence: object) -> str:
+def challenged(
+    challenges: int, unanswered: int = 0, *, disputed: bool, evidence: object
+) -> str:
     """What came of the challenges: what is disputed, unanswered, or without its evidence, has survived none."""
     if not challenges:
         return ""
@@ -208,12 +235,18 @@ def argument(entry: FindingEntry) -> list[tuple[str, str]]:
     """Who does what, and the words, for each step of the argument; a claim that nobody challenged is none."""
     steps = [step for step in entry.record if step.step != "claim"] and entry.record
     rounds = [f", round {step.round}" if step.round else "" for step in steps]
-    return [(f"{step.step} by {step.by}{when}", step.text) for step, when in zip(steps, rounds, strict=True)]
+    return [
+        (f"{step.step} by {step.by}{when}", step.text)
+        for step, when in zip(steps, rounds, strict=True)
+    ]
 
 
 def cited_code(entry: FindingEntry) -> list[tuple[str, str]]:
     """Where the cited lines are, and they with their numbers and their neighbours."""
-    return [(one_line(f"{one.path}:{one.cited[0]}"), "\n".join(_numbered(one))) for one in entry.cited]
+    return [
+        (one_line(f"{one.path}:{one.cited[0]}"), "\n".join(_numbered(one)))
+        for one in entry.cited
+    ]
 
 
 def _numbered(one: CitedLines) -> Iterator[str]:
@@ -227,27 +260,40 @@ def said(entry: FindingEntry) -> list[str]:
     bare = re.sub(r" \(\d+ places[^()]*\)$", "", entry.title)
     description = entry.description.removesuffix(bare).rstrip(": \n")
     evidence = entry.evidence or ""
-    return [description, "" if entry.cited and all(map(_only_cites, evidence.splitlines())) else evidence]
+    return [
+        description,
+        ""
+        if entry.cited and all(map(_only_cites, evidence.splitlines()))
+        else evidence,
+    ]
 
 
 def _only_cites(line: str) -> bool:
     """Whether a line of evidence is a place and what stands there, and no word more."""
     place, _, quote = line.strip().partition(" ")
-    return not place or (":" in place and quote[:1] in ("`", "") and quote[-1:] in ("`", ""))
+    return not place or (
+        ":" in place and quote[:1] in ("`", "") and quote[-1:] in ("`", "")
+    )
 
 
 def _is_static(entry: FindingEntry) -> bool:
     """Whether nobody but the static seat reports it."""
-    return bool(entry.source_findings) and all(one.bridge == STATIC for one in entry.source_findings)
+    return bool(entry.source_findings) and all(
+        one.bridge == STATIC for one in entry.source_findings
+    )
 
 
 def beside(entries: Sequence[FindingEntry]) -> dict[str, list[FindingEntry]]:
     """Findings of the static seat at the very lines of somebody else's finding, by the id of that one."""
-    others = [entry for entry in entries if entry.anchor is not None and not _is_static(entry)]
+    others = [
+        entry for entry in entries if entry.anchor is not None and not _is_static(entry)
+    ]
     found: dict[str, list[FindingEntry]] = {}
     for entry in filter(_is_static, entries):
         anchor = entry.anchor
-        there = [one.id for one in others if anchor is not None and one.anchor == anchor]
+        there = [
+            one.id for one in others if anchor is not None and one.anchor == anchor
+        ]
         if there:
             found.setdefault(there[0], []).append(entry)
     return found
@@ -255,13 +301,21 @@ def beside(entries: Sequence[FindingEntry]) -> dict[str, list[FindingEntry]]:
 
 def seats_line(report: CouncilReport) -> str:
     """`claude (cli, sonnet) · codex (cli) · static`."""
-    return " · ".join(_seat(one) for one in report.participants if one.status == Status.COMPLETED)
+    return " · ".join(
+        _seat(one) for one in report.participants if one.status == Status.COMPLETED
+    )
 
 
 def domain_lines(report: CouncilReport) -> list[str]:
     """Each point of view with the reason for it, and whether anybody took it."""
-    told = {name: "" if name in report.domains_covered else "; no seat looked" for name in report.domain_reasons}
-    return [f"{name}: {one_line(why)}{told[name]}" for name, why in report.domain_reasons.items()]
+    told = {
+        name: "" if name in report.domains_covered else "; no seat looked"
+        for name in report.domain_reasons
+    }
+    return [
+        f"{name}: {one_line(why)}{told[name]}"
+        for name, why in report.domain_reasons.items()
+    ]
 
 
 def skipped_line(report: CouncilReport) -> str:
@@ -269,12 +323,18 @@ def skipped_line(report: CouncilReport) -> str:
     by_reason: dict[str, list[str]] = {}
     for name, reason in report.skip_reasons.items():
         by_reason.setdefault(reason_in_words(one_line(reason)), []).append(name)
-    return ", ".join(f"{_listed(names)} ({reason})" for reason, names in by_reason.items())
+    return ", ".join(
+        f"{_listed(names)} ({reason})" for reason, names in by_reason.items()
+    )
 
 
 def way_back(report: CouncilReport) -> str:
     """The command that would seat those again for whom it makes sense; empty when there is nobody."""
-    names = [name for name, reason in report.skip_reasons.items() if can_be_tried_again(reason)]
+    names = [
+        name
+        for name, reason in report.skip_reasons.items()
+        if can_be_tried_again(reason)
+    ]
     retries = " ".join(f"--retry {name}" for name in names)
     return f"bridgehead council resume {report.review_id} {retries}" if names else ""
 
@@ -284,13 +344,19 @@ def set_apart(report: CouncilReport) -> dict[str, list[tuple[str, FindingEntry]]
     dismissed = [
         (
             f"{one.reason} ({one.author}{f', until {one.expires}' if one.expires else ''})"
-            + (", dismissed by this change itself" if one.dismissed_in_this_change else ""),
+            + (
+                ", dismissed by this change itself"
+                if one.dismissed_in_this_change
+                else ""
+            ),
             one.finding,
         )
         for one in report.dismissed_findings
     ]
     apart = {
-        "On lines the change did not touch": [("", one) for one in report.untouched_findings],
+        "On lines the change did not touch": [
+            ("", one) for one in report.untouched_findings
+        ],
         "Withdrawn": [(one.reason, one.finding) for one in report.withdrawn_findings],
         "Dismissed": dismissed,
     }
@@ -299,7 +365,10 @@ def set_apart(report: CouncilReport) -> dict[str, list[tuple[str, FindingEntry]]
 
 def superseding(report: CouncilReport) -> list[str]:
     """Which report this one took the place of, and which took its."""
-    told = {"This report was superseded by": report.superseded_by, "It supersedes": report.supersedes}
+    told = {
+        "This report was superseded by": report.superseded_by,
+        "It supersedes": report.supersedes,
+    }
     return [one_line(f"{what} {other}.") for what, other in told.items() if other]
 
 
@@ -310,7 +379,9 @@ def comparison_line(report: CouncilReport) -> str:
         "new": compared.new,
         "persistent": compared.persistent,
         "fixed": [one for one in compared.fixed if one.how != "not_reported"],
-        "no longer reported": [one for one in compared.fixed if one.how == "not_reported"],
+        "no longer reported": [
+            one for one in compared.fixed if one.how == "not_reported"
+        ],
         "regressed": compared.regressed,
         "unknown": compared.unknown,
     }
@@ -350,16 +421,29 @@ def _agreement(entries: Sequence[FindingEntry]) -> str:
     worst = entries[0]
     if len(worst.confirmed_by) < 2:
         return ""
-    alone = worst.severity is not None and sum(one.severity is worst.severity for one in entries) == 1
+    alone = (
+        worst.severity is not None
+        and sum(one.severity is worst.severity for one in entries) == 1
+    )
     which = f"{worst.severity.lower()} one" if alone and worst.severity else "first"
     return f"   ({plural(len(worst.confirmed_by), 'seat')} agree on the {which})"
 
 
 def _seat(participant: Participant) -> str:
-    saw = f"saw {participant.coverage} % of the files" if participant.coverage is not None else ""
+    saw = (
+        f"saw {participant.coverage} % of the files"
+        if participant.coverage is not None
+        else ""
+    )
     details = [participant.connection or "", *participant.models, saw]
-    inside = ", ".join(one_line(detail) for detail in details if detail and detail != "embedded")
-    return f"{one_line(participant.bridge)} ({inside})" if inside else one_line(participant.bridge)
+    inside = ", ".join(
+        one_line(detail) for detail in details if detail and detail != "embedded"
+    )
+    return (
+        f"{one_line(participant.bridge)} ({inside})"
+        if inside
+        else one_line(participant.bridge)
+    )
 
 
 def _visible(match: re.Match[str]) -> str:

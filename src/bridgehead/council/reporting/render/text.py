@@ -9,7 +9,12 @@ from typing import Final
 
 from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.reporting.render import sentences
-from bridgehead.council.reporting.report import DEBATE_FALLBACK, AbortedReport, CouncilReport, FindingEntry
+from bridgehead.council.reporting.report import (
+    DEBATE_FALLBACK,
+    AbortedReport,
+    CouncilReport,
+    FindingEntry,
+)
 from bridgehead.errors import plural, shortened
 
 SHOWN: Final = 10
@@ -49,14 +54,28 @@ class Screen:
     saved_at: str | None = None
 
 
-def render_text(report: CouncilReport | AbortedReport, screen: Screen = Screen(), about: str = "") -> str:  # noqa: B008 (frozen)
+DEFAULT_SCREEN = Screen()
+
+
+def render_text(
+    report: CouncilReport | AbortedReport,
+    screen: Screen = DEFAULT_SCREEN,
+    about: str = "",
+) -> str:
     """The report as the command prints it; one finding of it opened instead of all, if it is `about` one."""
     if isinstance(report, CouncilReport):
         for entry in report.everything():
             if about.upper() in (entry.id, entry.was):
-                ending = [sentences.headline(report, sentences.ordered(report.findings())), *_seats(report, screen)]
+                ending = [
+                    sentences.headline(report, sentences.ordered(report.findings())),
+                    *_seats(report, screen),
+                ]
                 return render_finding(entry, screen) + "\n".join(["", *ending, ""])
-    lines = _aborted(report) if isinstance(report, AbortedReport) else _report(report, screen)
+    lines = (
+        _aborted(report)
+        if isinstance(report, AbortedReport)
+        else _report(report, screen)
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -68,7 +87,12 @@ def render_finding(entry: FindingEntry, screen: Screen) -> str:
     for place, code in sentences.cited_code(entry):
         lines += ["", place, *sentences.visible(code).split("\n")]
     for what, text in sentences.argument(entry):
-        told = textwrap.wrap(sentences.one_line(text), screen.width - 2, initial_indent="  ", subsequent_indent="  ")
+        told = textwrap.wrap(
+            sentences.one_line(text),
+            screen.width - 2,
+            initial_indent="  ",
+            subsequent_indent="  ",
+        )
         lines += ["", sentences.one_line(what), *told]
     return "\n".join(lines) + "\n"
 
@@ -82,7 +106,12 @@ def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
     listed = [entry for entry in entries if entry.id not in inside]
     for entry in listed[:SHOWN]:
         yield ""
-        yield from _finding(entry, screen, folded.get(entry.id, ()), compared=bool(sentences.comparison_line(report)))
+        yield from _finding(
+            entry,
+            screen,
+            folded.get(entry.id, ()),
+            compared=bool(sentences.comparison_line(report)),
+        )
     if len(listed) > SHOWN:
         yield ""
         yield f"… {plural(len(listed) - SHOWN, 'more finding')} in the report"
@@ -90,16 +119,32 @@ def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
     yield from _seats(report, screen)
 
 
-def _finding(entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntry], *, compared: bool) -> Iterator[str]:
-    label = entry.severity.value if entry.severity else _UNRATED.get(entry.type, entry.type.value)
+def _finding(
+    entry: FindingEntry,
+    screen: Screen,
+    analysed: Sequence[FindingEntry],
+    *,
+    compared: bool,
+) -> Iterator[str]:
+    label = (
+        entry.severity.value
+        if entry.severity
+        else _UNRATED.get(entry.type, entry.type.value)
+    )
     where = sentences.place_of(entry)
     room = max(screen.width - LABEL_WIDTH - len(where) - 2, 20)
     title, *rest = textwrap.wrap(sentences.one_line(entry.title), room) or [""]
     gap = " " * max(screen.width - LABEL_WIDTH - len(title) - len(where), 2)
-    yield _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen) + (title + gap + where).rstrip()
+    yield (
+        _painted(f"{label:<{LABEL_WIDTH}}", entry.severity, screen)
+        + (title + gap + where).rstrip()
+    )
     indent = " " * LABEL_WIDTH
     room = screen.width - LABEL_WIDTH
-    *body, last = [shortened(line, room) for line in (*rest, *_details(entry, analysed, compared=compared))]
+    *body, last = [
+        shortened(line, room)
+        for line in (*rest, *_details(entry, analysed, compared=compared))
+    ]
     for line in body:
         yield indent + line
     if len(last) + len(entry.id) + 2 > room:
@@ -108,7 +153,9 @@ def _finding(entry: FindingEntry, screen: Screen, analysed: Sequence[FindingEntr
     yield indent + last + " " * max(room - len(last) - len(entry.id), 0) + entry.id
 
 
-def _details(entry: FindingEntry, analysed: Sequence[FindingEntry], *, compared: bool) -> Iterator[str]:
+def _details(
+    entry: FindingEntry, analysed: Sequence[FindingEntry], *, compared: bool
+) -> Iterator[str]:
     yield sentences.standing(entry, compared=compared)
     for one in analysed:
         yield f"static analysis there: {sentences.one_line(one.title)} ({one.severity or one.type}, {one.id})"
@@ -119,30 +166,44 @@ def _details(entry: FindingEntry, analysed: Sequence[FindingEntry], *, compared:
     if entry.dismissal_note:
         yield sentences.one_line(entry.dismissal_note)
     elif entry.resembles_dismissed:
-        yield sentences.one_line(f"resembles a dismissed finding: {entry.resembles_dismissed}")
+        yield sentences.one_line(
+            f"resembles a dismissed finding: {entry.resembles_dismissed}"
+        )
 
 
 def _below(report: CouncilReport) -> Iterator[str]:
     lines = []
     if report.disputed_findings:
-        lines.append(f"disputed  {len(report.disputed_findings)}   both positions are in the report")
+        lines.append(
+            f"disputed  {len(report.disputed_findings)}   both positions are in the report"
+        )
     if report.withdrawn_findings:
-        lines.append(f"withdrawn {len(report.withdrawn_findings)}   with the evidence against them in the report")
+        lines.append(
+            f"withdrawn {len(report.withdrawn_findings)}   with the evidence against them in the report"
+        )
     if report.dismissed_findings:
         new = sum(one.dismissed_in_this_change for one in report.dismissed_findings)
         by_change = f", {new} by this change itself" if new else ""
-        lines.append(f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})")
+        lines.append(
+            f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})"
+        )
     if report.untouched_findings:
         found = plural(len(report.untouched_findings), "finding")
-        lines.append(f"{found} on lines the change did not touch, in the report; --whole-files counts them")
+        lines.append(
+            f"{found} on lines the change did not touch, in the report; --whole-files counts them"
+        )
     if requirements := sentences.requirements_line(report):
         lines.append(f"requirements: {requirements}")
     if compared := sentences.comparison_line(report):
         lines.append(f"since the last run: {compared}")
     if report.recommendation:
-        lines.append(f"recommended: {sentences.one_line(str(report.recommendation.get('reason') or ''))}")
+        lines.append(
+            f"recommended: {sentences.one_line(str(report.recommendation.get('reason') or ''))}"
+        )
     if report.contradictions:
-        lines.append(f"contradictions: {len(report.contradictions)}, listed in the report")
+        lines.append(
+            f"contradictions: {len(report.contradictions)}, listed in the report"
+        )
     if lines:
         yield ""
         yield from lines
@@ -153,7 +214,10 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     if screen.saved_at:
         yield f"report  {screen.saved_at}"
     skipped = sentences.skipped_line(report)
-    seats, left_out = f"seats   {sentences.seats_line(report)}", f"skipped: {skipped}" if skipped else ""
+    seats, left_out = (
+        f"seats   {sentences.seats_line(report)}",
+        f"skipped: {skipped}" if skipped else "",
+    )
     if len(seats) + len(left_out) + 6 <= screen.width:
         yield f"{seats}      {left_out}".rstrip()
     else:

@@ -10,5 +10,10 @@ from bridgehead.council.runtimes.static.ruff import Ruff
 
 ANALYSERS: Final[tuple[Analyser, ...]] = (
     *(Ruff(), programs.AstGrep(), programs.Oxlint(), programs.Lizard()),
-    *(programs.Hadolint(), programs.Zizmor(), programs.Shellcheck(), programs.Secrets()),
+    *(
+        programs.Hadolint(),
+        programs.Zizmor(),
+        programs.Shellcheck(),
+        programs.Secrets(),
+    ),
 )

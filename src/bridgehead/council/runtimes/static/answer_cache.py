@@ -25,7 +25,16 @@ FILE: Final = "static-answers.db"
 MOST_ROWS: Final = 300_000
 _AT_ONCE: Final = 500
 _WAIT_SECONDS: Final = 5.0
-_FIELDS: Final = ("line", "rule", "text", "severity", "domain", "action", "quotable", "cwe")
+_FIELDS: Final = (
+    "line",
+    "rule",
+    "text",
+    "severity",
+    "domain",
+    "action",
+    "quotable",
+    "cwe",
+)
 _MAKE: Final = "CREATE TABLE IF NOT EXISTS answer (key BLOB PRIMARY KEY, said TEXT NOT NULL, used INTEGER NOT NULL)"
 
 logger = logging.getLogger(__name__)
@@ -50,18 +59,26 @@ class AnswerCache:
         found: dict[bytes, list[Message]] = {}
         with self._forgiving(), self._opened() as database:
             for marks, keys in _batches(wanted):
-                for key, said in database.execute(f"SELECT key, said FROM answer WHERE key IN ({marks})", keys):
+                for key, said in database.execute(
+                    f"SELECT key, said FROM answer WHERE key IN ({marks})", keys
+                ):
                     found[key] = _read(said, wanted[key])
         return found
 
-    def write(self, said: Mapping[bytes, Sequence[Message]], used: Iterable[bytes]) -> None:
+    def write(
+        self, said: Mapping[bytes, Sequence[Message]], used: Iterable[bytes]
+    ) -> None:
         """Keep new answers, and remember which of the old ones were of use."""
         with self._forgiving(), self._opened() as database, database:
-            (now,) = database.execute("SELECT coalesce(max(used), 0) + 1 FROM answer").fetchone()
+            (now,) = database.execute(
+                "SELECT coalesce(max(used), 0) + 1 FROM answer"
+            ).fetchone()
             rows = [(key, _written(messages), now) for key, messages in said.items()]
             database.executemany("INSERT OR REPLACE INTO answer VALUES (?, ?, ?)", rows)
             for marks, keys in _batches(used if rows else ()):
-                database.execute(f"UPDATE answer SET used = {now} WHERE key IN ({marks})", keys)
+                database.execute(
+                    f"UPDATE answer SET used = {now} WHERE key IN ({marks})", keys
+                )
             (count,) = database.execute("SELECT count(*) FROM answer").fetchone()
             oldest = "SELECT key FROM answer ORDER BY used, key LIMIT ?"
             surplus = max(0, count - self._most_rows)
@@ -72,7 +89,9 @@ class AnswerCache:
             raise FileNotFoundError("there is no folder for them")
         make_private_dir(self._folder)
         database = sqlite3.connect(self._folder / FILE, timeout=_WAIT_SECONDS)
-        with suppress(sqlite3.OperationalError):  # a reader finds it there, a writer fails with its own error
+        with suppress(
+            sqlite3.OperationalError
+        ):  # a reader finds it there, a writer fails with its own error
             database.execute(_MAKE)
         return closing(database)
 
@@ -97,11 +116,16 @@ def _batches(wanted: Iterable[bytes]) -> Iterator[tuple[str, list[bytes]]]:
 
 
 def _written(messages: Sequence[Message]) -> str:
-    return json.dumps([[getattr(message, name) for name in _FIELDS] for message in messages])
+    return json.dumps(
+        [[getattr(message, name) for name in _FIELDS] for message in messages]
+    )
 
 
 def _read(said: str, path: str) -> list[Message]:
     if said == "[]":
         return []
     rows = [dict(zip(_FIELDS, row, strict=True)) for row in json.loads(said)]
-    return [Message(path=path, **(row | {"severity": Severity(row["severity"])})) for row in rows]
+    return [
+        Message(path=path, **(row | {"severity": Severity(row["severity"])}))
+        for row in rows
+    ]

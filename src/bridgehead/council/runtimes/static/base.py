@@ -54,9 +54,20 @@ class Weight(NamedTuple):
     cwe: int | None
     domain: str
 
-    def message(self, path: str, line: int, rule: str, text: str, action: str | None = None) -> Message:
+    def message(
+        self, path: str, line: int, rule: str, text: str, action: str | None = None
+    ) -> Message:
         """What the rule says about a line."""
-        return Message(str(path), line, rule, str(text), self.severity, self.domain, action, cwe=self.cwe)
+        return Message(
+            str(path),
+            line,
+            rule,
+            str(text),
+            self.severity,
+            self.domain,
+            action,
+            cwe=self.cwe,
+        )
 
 
 class UnreadableAnswer(ValueError):
@@ -74,7 +85,11 @@ class Analyser(ABC):
 
     def __init__(self, program: str | None = None) -> None:
         self._program = program
-        self._launch = [program] if program else [sys.executable, "-P", "-m", self.module or self.name]
+        self._launch = (
+            [program]
+            if program
+            else [sys.executable, "-P", "-m", self.module or self.name]
+        )
 
     def wants(self, path: str) -> bool:
         """Whether it has something to say about files of this name."""
@@ -88,7 +103,14 @@ class Analyser(ABC):
         """The messages that matter; raises UnreadableAnswer."""
         try:
             return list(self.messages(json.loads(printed or "[]")))
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            RecursionError,
+        ) as error:
             raise UnreadableAnswer(f"{self.name} did not print valid JSON") from error
 
     def messages(self, printed: Any) -> Iterator[Message]:
@@ -104,16 +126,25 @@ class Analyser(ABC):
                 version = f"{self._program} {found.st_size} {found.st_mtime_ns}"
             elif self.module:
                 version = metadata.version(self.module)
-        return hashlib.sha256(f"{self.name} {version} {reading_digest()}".encode()).hexdigest()
+        return hashlib.sha256(
+            f"{self.name} {version} {reading_digest()}".encode()
+        ).hexdigest()
 
-    def commands(self, paths: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[Command]:
+    def commands(
+        self, paths: Sequence[str], folder: Path, environment: Mapping[str, str]
+    ) -> list[Command]:
         """The runs that cover `paths` of the tree in `folder`; an argument list has its limits."""
         wanted = [f"./{path}" for path in paths if self.wants(path)]
-        batches = [wanted[start : start + FILES_PER_RUN] for start in range(0, len(wanted), FILES_PER_RUN)]
+        batches = [
+            wanted[start : start + FILES_PER_RUN]
+            for start in range(0, len(wanted), FILES_PER_RUN)
+        ]
         return [
             Command(
                 [*self._launch, *self.arguments(), *batch],
-                env=child_environment({"PYTHONDONTWRITEBYTECODE": "1"}, base=environment),
+                env=child_environment(
+                    {"PYTHONDONTWRITEBYTECODE": "1"}, base=environment
+                ),
                 cwd=folder,
                 stdout_cap=OUTPUT_BYTES,
             )
@@ -126,11 +157,19 @@ class Analyser(ABC):
         return self.read(result.text())
 
     def answer(
-        self, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: RunCommand
+        self,
+        texts: Mapping[str, str],
+        folder: Path,
+        environment: Mapping[str, str],
+        run: RunCommand,
     ) -> list[Message]:
         """What it says about `texts`, which lie in `folder`."""
         commands = self.commands(sorted(texts), folder, environment)
-        return [message for command in commands for message in self.read_result(run(command))]
+        return [
+            message
+            for command in commands
+            for message in self.read_result(run(command))
+        ]
 
 
 @cache
@@ -146,11 +185,19 @@ def reading_digest() -> str:
 @cache
 def weights(tool: str) -> Mapping[str, Weight]:
     """The rules of an analyser that matter, from `rules/weights.yml`."""
-    table = yaml.load((RULES / "weights.yml").read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return {str(rule): Weight(Severity(row[0]), row[1], row[2]) for rule, row in table[tool].items()}
+    table = yaml.load(
+        (RULES / "weights.yml").read_bytes(),
+        getattr(yaml, "CSafeLoader", yaml.SafeLoader),
+    )
+    return {
+        str(rule): Weight(Severity(row[0]), row[1], row[2])
+        for rule, row in table[tool].items()
+    }
 
 
-def by_longest_prefix(rule: str, table: Mapping[str, ValueT], default: ValueT) -> ValueT:
+def by_longest_prefix(
+    rule: str, table: Mapping[str, ValueT], default: ValueT
+) -> ValueT:
     """The entry whose name is the longest beginning of `rule`."""
     matching = [prefix for prefix in table if rule.startswith(prefix)]
     return table[max(matching, key=len)] if matching else default

@@ -16,7 +16,12 @@ from bridgehead.council.runtimes.static.weighing import place_by_name
 from bridgehead.host.secrets_scan import SecretHit, scan
 
 _SCRIPTS: Final = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
-_LEVELS: Final = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "info": Severity.LOW, "hint": Severity.INFO}
+_LEVELS: Final = {
+    "error": Severity.HIGH,
+    "warning": Severity.MEDIUM,
+    "info": Severity.LOW,
+    "hint": Severity.INFO,
+}
 
 
 class AstGrep(base.Analyser):
@@ -25,12 +30,31 @@ class AstGrep(base.Analyser):
     name = "ast-grep"
     domains: ClassVar = ("concurrency", "cryptographic", "error-handling", "security")
     good_codes = (0, 1)  # 1: something serious was found
-    suffixes = (*_SCRIPTS, ".go", ".java", ".cs", ".rs", ".php", ".rb", ".sh", ".bash", ".py")
+    suffixes = (
+        *_SCRIPTS,
+        ".go",
+        ".java",
+        ".cs",
+        ".rs",
+        ".php",
+        ".rb",
+        ".sh",
+        ".bash",
+        ".py",
+    )
 
     def arguments(self) -> Sequence[str]:
         # Named files are looked at whatever an ignore file says.
         config = str(base.RULES / "sgconfig.yml")
-        return ["scan", "--config", config, "--json=compact", "--include-metadata", "--threads", "2"]
+        return [
+            "scan",
+            "--config",
+            config,
+            "--json=compact",
+            "--include-metadata",
+            "--threads",
+            "2",
+        ]
 
     def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed:
@@ -57,7 +81,12 @@ class Oxlint(base.Analyser):
 
     def arguments(self) -> Sequence[str]:
         # A configuration of ours stands in for any in the tree.
-        own = ["--config", str(base.RULES / "oxlint.json"), "--disable-nested-config", "--no-ignore"]
+        own = [
+            "--config",
+            str(base.RULES / "oxlint.json"),
+            "--disable-nested-config",
+            "--no-ignore",
+        ]
         asked = [word for rule in base.weights(self.name) for word in ("-W", rule)]
         return ["--format=json", *own, "--threads=2", "-A", "all", *asked]
 
@@ -67,8 +96,12 @@ class Oxlint(base.Analyser):
             rule = code.partition("(")[2].rstrip(")") or code
             labels = entry.get("labels") or [{"span": {"line": 1}}]
             line = int(labels[0]["span"].get("line", 1))
-            if weight := base.weights(self.name).get(rule):  # what it cannot parse may be a dialect it does not know
-                yield weight.message(entry["filename"], line, rule, entry["message"], entry.get("help"))
+            if weight := base.weights(self.name).get(
+                rule
+            ):  # what it cannot parse may be a dialect it does not know
+                yield weight.message(
+                    entry["filename"], line, rule, entry["message"], entry.get("help")
+                )
 
 
 class Hadolint(base.Analyser):
@@ -79,10 +112,20 @@ class Hadolint(base.Analyser):
 
     def wants(self, path: str) -> bool:
         name = PurePosixPath(path).name.casefold()
-        return name in {"dockerfile", "containerfile"} or name.startswith("dockerfile.") or name.endswith(".dockerfile")
+        return (
+            name in {"dockerfile", "containerfile"}
+            or name.startswith("dockerfile.")
+            or name.endswith(".dockerfile")
+        )
 
     def arguments(self) -> Sequence[str]:
-        return ["--format", "json", "--no-fail", "--config", str(base.RULES / "hadolint.yml")]
+        return [
+            "--format",
+            "json",
+            "--no-fail",
+            "--config",
+            str(base.RULES / "hadolint.yml"),
+        ]
 
     def messages(self, printed: Any) -> Iterator[base.Message]:
         return _numbered(self.name, printed, "")
@@ -94,7 +137,11 @@ class Zizmor(base.Analyser):
     name = "zizmor"
     domains: ClassVar = ("security",)
     good_codes = (0, 10, 11, 12, 13, 14)
-    _LEVELS: ClassVar = {"High": Severity.HIGH, "Medium": Severity.MEDIUM, "Low": Severity.LOW}
+    _LEVELS: ClassVar = {
+        "High": Severity.HIGH,
+        "Medium": Severity.MEDIUM,
+        "Low": Severity.LOW,
+    }
 
     def wants(self, path: str) -> bool:
         place = PurePosixPath(path)
@@ -108,11 +155,22 @@ class Zizmor(base.Analyser):
     def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed:
             rule, said = str(entry["ident"]), entry["determinations"]
-            if rule not in base.weights(self.name) or said["severity"] not in self._LEVELS:
+            if (
+                rule not in base.weights(self.name)
+                or said["severity"] not in self._LEVELS
+            ):
                 continue
             most, cwe, domain = base.weights(self.name)[rule]
-            sure = most if said["confidence"] == "High" else min(most, Severity.MEDIUM, key=severity_rank)
-            places = [one for one in entry["locations"] if one["symbolic"].get("kind") == "Primary"]
+            sure = (
+                most
+                if said["confidence"] == "High"
+                else min(most, Severity.MEDIUM, key=severity_rank)
+            )
+            places = [
+                one
+                for one in entry["locations"]
+                if one["symbolic"].get("kind") == "Primary"
+            ]
             place = (places or entry["locations"])[0]
             note = str(place["symbolic"].get("annotation") or "")
             text = str(entry["desc"])
@@ -146,7 +204,11 @@ class Shellcheck(base.Analyser):
 def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[base.Message]:
     """Messages in the form of hadolint and shellcheck, whose rules have numbers."""
     for entry in printed:
-        path, line, rule = str(entry["file"]), int(entry["line"]), f"{prefix}{entry['code']}"
+        path, line, rule = (
+            str(entry["file"]),
+            int(entry["line"]),
+            f"{prefix}{entry['code']}",
+        )
         if (weight := base.weights(tool).get(rule)) is not None:
             yield weight.message(path, line, rule, str(entry["message"]))
 
@@ -159,7 +221,28 @@ class Lizard(base.Analyser):
     domains: ClassVar = ("code-quality",)
     MOST_PATHS: ClassVar = 40
     # Not JavaScript and TypeScript: it ends with an error over some of what is written today.
-    suffixes = tuple(f".{one}" for one in "c cc cpp cs cxx go h hpp java kt lua m php rb rs scala swift".split())
+    suffixes = tuple(
+        f".{one}"
+        for one in [
+            "c",
+            "cc",
+            "cpp",
+            "cs",
+            "cxx",
+            "go",
+            "h",
+            "hpp",
+            "java",
+            "kt",
+            "lua",
+            "m",
+            "php",
+            "rb",
+            "rs",
+            "scala",
+            "swift",
+        ]
+    )
     _COLUMNS: ClassVar = 11
 
     def wants(self, path: str) -> bool:
@@ -201,11 +284,20 @@ class Secrets(base.Analyser):
         "jwt": Severity.MEDIUM,
     }
     _TELLING: ClassVar = {
-        "url-password": re.compile(r"[^@]*(?:secret|pass|pwd|example|changeme|token)|[a-z]{1,6}@|\W+@", re.IGNORECASE),
-        "password": re.compile(r"[a-z_]*(?:password|passwd|secret)[a-z_]*\d?\b(?![^\s\"',;)\]])"),
+        "url-password": re.compile(
+            r"[^@]*(?:secret|pass|pwd|example|changeme|token)|[a-z]{1,6}@|\W+@",
+            re.IGNORECASE,
+        ),
+        "password": re.compile(
+            r"[a-z_]*(?:password|passwd|secret)[a-z_]*\d?\b(?![^\s\"',;)\]])"
+        ),
     }
-    _TRANSLATED: ClassVar = re.compile(r"(?:^|/)(?:locales?|i18n|l10n|lang|langs|translations|intl)/|messages_\w+\.")
-    _NAMES: ClassVar = {"high-entropy-value": "random value in a variable named like a secret"}
+    _TRANSLATED: ClassVar = re.compile(
+        r"(?:^|/)(?:locales?|i18n|l10n|lang|langs|translations|intl)/|messages_\w+\."
+    )
+    _NAMES: ClassVar = {
+        "high-entropy-value": "random value in a variable named like a secret"
+    }
 
     def wants(self, path: str) -> bool:
         return True
@@ -217,13 +309,18 @@ class Secrets(base.Analyser):
         raise base.UnreadableAnswer("secrets are found without a program")
 
     def answer(
-        self, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: base.RunCommand
+        self,
+        texts: Mapping[str, str],
+        folder: Path,
+        environment: Mapping[str, str],
+        run: base.RunCommand,
     ) -> list[base.Message]:
         return [
             self._message(path, hit.kind, hit.line)
             for path, text in texts.items()
             for hit in scan(text)
-            if not self._is_example(text, hit) and not (hit.kind == "password" and self._TRANSLATED.search(path))
+            if not self._is_example(text, hit)
+            and not (hit.kind == "password" and self._TRANSLATED.search(path))
         ]
 
     def _is_example(self, text: str, hit: SecretHit) -> bool:

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from bridgehead.contract.words import Severity
-from bridgehead.council.runtimes.static.base import Analyser, Message, Weight, by_longest_prefix, weights
+from bridgehead.council.runtimes.static.base import (
+    Analyser,
+    Message,
+    Weight,
+    by_longest_prefix,
+    weights,
+)
 
 # A bare `raise` in a helper of a handler is fine, a dunder list may name what a module makes at run time, and what is
 # reported of files, sleeping and `input` in coroutines is mostly start-up code.
@@ -20,20 +26,47 @@ MOST_PATHS: Final = 40
 class Ruff(Analyser):
     name = "ruff"
     module = "ruff"
-    domains: ClassVar = ("code-quality", "concurrency", "cryptographic", "error-handling", "security")
+    domains: ClassVar = (
+        "code-quality",
+        "concurrency",
+        "cryptographic",
+        "error-handling",
+        "security",
+    )
     suffixes = (".py", ".pyi")
 
     def arguments(self) -> Sequence[str]:
         # Isolated: a configuration in the tree could switch everything off.
         asked = ",".join(rule for rule in weights("ruff") if rule.isupper())
         paths = f"lint.mccabe.max-complexity={MOST_PATHS}"
-        told = ["check", "--isolated", "--no-cache", "--exit-zero", "--output-format", "json", "--config", paths]
+        told = [
+            "check",
+            "--isolated",
+            "--no-cache",
+            "--exit-zero",
+            "--output-format",
+            "json",
+            "--config",
+            paths,
+        ]
         return [*told, "--select", asked, "--ignore", NOT_ASKED]
 
     def messages(self, printed: Any) -> Iterator[Message]:
         for entry in printed:
-            rule, text = (str(entry.get("code") or entry.get("name") or "invalid-syntax"), str(entry["message"]))
-            weight, fix = by_longest_prefix(rule, weights(self.name), _UNKNOWN), entry.get("fix") or {}
-            found = weight.message(entry["filename"], int(entry["location"]["row"]), rule, text, fix.get("message"))
+            rule, text = (
+                str(entry.get("code") or entry.get("name") or "invalid-syntax"),
+                str(entry["message"]),
+            )
+            weight, fix = (
+                by_longest_prefix(rule, weights(self.name), _UNKNOWN),
+                entry.get("fix") or {},
+            )
+            found = weight.message(
+                entry["filename"],
+                int(entry["location"]["row"]),
+                rule,
+                text,
+                fix.get("message"),
+            )
             if _ABOUT_SAFE not in text:
                 yield found

@@ -18,7 +18,12 @@ from bridgehead.council.runtimes.base import NO_CONNECTION, Runtime, SeatSetup, 
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static import ANALYSERS
 from bridgehead.council.runtimes.static.answer_cache import AnswerCache, key_of
-from bridgehead.council.runtimes.static.base import Analyser, Message, RunCommand, UnreadableAnswer
+from bridgehead.council.runtimes.static.base import (
+    Analyser,
+    Message,
+    RunCommand,
+    UnreadableAnswer,
+)
 from bridgehead.council.runtimes.static.programs import Secrets
 from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_reading, weigh
 from bridgehead.council.scope.scope import Scope
@@ -76,8 +81,12 @@ class Examined:
 def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
     """Those that can run here, of those the settings ask for."""
     wanted = setup.text_options("tools")
-    asked = [analyser for analyser in ANALYSERS if not wanted or analyser.name in wanted]
-    here = tuple(found for analyser in asked if (found := _found(analyser, machine)) is not None)
+    asked = [
+        analyser for analyser in ANALYSERS if not wanted or analyser.name in wanted
+    ]
+    here = tuple(
+        found for analyser in asked if (found := _found(analyser, machine)) is not None
+    )
     # Looking for secrets needs no program; by itself it is no review.
     return here if wanted or any(not isinstance(one, Secrets) for one in here) else ()
 
@@ -86,12 +95,18 @@ def absent_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]
     """Those that cannot, of those the settings ask for."""
     here = {analyser.name for analyser in available_analysers(setup, machine)}
     wanted = setup.text_options("tools")
-    return tuple(one for one in ANALYSERS if one.name not in here and (not wanted or one.name in wanted))
+    return tuple(
+        one
+        for one in ANALYSERS
+        if one.name not in here and (not wanted or one.name in wanted)
+    )
 
 
 def _found(analyser: Analyser, machine: Machine) -> Analyser | None:
     """The analyser as it can be run here: in this process, importable, beside this Python, or on PATH (council §23)."""
-    if isinstance(analyser, Secrets) or (analyser.module and machine.can_import(analyser.module)):
+    if isinstance(analyser, Secrets) or (
+        analyser.module and machine.can_import(analyser.module)
+    ):
         return analyser
     program = machine.beside_python(analyser.name) or machine.which(analyser.name)
     return type(analyser)(program) if program else None
@@ -113,15 +128,22 @@ def examine(
     look at are named in the warnings.
     """
     texts = {**scope.texts, **scope.withheld_texts}
-    readable = {path: text for path, text in texts.items() if is_worth_reading(path, text)}
+    readable = {
+        path: text for path, text in texts.items() if is_worth_reading(path, text)
+    }
 
     def run(command: Command) -> CommandResult:
-        return process.run(command, timeout_seconds=timeout_seconds, idle_seconds=None, cancel=cancel)
+        return process.run(
+            command, timeout_seconds=timeout_seconds, idle_seconds=None, cancel=cancel
+        )
 
     answers = AnswerCache(cache)
     asked = [_asked(one, readable) for one in analysers]
     known = answers.read({key: path for keys in asked for path, key in keys.items()})
-    missing = [{path: readable[path] for path, key in keys.items() if key not in known} for keys in asked]
+    missing = [
+        {path: readable[path] for path, key in keys.items() if key not in known}
+        for keys in asked
+    ]
     with TemporaryDirectory(prefix="bridgehead-static-") as name:
         folder = Path(name).resolve()
         for one, unread in zip(analysers, missing, strict=True):
@@ -129,9 +151,17 @@ def examine(
                 _write_texts(folder, unread)
         with ThreadPoolExecutor(max_workers=len(analysers) or 1) as pool:
             replies = list(
-                pool.map(lambda one, unread: _answer_of(one, unread, folder, environment, run), analysers, missing)
+                pool.map(
+                    lambda one, unread: _answer_of(
+                        one, unread, folder, environment, run
+                    ),
+                    analysers,
+                    missing,
+                )
             )
-    said = [_by_path(reply, keys, known) for reply, keys in zip(replies, asked, strict=True)]
+    said = [
+        _by_path(reply, keys, known) for reply, keys in zip(replies, asked, strict=True)
+    ]
     new = {
         keys[path]: messages
         for found, keys, unread in zip(said, asked, missing, strict=True)
@@ -141,29 +171,44 @@ def examine(
     }
     answers.write(new, known)
     examined = _examined(analysers, said, texts, scope)
-    missed = [f"analyser_absent:{one.name}" for one in absent if any(map(one.wants, readable))]
+    missed = [
+        f"analyser_absent:{one.name}" for one in absent if any(map(one.wants, readable))
+    ]
     return replace(examined, warnings=(*examined.warnings, *missed))
 
 
 def _asked(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
     """The files an analyser looks at, and the name its answer is kept under."""
     digest = analyser.digest()
-    return {path: key_of(digest, path, text) for path, text in texts.items() if analyser.wants(path)}
+    return {
+        path: key_of(digest, path, text)
+        for path, text in texts.items()
+        if analyser.wants(path)
+    }
 
 
 def _answer_of(
-    analyser: Analyser, texts: Mapping[str, str], folder: Path, environment: Mapping[str, str], run: RunCommand
+    analyser: Analyser,
+    texts: Mapping[str, str],
+    folder: Path,
+    environment: Mapping[str, str],
+    run: RunCommand,
 ) -> list[Message] | UnreadableAnswer:
     if not texts:
         return []
     try:
-        return [_placed(message, folder) for message in analyser.answer(texts, folder, environment, run)]
+        return [
+            _placed(message, folder)
+            for message in analyser.answer(texts, folder, environment, run)
+        ]
     except UnreadableAnswer as error:
         return error
 
 
 def _by_path(
-    reply: list[Message] | UnreadableAnswer, keys: Mapping[str, bytes], known: Mapping[bytes, list[Message]]
+    reply: list[Message] | UnreadableAnswer,
+    keys: Mapping[str, bytes],
+    known: Mapping[bytes, list[Message]],
 ) -> dict[str, list[Message]] | UnreadableAnswer:
     """Of every file that was asked about what was said now or before."""
     if isinstance(reply, UnreadableAnswer):
@@ -189,21 +234,43 @@ def _examined(
     scope: Scope,
 ) -> Examined:
     pairs = list(zip(analysers, replies, strict=True))
-    answered = [(one, said) for one, said in pairs if not isinstance(said, UnreadableAnswer)]
-    failures = [f"analyser_failed:{one.name}" for one, said in pairs if isinstance(said, UnreadableAnswer)]
+    answered = [
+        (one, said) for one, said in pairs if not isinstance(said, UnreadableAnswer)
+    ]
+    failures = [
+        f"analyser_failed:{one.name}"
+        for one, said in pairs
+        if isinstance(said, UnreadableAnswer)
+    ]
     if not answered:
-        says = "; ".join(str(said) for said in replies if isinstance(said, UnreadableAnswer))
-        return Examined((), (), (), failure=f"cli_error: {says or 'no analyser is installed'}")
-    by_tool = [(one.name, message) for one, said in answered for found in said.values() for message in found]
+        says = "; ".join(
+            str(said) for said in replies if isinstance(said, UnreadableAnswer)
+        )
+        return Examined(
+            (), (), (), failure=f"cli_error: {says or 'no analyser is installed'}"
+        )
+    by_tool = [
+        (one.name, message)
+        for one, said in answered
+        for found in said.values()
+        for message in found
+    ]
     found = weigh(by_tool, texts, _MOST_PLACES, trusts_marks=scope.diff is None)
     if len(found) > MOST_OUTPUTS:
         failures.append(f"static_truncated:{len(found) - MOST_OUTPUTS}")
     domains = tuple(sorted({domain for one, _ in answered for domain in one.domains}))
     names = tuple(one.name for one, _ in answered)
-    return Examined(tuple(_outputs(found[:MOST_OUTPUTS], texts, scope.withheld_texts)), names, domains, tuple(failures))
+    return Examined(
+        tuple(_outputs(found[:MOST_OUTPUTS], texts, scope.withheld_texts)),
+        names,
+        domains,
+        tuple(failures),
+    )
 
 
-def _outputs(found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mapping[str, str]) -> list[Output]:
+def _outputs(
+    found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mapping[str, str]
+) -> list[Output]:
     return [
         Output(
             id=numbered_id("S", number),
@@ -212,13 +279,18 @@ def _outputs(found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mappi
             status=None,
             title=titled(one),
             description=described(one),
-            evidence=", ".join(quoted(said, texts, quote=is_quotable(said, withheld)) for said in one.messages),
+            evidence=", ".join(
+                quoted(said, texts, quote=is_quotable(said, withheld))
+                for said in one.messages
+            ),
             action=one.first.action,
             domain=one.first.domain,
             agent=one.tool,
             origin_round=1,
         )
-        for number, one in enumerate((_without_secrets(one, withheld) for one in found), start=1)
+        for number, one in enumerate(
+            (_without_secrets(one, withheld) for one in found), start=1
+        )
     ]
 
 

@@ -16,7 +16,11 @@ from bridgehead.flows.calls import Accepted, Failed, Verdict
 from bridgehead.flows.engine.answers import judge_json
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import log_warning
-from bridgehead.flows.template_create.answers.parse import read_analysis, read_enhancement, read_recommendation
+from bridgehead.flows.template_create.answers.parse import (
+    read_analysis,
+    read_enhancement,
+    read_recommendation,
+)
 from bridgehead.flows.words import LOW_CONFIDENCE
 
 Reader = Callable[[Any, list[str]], tuple[Any, float]]
@@ -24,12 +28,18 @@ Reader = Callable[[Any, list[str]], tuple[Any, float]]
 
 # Phase -> how sure an agent must be for its answer to be used without a warning, and to be used at all.
 THRESHOLDS: Final = {1: (0.85, 0.70), 5: (0.85, 0.70), 7: (0.80, 0.60)}
-_READERS: Final[dict[int, Reader]] = {1: read_analysis, 5: read_recommendation, 7: read_enhancement}
+_READERS: Final[dict[int, Reader]] = {
+    1: read_analysis,
+    5: read_recommendation,
+    7: read_enhancement,
+}
 
 
 def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
     """The judge of a phase; in phase 5 the names in `taken` belong to agents that exist."""
-    reader = partial(read_recommendation, taken=taken) if phase == 5 else _READERS[phase]
+    reader = (
+        partial(read_recommendation, taken=taken) if phase == 5 else _READERS[phase]
+    )
     return partial(_judge, reader, *THRESHOLDS[phase])
 
 
@@ -59,11 +69,16 @@ def _judge(reader: Reader, proceed: float, warn: float, text: str) -> Verdict:
     if isinstance(verdict, Failed):
         return verdict
     if confidence < warn:
-        return Failed(LOW_CONFIDENCE, f"the agent's confidence is {confidence:g}; {warn:g} is needed")
+        return Failed(
+            LOW_CONFIDENCE,
+            f"the agent's confidence is {confidence:g}; {warn:g} is needed",
+        )
     for warning in warnings:
         log_warning(f"the agent's answer: {warning}")
     if confidence < proceed:
-        return verdict._replace(warning=f"the agent's confidence is only {confidence:g}")
+        return verdict._replace(
+            warning=f"the agent's confidence is only {confidence:g}"
+        )
     return verdict
 
 
@@ -76,7 +91,9 @@ _PERCENT: Final = {
         "confidence": {
             "type": "object",
             "required": ["percentage"],
-            "properties": {"percentage": {"type": "number", "minimum": 0, "maximum": 100}},
+            "properties": {
+                "percentage": {"type": "number", "minimum": 0, "maximum": 100}
+            },
         }
     },
 }
@@ -99,7 +116,13 @@ _UPSTREAM_ANALYSIS: Final = {
     "not": {"required": ["technology_stack"]},
     "properties": {
         "technology": {
-            "allOf": [_PERCENT, {"required": ["primary_language"], "properties": {"primary_language": _TEXT}}]
+            "allOf": [
+                _PERCENT,
+                {
+                    "required": ["primary_language"],
+                    "properties": {"primary_language": _TEXT},
+                },
+            ]
         },
         "architecture": _PERCENT,
         "quality": _PERCENT,
@@ -114,14 +137,20 @@ _RECOMMENDATION: Final = {
             "items": {
                 "type": "object",
                 "required": ["name", "source"],
-                "properties": {"name": _TEXT, "source": {"enum": ["custom", "template", "global"]}},
+                "properties": {
+                    "name": _TEXT,
+                    "source": {"enum": ["custom", "template", "global"]},
+                },
             },
         },
         "create_new": {
             "type": "array",
             "items": {
                 "type": "object",
-                "required": [*("name", "priority", "rationale", "key_patterns", "capabilities"), "content_outline"],
+                "required": [
+                    *("name", "priority", "rationale", "key_patterns", "capabilities"),
+                    "content_outline",
+                ],
                 "properties": {
                     "name": _TEXT,
                     "priority": {"type": "number", "minimum": 1, "maximum": 10},

@@ -34,7 +34,9 @@ Item = TypeVar("Item")
 class Fields:
     """An object of an answer. `warnings` is shared by all objects of the same answer."""
 
-    def __init__(self, members: Mapping[str, Any], warnings: list[str], where: str = "") -> None:
+    def __init__(
+        self, members: Mapping[str, Any], warnings: list[str], where: str = ""
+    ) -> None:
         self.members = members
         self.warnings = warnings
         self._where = where
@@ -54,7 +56,11 @@ class Fields:
 
     def required_number(self, name: str, low: float, high: float) -> float:
         value = self.members.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+        if (
+            not isinstance(value, int | float)
+            or isinstance(value, bool)
+            or not low <= value <= high
+        ):
             raise Unfit(f"{self._named(name)} is not a number from {low:g} to {high:g}")
         return float(value)
 
@@ -66,44 +72,70 @@ class Fields:
 
     def required_texts(self, name: str) -> tuple[str, ...]:
         value = self.required_list(name)
-        return tuple(self._kept(value, name, lambda item: item if isinstance(item, str) and item else None))
+        return tuple(
+            self._kept(
+                value,
+                name,
+                lambda item: item if isinstance(item, str) and item else None,
+            )
+        )
 
     def text(self, name: str, default: str = "") -> str:
         value = self.members.get(name, default)
-        return str(value if isinstance(value, str) and value else self._default(name, default))
+        return str(
+            value if isinstance(value, str) and value else self._default(name, default)
+        )
 
     def choice(self, name: str, choices: Sequence[str], default: str) -> str:
         value = self.members.get(name, default)
-        return str(value if isinstance(value, str) and value in choices else self._default(name, default))
+        return str(
+            value
+            if isinstance(value, str) and value in choices
+            else self._default(name, default)
+        )
 
     def child(self, name: str) -> Fields:
         """An object that may be missing; then everything in it has its default."""
         value = self.members.get(name, {})
-        found: dict[str, Any] = value if isinstance(value, dict) else self._default(name, {})
+        found: dict[str, Any] = (
+            value if isinstance(value, dict) else self._default(name, {})
+        )
         return Fields(found, self.warnings, self._named(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(self.items(name, lambda item: item if isinstance(item, str) and item else None))
+        return tuple(
+            self.items(
+                name, lambda item: item if isinstance(item, str) and item else None
+            )
+        )
 
     def items(self, name: str, read: Callable[[Any], Item | None]) -> list[Item]:
         """The items of a list that `read` can use; the others are dropped, the list itself never fails."""
         value = self.members.get(name, [])
-        listed: list[Any] = value if isinstance(value, list) else self._default(name, [])
+        listed: list[Any] = (
+            value if isinstance(value, list) else self._default(name, [])
+        )
         return self._kept(listed, name, read)
 
-    def _kept(self, values: Sequence[Any], name: str, read: Callable[[Any], Item | None]) -> list[Item]:
+    def _kept(
+        self, values: Sequence[Any], name: str, read: Callable[[Any], Item | None]
+    ) -> list[Item]:
         kept = []
         for position, value in enumerate(values):
             item = read(value)
             if item is None:
-                self.warnings.append(f"{self._named(name)}[{position}] is not usable and was dropped")
+                self.warnings.append(
+                    f"{self._named(name)}[{position}] is not usable and was dropped"
+                )
             else:
                 kept.append(item)
         return kept
 
     def _default(self, name: str, default: Any) -> Any:
         if name in self.members and self.members[name] != default:
-            self.warnings.append(f"{self._named(name)} is not usable; {default!r} is used instead")
+            self.warnings.append(
+                f"{self._named(name)} is not usable; {default!r} is used instead"
+            )
         return default
 
     def _named(self, name: str) -> str:
@@ -120,7 +152,11 @@ def read_recommendation(
 ) -> tuple[Recommendation, float]:
     """The agents an answer recommends; names in `taken` exist already and are never made again."""
     if isinstance(candidate, list):
-        listed = [agent for item in candidate if (agent := _listed(item, warnings)) is not None]
+        listed = [
+            agent
+            for item in candidate
+            if (agent := _listed(item, warnings)) is not None
+        ]
         if not listed:
             raise Unfit("no item of the list is a usable agent")
         return Recommendation((), _legal(listed, taken, warnings)), CONFIDENCE_OF_A_LIST
@@ -146,13 +182,17 @@ def _used(value: Any, warnings: list[str]) -> ExistingAgent:
     item = Fields.of(value, "use_existing", warnings)
     source = item.required_text("source")
     if source not in SOURCES:
-        raise Unfit(f"use_existing.source is {source!r}, not one of {', '.join(SOURCES)}")
+        raise Unfit(
+            f"use_existing.source is {source!r}, not one of {', '.join(SOURCES)}"
+        )
     return ExistingAgent(item.required_text("name"), source, item.text("reason"))
 
 
 def _new(value: Any, warnings: list[str]) -> NewAgent:
     item = Fields.of(value, "create_new", warnings)
-    outline = Fields.of(item.members.get("content_outline"), "content_outline", warnings)
+    outline = Fields.of(
+        item.members.get("content_outline"), "content_outline", warnings
+    )
     rationale, name = item.required_text("rationale"), item.members.get("name")
     return NewAgent(
         # Of whatever spelling: a name that cannot be a file's drops its agent, it does not fail the answer.
@@ -190,14 +230,20 @@ def _priority(item: Fields) -> int:
     return int(priority)
 
 
-def _legal(agents: list[NewAgent], taken: Collection[str], warnings: list[str]) -> tuple[NewAgent, ...]:
+def _legal(
+    agents: list[NewAgent], taken: Collection[str], warnings: list[str]
+) -> tuple[NewAgent, ...]:
     """Those whose name may become a file, and is still free."""
     kept: dict[str, NewAgent] = {}
     for agent in agents:
         if not AGENT_NAME.fullmatch(agent.name):
-            warnings.append(f"agent {agent.name!r} was dropped: its name is not a valid file name")
+            warnings.append(
+                f"agent {agent.name!r} was dropped: its name is not a valid file name"
+            )
         elif agent.name in kept or agent.name in taken:
-            warnings.append(f"agent {agent.name} was dropped: another agent has that name")
+            warnings.append(
+                f"agent {agent.name} was dropped: another agent has that name"
+            )
         else:
             kept[agent.name] = agent
     return tuple(kept.values())
@@ -206,20 +252,28 @@ def _legal(agents: list[NewAgent], taken: Collection[str], warnings: list[str]) 
 def _enhanced(value: Any) -> EnhancedAgent | None:
     members = value if isinstance(value, dict) else {}
     name, content = members.get("name"), members.get("enhanced_content")
-    return EnhancedAgent(name, content) if isinstance(name, str) and isinstance(content, str) else None
+    return (
+        EnhancedAgent(name, content)
+        if isinstance(name, str) and isinstance(content, str)
+        else None
+    )
 
 
 FREQUENCIES = ("rare", "occasional", "common", "pervasive")
 _PURPOSES = {name.lower(): purpose for name, purpose in KNOWN.values()}
 
 
-def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis, float]:
+def read_analysis(
+    candidate: Any, warnings: list[str]
+) -> tuple[CodebaseAnalysis, float]:
     """The analysis in an answer and its confidence; Unfit when what is required is missing or wrong."""
     answer = Fields.of(candidate, "the answer", warnings)
     answer = Fields(answer.members, warnings)
     if "technology_stack" not in answer.members and "technology" in answer.members:
         return _read_upstream(answer)
-    stack = Fields.of(answer.members.get("technology_stack"), "technology_stack", answer.warnings)
+    stack = Fields.of(
+        answer.members.get("technology_stack"), "technology_stack", answer.warnings
+    )
     primary = stack.required_text("primary_language")
     confidence = answer.required_number("overall_confidence", 0, 1)
     architecture = answer.child("architecture")
@@ -239,7 +293,12 @@ def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis
         key_abstractions=architecture.texts("key_abstractions"),
         pattern_details=patterns,
         testing=_testing(answer.child("testing")),
-        naming=Naming(naming.text("classes"), naming.text("methods"), naming.text("variables"), naming.text("files")),
+        naming=Naming(
+            naming.text("classes"),
+            naming.text("methods"),
+            naming.text("variables"),
+            naming.text("files"),
+        ),
         example_files=tuple(answer.items("example_files", _reader(answer, _example))),
         overall_confidence=confidence,
         agent_used=True,
@@ -249,12 +308,15 @@ def read_analysis(candidate: Any, warnings: list[str]) -> tuple[CodebaseAnalysis
 def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
     """The shape upstream's running code asks for; its three percentages are the confidence."""
     parts = [
-        Fields.of(answer.members.get(name), name, answer.warnings) for name in ("technology", "architecture", "quality")
+        Fields.of(answer.members.get(name), name, answer.warnings)
+        for name in ("technology", "architecture", "quality")
     ]
     technology, architecture, _ = parts
     primary = technology.required_text("primary_language")
     shares = [
-        Fields.of(part.members.get("confidence"), "confidence", answer.warnings).required_number("percentage", 0, 100)
+        Fields.of(
+            part.members.get("confidence"), "confidence", answer.warnings
+        ).required_number("percentage", 0, 100)
         for part in parts
     ]
     # Rounded, because three percentages have a mean like 0.8499999999999999.
@@ -271,14 +333,18 @@ def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
         layers=tuple(architecture.items("layers", _reader(answer, _layer))),
         key_abstractions=architecture.texts("key_abstractions"),
         pattern_details=tuple(map(Pattern, names)),
-        testing=Testing(framework=next(iter(technology.texts("testing_frameworks")), UNKNOWN)),
+        testing=Testing(
+            framework=next(iter(technology.texts("testing_frameworks")), UNKNOWN)
+        ),
         example_files=tuple(answer.items("example_files", _reader(answer, _example))),
         overall_confidence=round(confidence, 4),
         agent_used=True,
     ), confidence
 
 
-def _reader(answer: Fields, read: Callable[[Fields], Item]) -> Callable[[Any], Item | None]:
+def _reader(
+    answer: Fields, read: Callable[[Fields], Item]
+) -> Callable[[Any], Item | None]:
     """Items are objects; a plain string stands for one with only that name or path. Unfit ones give None."""
 
     def tried(value: Any) -> Item | None:
@@ -293,11 +359,17 @@ def _reader(answer: Fields, read: Callable[[Fields], Item]) -> Callable[[Any], I
 
 def _framework(item: Fields) -> Framework:
     name, version = item.required_text("name"), item.members.get("version")
-    return Framework(name, version if isinstance(version, str) else "", _PURPOSES.get(name.lower(), "core"))
+    return Framework(
+        name,
+        version if isinstance(version, str) else "",
+        _PURPOSES.get(name.lower(), "core"),
+    )
 
 
 def _layer(item: Fields) -> Layer:
-    return Layer(item.required_text("name"), item.texts("directories"), item.text("description"))
+    return Layer(
+        item.required_text("name"), item.texts("directories"), item.text("description")
+    )
 
 
 def _pattern(item: Fields) -> Pattern:
@@ -312,12 +384,19 @@ def _pattern(item: Fields) -> Pattern:
 
 def _example(item: Fields) -> ExampleFile:
     return ExampleFile(
-        item.required_text("path"), item.text("purpose"), item.text("layer"), item.texts("patterns_used")
+        item.required_text("path"),
+        item.text("purpose"),
+        item.text("layer"),
+        item.texts("patterns_used"),
     )
 
 
 def _testing(testing: Fields) -> Testing:
-    return Testing(testing.text("framework", UNKNOWN), testing.text("organization", UNKNOWN), testing.texts("patterns"))
+    return Testing(
+        testing.text("framework", UNKNOWN),
+        testing.text("organization", UNKNOWN),
+        testing.texts("patterns"),
+    )
 
 
 def _first(frameworks: tuple[Framework, ...]) -> str:

@@ -11,9 +11,17 @@ from bridgehead.flows.engine.context import PhasedContext
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.judge import ANSWER_SCHEMAS, judge_of
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.project.analysis import BUILD, UNKNOWN, CodebaseAnalysis
+from bridgehead.flows.template_create.project.analysis import (
+    BUILD,
+    UNKNOWN,
+    CodebaseAnalysis,
+)
 from bridgehead.flows.template_create.project.heuristics import MOST_EXAMPLES, analyse
-from bridgehead.flows.template_create.project.sampling import Sample, directory_tree, first_lines
+from bridgehead.flows.template_create.project.sampling import (
+    Sample,
+    directory_tree,
+    first_lines,
+)
 from bridgehead.flows.template_create.project.tree import look_at, read_text
 from bridgehead.flows.template_create.prompts import SCALE, Prompt
 from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
@@ -75,7 +83,9 @@ class Survey:
 
 def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
     """The agent's analysis completed by what was counted, or the heuristics' own."""
-    survey = ctx.step("survey", survey_project, choices.project_path, choices.output_path)
+    survey = ctx.step(
+        "survey", survey_project, choices.project_path, choices.output_path
+    )
     answered: CodebaseAnalysis = ctx.ask(
         "codebase_analysis",
         agent=AgentName.ARCHITECTURAL_REVIEWER.value,
@@ -89,22 +99,39 @@ def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
     if not answered.agent_used:
         return answered
     named = [example.path for example in answered.example_files]
-    existing = ctx.step("existing_examples", existing_files, choices.project_path, named, result=list[str])
+    existing = ctx.step(
+        "existing_examples",
+        existing_files,
+        choices.project_path,
+        named,
+        result=list[str],
+    )
     return complete(answered, survey.analysis, existing)
 
 
 def survey_project(project_path: str, output_path: str) -> Survey:
     """Look at the project on disk."""
     seen = look_at(Path(project_path), leave_out=Path(output_path))
-    samples = tuple(Sample(path, first_lines(seen.texts[path])) for path in seen.samples)
+    samples = tuple(
+        Sample(path, first_lines(seen.texts[path])) for path in seen.samples
+    )
     return Survey(analyse(seen), samples, directory_tree(seen.paths))
 
 
 def analysis_prompt(survey: Survey, seed: str) -> str:
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
-    prompt.foreign("Directories, with their numbers of files", survey.tree, origin="directory names")
-    frameworks = ", ".join(f"{one.name} {one.version}".rstrip() for one in survey.analysis.frameworks) or "none"
+    prompt.foreign(
+        "Directories, with their numbers of files",
+        survey.tree,
+        origin="directory names",
+    )
+    frameworks = (
+        ", ".join(
+            f"{one.name} {one.version}".rstrip() for one in survey.analysis.frameworks
+        )
+        or "none"
+    )
     tools = ", ".join([*survey.analysis.build_tools, survey.analysis.package_manager])
     named = f"frameworks: {frameworks}\nbuilt with: {tools}"
     prompt.foreign("What the dependency files name", named, origin="dependency files")
@@ -113,19 +140,33 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
     return prompt.text(SCHEMA)
 
 
-def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]) -> CodebaseAnalysis:
+def complete(
+    answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]
+) -> CodebaseAnalysis:
     """An answer with what can only be counted, and with example files that are there."""
     answered = without_false_claims(answered, counted)
     known = {layer.name: layer.directories for layer in counted.layers}
-    examples = tuple(example for example in answered.example_files if example.path in existing)[:MOST_EXAMPLES]
-    built = [one for one in counted.example_files if one.layer == BUILD and one.path not in {e.path for e in examples}]
+    examples = tuple(
+        example for example in answered.example_files if example.path in existing
+    )[:MOST_EXAMPLES]
+    built = [
+        one
+        for one in counted.example_files
+        if one.layer == BUILD and one.path not in {e.path for e in examples}
+    ]
     named = {framework.name.lower() for framework in answered.frameworks}
     # The samples do not show everything that the dependency files name.
-    unseen = [framework for framework in counted.frameworks if framework.name.lower() not in named]
+    unseen = [
+        framework
+        for framework in counted.frameworks
+        if framework.name.lower() not in named
+    ]
     return replace(
         answered,
         layers=tuple(
-            layer if layer.directories else replace(layer, directories=known.get(layer.name, ()))
+            layer
+            if layer.directories
+            else replace(layer, directories=known.get(layer.name, ()))
             for layer in answered.layers
         ),
         frameworks=(*answered.frameworks, *unseen),
@@ -138,20 +179,32 @@ def complete(answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Se
     )
 
 
-def without_false_claims(answered: CodebaseAnalysis, counted: CodebaseAnalysis) -> CodebaseAnalysis:
+def without_false_claims(
+    answered: CodebaseAnalysis, counted: CodebaseAnalysis
+) -> CodebaseAnalysis:
     """What an agent says of languages and frameworks, as far as files of the project bear it out."""
     languages = (counted.primary_language, *counted.secondary_languages)
     primary = answered.primary_language
     if primary not in languages and counted.primary_language != UNKNOWN:
-        log_warning(f"the agent's language {primary!r} was dropped: the project has no such file")
+        log_warning(
+            f"the agent's language {primary!r} was dropped: the project has no such file"
+        )
         primary = counted.primary_language
     named = {_plain(name) for name in counted.dependencies}
-    false = [f.name for f in answered.frameworks if named and not _borne_out(f.name, named)]
+    false = [
+        f.name for f in answered.frameworks if named and not _borne_out(f.name, named)
+    ]
     for name in false:
-        log_warning(f"the agent's framework {name!r} was dropped: no dependency file names it")
-    framework = answered.framework if answered.framework not in false else counted.framework
+        log_warning(
+            f"the agent's framework {name!r} was dropped: no dependency file names it"
+        )
+    framework = (
+        answered.framework if answered.framework not in false else counted.framework
+    )
     kept = tuple(found for found in answered.frameworks if found.name not in false)
-    return replace(answered, primary_language=primary, framework=framework, frameworks=kept)
+    return replace(
+        answered, primary_language=primary, framework=framework, frameworks=kept
+    )
 
 
 def _borne_out(framework: str, named: set[str]) -> bool:
@@ -170,11 +223,17 @@ def existing_files(project_path: str, paths: Iterable[str]) -> list[str]:
         if _is_project_file(Path(project_path), path):
             found.append(path)
         else:
-            log_warning(f"the agent's example file {path!r} was dropped: there is no such file")
+            log_warning(
+                f"the agent's example file {path!r} was dropped: there is no such file"
+            )
     return found
 
 
 def _is_project_file(root: Path, path: str) -> bool:
     """Whether a path is one that a listing of the project could have, and leads to a text that may be read."""
-    listed = str(PurePosixPath(path)) == path and ".." not in path.split("/") and "\\" not in path
+    listed = (
+        str(PurePosixPath(path)) == path
+        and ".." not in path.split("/")
+        and "\\" not in path
+    )
     return listed and path.isprintable() and read_text(root, path) is not None

@@ -11,8 +11,19 @@ from typing import Final
 
 from bridgehead.flows.template_create.choices import TEMPLATE_NAME, Choices
 from bridgehead.flows.template_create.phases.p4_templates import Origin, TemplateSet
-from bridgehead.flows.template_create.phases.placeholders import AUTHOR, NAMESPACE, SUFFIX_OF, placed
-from bridgehead.flows.template_create.project.analysis import UNKNOWN, CodebaseAnalysis, Framework, Layer, Style
+from bridgehead.flows.template_create.phases.placeholders import (
+    AUTHOR,
+    NAMESPACE,
+    SUFFIX_OF,
+    placed,
+)
+from bridgehead.flows.template_create.project.analysis import (
+    UNKNOWN,
+    CodebaseAnalysis,
+    Framework,
+    Layer,
+    Style,
+)
 from bridgehead.flows.template_create.project.languages import (
     CASE_STYLES,
     LANGUAGE_OF,
@@ -75,7 +86,11 @@ class Manifest:
 
 
 _STANDARD: Final = ("ProjectName", NAMESPACE, AUTHOR)
-_OF: Final = {"Project": "the project", "Entity": "the thing it is about", "Entities": "the same, several of them"}
+_OF: Final = {
+    "Project": "the project",
+    "Entity": "the thing it is about",
+    "Entities": "the same, several of them",
+}
 _AS: Final = {
     "pascal": ("PascalCase", "^[A-Z][A-Za-z0-9]*$"),
     "camel": ("camelCase", "^[a-z][A-Za-z0-9]*$"),
@@ -91,14 +106,19 @@ _AS: Final = {
 def _described() -> dict[str, Placeholder]:
     made = {
         NAMESPACE: Placeholder(
-            "{{Namespace}}", "Root package or namespace", None, "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$"
+            "{{Namespace}}",
+            "Root package or namespace",
+            None,
+            "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$",
         ),
         AUTHOR: Placeholder("{{Author}}", "Who writes the project", required=False),
     }
     for prefix, whose in _OF.items():
         for style, suffix in SUFFIX_OF.items():
             name, (shape, pattern) = f"{prefix}{suffix}", _AS[style]
-            made[name] = Placeholder(f"{{{{{name}}}}}", f"Name of {whose}, in {shape}", None, pattern)
+            made[name] = Placeholder(
+                f"{{{{{name}}}}}", f"Name of {whose}, in {shape}", None, pattern
+            )
     return made
 
 
@@ -108,7 +128,9 @@ _UI: Final = frozenset({"React", "Vue", "Svelte", "Angular", "Next.js"})
 _MOBILE: Final = frozenset({"React Native", "MAUI", "Flutter"})
 
 
-def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -> Manifest:
+def make_manifest(
+    analysis: CodebaseAnalysis, choices: Choices, now: datetime
+) -> Manifest:
     """The manifest of a template made from `analysis`."""
     name = choices.template_name or template_name(analysis)
     version = analysis.language_version
@@ -120,14 +142,22 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
         author=choices.author,
         language=analysis.primary_language,
         language_version=version,
-        frameworks=tuple(sorted(analysis.frameworks, key=lambda framework: framework.purpose == "testing")),
+        frameworks=tuple(
+            sorted(
+                analysis.frameworks,
+                key=lambda framework: framework.purpose == "testing",
+            )
+        ),
         architecture=analysis.architecture,
         patterns=analysis.patterns,
         layers=tuple(layer.name for layer in analysis.layers),
         placeholders={name: PLACEHOLDERS[name] for name in _STANDARD},
         tags=_tags(analysis),
         category=_category(analysis),
-        complexity=1 + min(3, len(analysis.layers)) + min(3, len(analysis.frameworks)) + min(3, len(analysis.patterns)),
+        complexity=1
+        + min(3, len(analysis.layers))
+        + min(3, len(analysis.frameworks))
+        + min(3, len(analysis.patterns)),
         compatible_with=(f"{analysis.primary_language} {version}",) if version else (),
         created_at=utc_text(now),
         source_project=choices.project_path if choices.record_source else None,
@@ -135,21 +165,32 @@ def make_manifest(analysis: CodebaseAnalysis, choices: Choices, now: datetime) -
     )
 
 
-def with_contents(manifest: Manifest, made: TemplateSet, origin: Origin, agents: Iterable[str]) -> Manifest:
+def with_contents(
+    manifest: Manifest, made: TemplateSet, origin: Origin, agents: Iterable[str]
+) -> Manifest:
     """The manifest of a finished package: its files, the placeholders they use, the agents it counts on."""
     used = {name for template in made.templates for name in template.placeholders}
     return replace(
         manifest,
-        placeholders={**manifest.placeholders, **{name: PLACEHOLDERS[name] for name in sorted(used)}},
+        placeholders={
+            **manifest.placeholders,
+            **{name: PLACEHOLDERS[name] for name in sorted(used)},
+        },
         requires=tuple(f"agent:{name}" for name in agents),
         origin=origin,
-        files=tuple(ManifestFile(t.template_path, t.path, t.needs) for t in made.templates),
+        files=tuple(
+            ManifestFile(t.template_path, t.path, t.needs) for t in made.templates
+        ),
     )
 
 
 def template_name(analysis: CodebaseAnalysis) -> str:
     """`<language>-<architecture>-template`, cut where it grows too long to be a name."""
-    words = [slug(part) for part in (analysis.primary_language, analysis.architecture) if part != UNKNOWN]
+    words = [
+        slug(part)
+        for part in (analysis.primary_language, analysis.architecture)
+        if part != UNKNOWN
+    ]
     stem = "-".join(word for word in words if word)[:41].strip("-")
     name = f"{stem}-template" if stem else "project-template"
     assert TEMPLATE_NAME.fullmatch(name)
@@ -165,15 +206,29 @@ def describe(analysis: CodebaseAnalysis) -> str:
 
 
 def _tags(analysis: CodebaseAnalysis) -> tuple[str, ...]:
-    named = (analysis.primary_language, analysis.architecture, *(f.name for f in analysis.frameworks))
-    return tuple(sorted({tag for name in (*named, *analysis.patterns) if name != UNKNOWN and (tag := slug(name))}))
+    named = (
+        analysis.primary_language,
+        analysis.architecture,
+        *(f.name for f in analysis.frameworks),
+    )
+    return tuple(
+        sorted(
+            {
+                tag
+                for name in (*named, *analysis.patterns)
+                if name != UNKNOWN and (tag := slug(name))
+            }
+        )
+    )
 
 
 def _category(analysis: CodebaseAnalysis) -> str:
     names = {framework.name for framework in analysis.frameworks}
     if names & _MOBILE or analysis.primary_language == "Swift":
         return "mobile"
-    has_core = any(framework.purpose in ("core", "data") for framework in analysis.frameworks)
+    has_core = any(
+        framework.purpose in ("core", "data") for framework in analysis.frameworks
+    )
     if names & _UI:
         return "fullstack" if has_core else "frontend"
     return "backend" if has_core else "general"
@@ -239,26 +294,40 @@ def make_settings(analysis: CodebaseAnalysis) -> Settings:
             by_feature=len(analysis.layers) <= 1,
             test_location=_test_location(analysis.testing.organization),
         ),
-        layer_mappings={layer.name: _mapping(layer, analysis) for layer in analysis.layers},
+        layer_mappings={
+            layer.name: _mapping(layer, analysis) for layer in analysis.layers
+        },
         code_style=Style(
             style.indentation if style.indentation in ("spaces", "tabs") else "spaces",
             max(1, min(8, style.indent_size)),
             max(40, min(200, style.line_length)),
             style.trailing_commas,
         ),
-        generation_options={"include_tests": analysis.has_tests, "include_documentation": True},
+        generation_options={
+            "include_tests": analysis.has_tests,
+            "include_documentation": True,
+        },
     )
 
 
 def _naming(analysis: CodebaseAnalysis) -> dict[str, NamingConvention]:
     seen = analysis.naming
-    usual = _USUAL.get(analysis.primary_language, ("PascalCase", "camelCase", "camelCase", "PascalCase"))
+    usual = _USUAL.get(
+        analysis.primary_language,
+        ("PascalCase", "camelCase", "camelCase", "PascalCase"),
+    )
     said = (seen.classes, seen.methods, seen.variables, seen.files)
     conventions = {}
-    for element, wanted, default in zip(("class", "method", "variable", "file"), said, usual, strict=True):
+    for element, wanted, default in zip(
+        ("class", "method", "variable", "file"), said, usual, strict=True
+    ):
         style = wanted if wanted in CASE_STYLES else default
-        own = tuple(name for name in seen.examples.get(element, ()) if case_style(name) == style)
-        conventions[element] = NamingConvention(element, CASE_STYLES[style].pattern, style, examples=own[:3])
+        own = tuple(
+            name for name in seen.examples.get(element, ()) if case_style(name) == style
+        )
+        conventions[element] = NamingConvention(
+            element, CASE_STYLES[style].pattern, style, examples=own[:3]
+        )
     return conventions
 
 
@@ -273,7 +342,11 @@ def _mapping(layer: Layer, analysis: CodebaseAnalysis) -> LayerMapping:
     directory = layer.directories[0] if layer.directories else layer.name.lower()
     namespace = spell(words_of(analysis.project_name), "snake")
     inside = [part for part in directory.split("/") if part not in ("src", namespace)]
-    extensions = [ext for ext, language in LANGUAGE_OF.items() if language == analysis.primary_language]
+    extensions = [
+        ext
+        for ext, language in LANGUAGE_OF.items()
+        if language == analysis.primary_language
+    ]
     return LayerMapping(
         layer.name,
         placed(directory, analysis.project_name),

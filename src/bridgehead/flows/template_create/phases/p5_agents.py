@@ -43,14 +43,18 @@ def take_inventory(root: str, base_template: str | None = None) -> Inventory:
     """The user's own agents, those of the base template, and those of this account."""
     return Inventory(
         user_custom=tuple(_agents(Path(root) / AGENTS_DIRECTORY, "custom")),
-        template=tuple(_agents(Path(base_template) / "agents", "template")) if base_template else (),
+        template=tuple(_agents(Path(base_template) / "agents", "template"))
+        if base_template
+        else (),
         global_agents=tuple(_agents(Path.home() / AGENTS_DIRECTORY, "global")),
     )
 
 
 def _agents(directory: Path, source: str) -> Iterator[ExistingAgent]:
     try:
-        names = sorted(path.name for path in directory.iterdir() if path.suffix == ".md")
+        names = sorted(
+            path.name for path in directory.iterdir() if path.suffix == ".md"
+        )
     except OSError:
         return
     for name in names[:MOST_AGENTS]:
@@ -79,7 +83,11 @@ def _agent(path: Path, source: str) -> ExistingAgent | None:
 
 
 def _listed(value: str | list[str]) -> tuple[str, ...]:
-    return tuple(value) if isinstance(value, list) else tuple(filter(None, map(str.strip, value.split(","))))
+    return (
+        tuple(value)
+        if isinstance(value, list)
+        else tuple(filter(None, map(str.strip, value.split(","))))
+    )
 
 
 TIMEOUT_SECONDS: Final = 180
@@ -117,7 +125,9 @@ _SHAPES: Final = frozenset({UNKNOWN, "Modular", "Layered", "Flat"})
 
 def run_phase(ctx: PhasedContext, choices: Choices, facts: Facts) -> Recommendation:
     """What the agent recommends, else the basic set."""
-    inventory = ctx.step("inventory", take_inventory, choices.project_path, choices.base_template)
+    inventory = ctx.step(
+        "inventory", take_inventory, choices.project_path, choices.base_template
+    )
     ctx.remember("existing_agents", in_state(inventory))
     recommended: Recommendation = ctx.ask(
         "agent_creation",
@@ -127,7 +137,9 @@ def run_phase(ctx: PhasedContext, choices: Choices, facts: Facts) -> Recommendat
         result=Recommendation,
         context={ANSWER_SCHEMA: ANSWER_SCHEMAS[5]},
         judge=judge_of(5, inventory.names()),
-        fallback=lambda failure: fall_back(facts, inventory, failure, heuristic=choices.heuristic_agents),
+        fallback=lambda failure: fall_back(
+            facts, inventory, failure, heuristic=choices.heuristic_agents
+        ),
     )
     return with_known_agents(recommended, inventory)
 
@@ -135,39 +147,74 @@ def run_phase(ctx: PhasedContext, choices: Choices, facts: Facts) -> Recommendat
 def in_state(inventory: Inventory) -> dict[str, object]:
     """The inventory under the keys of the state file."""
     lists = (inventory.user_custom, inventory.template, inventory.global_agents)
-    return dict(zip(("user_custom", "template", "global"), map(to_plain, lists), strict=True))
+    return dict(
+        zip(("user_custom", "template", "global"), map(to_plain, lists), strict=True)
+    )
 
 
-def recommendation_prompt(analysis: CodebaseAnalysis, inventory: Inventory, seed: str) -> str:
+def recommendation_prompt(
+    analysis: CodebaseAnalysis, inventory: Inventory, seed: str
+) -> str:
     prompt = Prompt(TASK, seed)
     if analysis.has_tests:
         prompt.say("The project has tests: include an agent for testing.")
     prompt.say(SCALE)
     shown = to_plain(replace(analysis, example_files=(), style=type(analysis.style)()))
-    prompt.foreign("The analysis", json.dumps(shown, indent=1), origin="phase 1, analysis", trust=Trust.UNVERIFIED)
-    prompt.foreign("Agents that exist", json.dumps(in_state(inventory), indent=1), origin="agent files of this machine")
+    prompt.foreign(
+        "The analysis",
+        json.dumps(shown, indent=1),
+        origin="phase 1, analysis",
+        trust=Trust.UNVERIFIED,
+    )
+    prompt.foreign(
+        "Agents that exist",
+        json.dumps(in_state(inventory), indent=1),
+        origin="agent files of this machine",
+    )
     return prompt.text(SCHEMA)
 
 
-def fall_back(facts: Facts, inventory: Inventory, failure: Failed, *, heuristic: bool) -> Recommendation:
+def fall_back(
+    facts: Facts, inventory: Inventory, failure: Failed, *, heuristic: bool
+) -> Recommendation:
     """The basic set: used where it exists, made where it does not, so that no document names an agent nobody has."""
     known = {agent.name: agent for agent in inventory.all()}
     wanted = basic_set(facts)
-    used = [replace(known[one.name], description=one.description) for one in wanted if one.name in known]
-    made = [agent for agent in (*wanted, *(specialists(facts) if heuristic else ())) if agent.name not in known]
+    used = [
+        replace(known[one.name], description=one.description)
+        for one in wanted
+        if one.name in known
+    ]
+    made = [
+        agent
+        for agent in (*wanted, *(specialists(facts) if heuristic else ()))
+        if agent.name not in known
+    ]
     return Recommendation(tuple(used), tuple(made), fallback_reason=str(failure))
 
 
 def basic_set(facts: Facts) -> list[NewAgent]:
     """Agents that are known everywhere under these names (flows §11), described by what each meets in this project."""
-    built_on = (facts.analysis.primary_language, *(f.name for f in facts.analysis.frameworks))
+    built_on = (
+        facts.analysis.primary_language,
+        *(f.name for f in facts.analysis.frameworks),
+    )
     sources, tests = facts.sources(), facts.sources(tests=True)
-    shown = " and ".join(f"`{path}`" for path in facts.files(sources)[:2]) or "its files"
+    shown = (
+        " and ".join(f"`{path}`" for path in facts.files(sources)[:2]) or "its files"
+    )
     came = f"The package has {len(facts.templates)} files of the original in {len(facts.layout)} directories"
     seen = f"{len(facts.naming)} conventions of naming and {len(facts.patterns)} patterns show in them."
-    places = [re.split(", |: ", line)[0] for line in (facts.layers if len(facts.layers) > 2 else facts.layout)]
+    places = [
+        re.split(", |: ", line)[0]
+        for line in (facts.layers if len(facts.layers) > 2 else facts.layout)
+    ]
     run = f"`{facts.test_command}`" if facts.test_command else "the tests"
-    like = f"in the manner of `{facts.files(tests)[0]}`" if tests else f"for code like {shown}; the original has none"
+    like = (
+        f"in the manner of `{facts.files(tests)[0]}`"
+        if tests
+        else f"for code like {shown}; the original has none"
+    )
     rows = {
         "architectural-reviewer": (
             f"Reviews whether a change keeps to the layout: {', '.join(places[:4]) or 'one directory'}.",
@@ -202,7 +249,9 @@ def basic_set(facts: Facts) -> list[NewAgent]:
             technologies=tuple(tech for tech in built_on if tech != UNKNOWN)[:5],
             capabilities=capabilities,
             when_to_use=(when,),
-            example_files=tuple(((*tests, *sources) if "test" in name else sources)[:3]),
+            example_files=tuple(
+                ((*tests, *sources) if "test" in name else sources)[:3]
+            ),
         )
         for name, (description, why, when, capabilities) in rows.items()
     ]
@@ -210,16 +259,36 @@ def basic_set(facts: Facts) -> list[NewAgent]:
 
 def specialists(facts: Facts) -> list[NewAgent]:
     """One each for the language, a named architecture and up to two frameworks that files of the package speak of."""
-    language, architecture = facts.analysis.primary_language, facts.analysis.architecture
+    language, architecture = (
+        facts.analysis.primary_language,
+        facts.analysis.architecture,
+    )
     frameworks = [f.name for f in facts.analysis.frameworks if f.purpose != "testing"]
-    spoken = [(name, files) for name in frameworks if (files := facts.sources(about=name.lower()))]
-    fields = {language: facts.sources(), architecture: facts.sources(), **dict(spoken[:2])}
+    spoken = [
+        (name, files)
+        for name in frameworks
+        if (files := facts.sources(about=name.lower()))
+    ]
+    fields = {
+        language: facts.sources(),
+        architecture: facts.sources(),
+        **dict(spoken[:2]),
+    }
     agents = []
     for field, files in fields.items():
-        name, shown = f"{slug(field)}-specialist", " and ".join(f"`{path}`" for path in facts.files(files)[:2])
+        name, shown = (
+            f"{slug(field)}-specialist",
+            " and ".join(f"`{path}`" for path in facts.files(files)[:2]),
+        )
         if not AGENT_NAME.fullmatch(name) or not shown or field in _SHAPES:
             continue
-        lines = facts.layers if field == architecture else facts.naming if field == language else ()
+        lines = (
+            facts.layers
+            if field == architecture
+            else facts.naming
+            if field == language
+            else ()
+        )
         agents.append(
             NewAgent(
                 name,
@@ -234,11 +303,15 @@ def specialists(facts: Facts) -> list[NewAgent]:
     return agents
 
 
-def with_known_agents(recommended: Recommendation, inventory: Inventory) -> Recommendation:
+def with_known_agents(
+    recommended: Recommendation, inventory: Inventory
+) -> Recommendation:
     """Only agents that exist can be used; one the agent dreamt of is left out."""
     names = inventory.names()
     used = tuple(agent for agent in recommended.use_existing if agent.name in names)
     for agent in recommended.use_existing:
         if agent.name not in names:
-            log_warning(f"agent {agent.name!r} was left out: there is none of that name to use")
+            log_warning(
+                f"agent {agent.name!r} was left out: there is none of that name to use"
+            )
     return replace(recommended, use_existing=used)

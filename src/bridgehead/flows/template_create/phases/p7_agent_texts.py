@@ -79,7 +79,9 @@ class EnhancedSet:
     kept_basic: tuple[str, ...] = ()
 
 
-def run_phase(ctx: PhasedContext, basics: Mapping[str, str], facts: Facts, project_path: str) -> EnhancedSet:
+def run_phase(
+    ctx: PhasedContext, basics: Mapping[str, str], facts: Facts, project_path: str
+) -> EnhancedSet:
     """One request per four agents, one after another."""
     if not basics:
         return EnhancedSet()
@@ -89,7 +91,9 @@ def run_phase(ctx: PhasedContext, basics: Mapping[str, str], facts: Facts, proje
         ctx.ask(
             "agent_enhancement",
             agent=AgentName.AGENT_CONTENT_ENHANCER.value,
-            prompt=enhancement_prompt(batch, facts.templates, samples, facts.settings, ctx.uuid()),
+            prompt=enhancement_prompt(
+                batch, facts.templates, samples, facts.settings, ctx.uuid()
+            ),
             timeout=TIMEOUT_SECONDS,
             result=Enhancement,
             context={ANSWER_SCHEMA: ANSWER_SCHEMAS[7]},
@@ -103,7 +107,10 @@ def run_phase(ctx: PhasedContext, basics: Mapping[str, str], facts: Facts, proje
 
 def batches(basics: Mapping[str, str]) -> list[dict[str, str]]:
     names = list(basics)
-    return [{name: basics[name] for name in names[start : start + BATCH]} for start in range(0, len(names), BATCH)]
+    return [
+        {name: basics[name] for name in names[start : start + BATCH]}
+        for start in range(0, len(names), BATCH)
+    ]
 
 
 def read_samples(project_path: str, paths: Sequence[str]) -> list[Sample]:
@@ -117,14 +124,22 @@ def read_samples(project_path: str, paths: Sequence[str]) -> list[Sample]:
 
 
 def enhancement_prompt(
-    batch: Mapping[str, str], templates: Sequence[Template], samples: Sequence[Sample], settings: Settings, seed: str
+    batch: Mapping[str, str],
+    templates: Sequence[Template],
+    samples: Sequence[Sample],
+    settings: Settings,
+    seed: str,
 ) -> str:
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
     for name, text in batch.items():
         prompt.foreign(f"Agent {name}", text, origin=f"phase 6, agent {name}")
-    prompt.foreign("Template catalogue", catalogue(templates), origin="phase 4, template paths")
-    prompt.foreign("Settings", json.dumps(to_plain(settings), indent=1), origin="phase 3, settings")
+    prompt.foreign(
+        "Template catalogue", catalogue(templates), origin="phase 4, template paths"
+    )
+    prompt.foreign(
+        "Settings", json.dumps(to_plain(settings), indent=1), origin="phase 3, settings"
+    )
     for sample in samples:
         prompt.sample(sample.path, sample.content)
     return prompt.text(SCHEMA)
@@ -132,7 +147,11 @@ def enhancement_prompt(
 
 def apply(basics: Mapping[str, str], answers: Sequence[Enhancement]) -> EnhancedSet:
     """The better text of each agent: the enhanced one where it is fit to be used, else the basic one."""
-    offered = {agent.name: agent.content.replace("\r\n", "\n") for answer in answers for agent in answer.agents}
+    offered = {
+        agent.name: agent.content.replace("\r\n", "\n")
+        for answer in answers
+        for agent in answer.agents
+    }
     chosen, kept = [], []
     for name, basic in basics.items():
         content = _grounded(offered.get(name, ""), basic)
@@ -140,7 +159,9 @@ def apply(basics: Mapping[str, str], answers: Sequence[Enhancement]) -> Enhanced
         if not usable:
             kept.append(name)
         chosen.append(EnhancedAgent(name, content if usable else basic))
-    reasons = tuple(answer.fallback_reason for answer in answers if answer.fallback_reason)
+    reasons = tuple(
+        answer.fallback_reason for answer in answers if answer.fallback_reason
+    )
     return EnhancedSet(tuple(chosen), reasons, tuple(kept))
 
 
@@ -158,7 +179,9 @@ def _grounded(content: str, basic: str) -> str:
     """The text with the basic one's commands and files at its end, where it names none of them itself."""
     for heading in (COMMANDS, FILES):
         section = basic.partition(f"\n{heading}\n")[2].partition("\n## ")[0].strip()
-        named = [line.split("`")[1] for line in section.splitlines() if line.count("`") > 1]
+        named = [
+            line.split("`")[1] for line in section.splitlines() if line.count("`") > 1
+        ]
         if content and named and not any(name in content for name in named):
             content = f"{content.rstrip()}\n\n{heading}\n\n{section}\n"
     return content.rstrip("\n") + "\n"
@@ -176,15 +199,22 @@ def render_agent(agent: NewAgent, facts: Facts) -> str:
         "---",
     ]
     known = [path for path in agent.example_files if facts.files([path])]
-    files = known or facts.sources(tests="test" in agent.name)[:3] or facts.sources()[:3]
+    files = (
+        known or facts.sources(tests="test" in agent.name)[:3] or facts.sources()[:3]
+    )
     sections = {
         "## Purpose": agent.description,
         "## Why This Agent Exists": agent.rationale,
         "## Technologies": bullets(agent.technologies),
-        "## Usage": "Ask this agent:\n\n" + bullets(agent.when_to_use) if agent.when_to_use else "",
+        "## Usage": "Ask this agent:\n\n" + bullets(agent.when_to_use)
+        if agent.when_to_use
+        else "",
         "## Capabilities": bullets((*agent.responsibilities, *agent.capabilities)),
         COMMANDS: bullets(f"`{line}`" for line in facts.commands),
         FILES: bullets(facts.reading(files)),
     }
-    body = [f"# {title}", *(f"{heading}\n\n{text}" for heading, text in sections.items() if text)]
+    body = [
+        f"# {title}",
+        *(f"{heading}\n\n{text}" for heading, text in sections.items() if text),
+    ]
     return escape_controls("\n\n".join(["\n".join(head), *body])) + "\n"

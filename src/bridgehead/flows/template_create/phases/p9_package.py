@@ -9,8 +9,17 @@ from typing import Any
 
 from bridgehead.flows.template_create.agents import Recommendation
 from bridgehead.flows.template_create.choices import Choices
-from bridgehead.flows.template_create.phases.p2_manifest import Manifest, Settings, with_contents
-from bridgehead.flows.template_create.phases.p4_templates import Origin, Proof, TemplateSet, prove
+from bridgehead.flows.template_create.phases.p2_manifest import (
+    Manifest,
+    Settings,
+    with_contents,
+)
+from bridgehead.flows.template_create.phases.p4_templates import (
+    Origin,
+    Proof,
+    TemplateSet,
+    prove,
+)
 from bridgehead.flows.template_create.phases.p8_documentation import MAIN_DOCUMENT
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import to_plain
@@ -53,17 +62,33 @@ class Package:
 def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
     """Write what is missing, check the whole, and install it. Doing it again changes nothing."""
     used = [agent.name for agent in contents.recommendation.use_existing]
-    origin = Origin(contents.manifest.language, contents.project_name, contents.templates.entity, choices.author)
+    origin = Origin(
+        contents.manifest.language,
+        contents.project_name,
+        contents.templates.entity,
+        choices.author,
+    )
     manifest = with_contents(contents.manifest, contents.templates, origin, used)
     document = to_json(manifest)
     if staging.is_installed(document):
         staging.remove_replaced()
         return _proven(Staging.installed(staging.output), contents, manifest)
-    files = {template.template_path: template.content for template in contents.templates.templates}
-    staging.write({**files, "manifest.json": document, "settings.json": to_json(contents.settings)})
+    files = {
+        template.template_path: template.content
+        for template in contents.templates.templates
+    }
+    staging.write(
+        {
+            **files,
+            "manifest.json": document,
+            "settings.json": to_json(contents.settings),
+        }
+    )
     package = _proven(staging, contents, manifest)
     if choices.validate:
-        staging.write({"validation-report.md": report(package.proof, contents, manifest.name)})
+        staging.write(
+            {"validation-report.md": report(package.proof, contents, manifest.name)}
+        )
     refuse_incomplete(staging, contents)
     staging.install(force=choices.force)
     return package
@@ -81,7 +106,11 @@ def report(proof: Proof, contents: Contents, name: str) -> str:
         "A file is proven when, filled in under two other names, it parses and refers to the same files as before.",
         _listed("What is wrong", proof.problems, "Nothing was found."),
         _listed("What is not proven", proof.unproven, "Every file was proven."),
-        _listed("Fallbacks", contents.fallbacks, "Every agent was asked and its answer was used."),
+        _listed(
+            "Fallbacks",
+            contents.fallbacks,
+            "Every agent was asked and its answer was used.",
+        ),
         _listed("Warnings", contents.templates.warnings, "None."),
         "The project's own build and tests were not run: `bridgehead template check --build` does that.",
     ]
@@ -100,7 +129,9 @@ def refuse_incomplete(staging: Staging, contents: Contents) -> None:
 
 def to_json(value: Any) -> str:
     """A document of the package: without members that say nothing."""
-    plain: dict[str, Any] = {key: item for key, item in to_plain(value).items() if item is not None}
+    plain: dict[str, Any] = {
+        key: item for key, item in to_plain(value).items() if item is not None
+    }
     return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -111,7 +142,9 @@ def _listed(title: str, lines: Sequence[str], otherwise: str) -> str:
 
 def _proven(staging: Staging, contents: Contents, manifest: Manifest) -> Package:
     made = [agent.name for agent in contents.recommendation.create_new]
-    proof = prove(contents.templates.templates, manifest.origin or Origin(manifest.language, ""))
+    proof = prove(
+        contents.templates.templates, manifest.origin or Origin(manifest.language, "")
+    )
     return Package(
         path=str(staging.output),
         name=manifest.name,

@@ -112,4 +112,8 @@ class CodebaseAnalysis:
 
     @property
     def has_tests(self) -> bool:
-        return self.testing.framework != UNKNOWN or self.testing.organization not in ("", UNKNOWN, "none")
+        return self.testing.framework != UNKNOWN or self.testing.organization not in (
+            "",
+            UNKNOWN,
+            "none",
+        )

@@ -35,20 +35,27 @@ _LAYERS: Final = {
             "database migrations internal clients"
         ),
     ),
-    "Shared": ("Small parts that every other layer uses.", "utils helpers shared common"),
+    "Shared": (
+        "Small parts that every other layer uses.",
+        "utils helpers shared common",
+    ),
     "ViewModels": ("State and commands behind the views.", "viewmodels"),
     "Engines": ("Self-contained computations.", "engines"),
     "Handlers": ("One handler per message or request.", "handlers"),
     "Processors": ("Stages that transform what passes through.", "processors"),
 }
-_LAYER_OF: Final = {name: layer for layer, (_, names) in _LAYERS.items() for name in names.split()}
+_LAYER_OF: Final = {
+    name: layer for layer, (_, names) in _LAYERS.items() for name in names.split()
+}
 
 
 def layer_of(path: str) -> str | None:
     """The layer a file belongs to: the innermost directory with a telling name decides."""
     name = _telling_directory(path).rpartition("/")[2].lower()
     # Where sources start says something only where nothing inside says more.
-    return _LAYER_OF.get(name) or ("Application" if "src" in path.lower().split("/")[:-1] else None)
+    return _LAYER_OF.get(name) or (
+        "Application" if "src" in path.lower().split("/")[:-1] else None
+    )
 
 
 def layers_in(paths: Iterable[str]) -> list[Layer]:
@@ -59,19 +66,27 @@ def layers_in(paths: Iterable[str]) -> list[Layer]:
         if layer is not None:
             directories.setdefault(layer, Counter())[_telling_directory(path)] += 1
     found = [name for name in _LAYERS if name in directories]
-    return [Layer(name, _largest(directories[name]), _LAYERS[name][0]) for name in found]
+    return [
+        Layer(name, _largest(directories[name]), _LAYERS[name][0]) for name in found
+    ]
 
 
 def architecture_of(layers: Sequence[Layer], paths: Iterable[str]) -> str:
     """The pattern a set of layers amounts to."""
     names = {layer.name for layer in layers}
-    directories = {part.lower() for path in paths for part in PurePosixPath(path).parts[:-1]}
+    directories = {
+        part.lower() for path in paths for part in PurePosixPath(path).parts[:-1]
+    }
     if "viewmodels" in directories:
         return "MVVM"
     if {"models", "views"} <= directories and directories & {"controllers", "routes"}:
         return "MVC"
     if {"Domain", "Infrastructure", "Presentation"} <= names:
-        return "Clean Architecture" if "Application" in names and directories & _CLEAN else "Layered"
+        return (
+            "Clean Architecture"
+            if "Application" in names and directories & _CLEAN
+            else "Layered"
+        )
     if len(names) >= 3:
         return "Layered"
     if names:
@@ -87,13 +102,17 @@ def _telling_directory(path: str) -> str:
     lower = [part.lower() for part in parts]
     for length in range(len(parts), 0, -1):
         # Commands inside an application are use cases of it, others are what users type.
-        if lower[length - 1] in _LAYER_OF and not (lower[length - 1] == "commands" and "application" in lower):
+        if lower[length - 1] in _LAYER_OF and not (
+            lower[length - 1] == "commands" and "application" in lower
+        ):
             return "/".join(parts[:length])
     return "/".join(parts[:3])
 
 
 def _largest(counts: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_DIRECTORIES])
+    return tuple(
+        sorted(counts, key=lambda name: (-counts[name], name))[:MOST_DIRECTORIES]
+    )
 
 
 MOST_EXAMPLES: Final = 5
@@ -112,12 +131,28 @@ class Sign(NamedTuple):
 
 _CLASS: Final = r"\b(?:class|interface|struct|trait|type)\s+\w*"
 SIGNS: Final = (
-    Sign("Repository", _CLASS + r"Repositor(?:y|ies)\b", "Storage behind an interface of the domain."),
+    Sign(
+        "Repository",
+        _CLASS + r"Repositor(?:y|ies)\b",
+        "Storage behind an interface of the domain.",
+    ),
     Sign("Factory", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
-    Sign("Service layer", _CLASS + r"Service\b", "Use cases gathered in service classes."),
-    Sign("Command handler", _CLASS + r"(?:Handler|UseCase)\b", "One class carries out one request."),
-    Sign("Middleware", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."),
-    Sign("Application factory", r"\bdef (?:create|make)_app\(", "The application is made by a function."),
+    Sign(
+        "Service layer", _CLASS + r"Service\b", "Use cases gathered in service classes."
+    ),
+    Sign(
+        "Command handler",
+        _CLASS + r"(?:Handler|UseCase)\b",
+        "One class carries out one request.",
+    ),
+    Sign(
+        "Middleware", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."
+    ),
+    Sign(
+        "Application factory",
+        r"\bdef (?:create|make)_app\(",
+        "The application is made by a function.",
+    ),
     Sign(
         "Routes in groups",
         r"\bBlueprint\(|\bAPIRouter\(|\bexpress\.Router\(|\bgin\.RouterGroup\b|\bMapGroup\(",
@@ -133,8 +168,14 @@ SIGNS: Final = (
         r"\(FlaskForm\)|\(BaseModel\)|\bAbstractValidator<|\bz\.object\(|^type \w+Validator struct",
         "What comes in is checked by a class of its own.",
     ),
-    Sign("Builder", _CLASS + r"Builder\b", "Complex objects put together step by step."),
-    Sign("Observer", r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b", "Listeners are told."),
+    Sign(
+        "Builder", _CLASS + r"Builder\b", "Complex objects put together step by step."
+    ),
+    Sign(
+        "Observer",
+        r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b",
+        "Listeners are told.",
+    ),
     Sign(
         "Interface and implementations",
         r"\((?:\w+, )*(?:Protocol|ABC)\)|^\s*(?:export )?(?:public )?interface \w+|\btrait \w+",
@@ -156,22 +197,35 @@ SIGNS: Final = (
         "Errors of the product form a tree of their own.",
     ),
     Sign(
-        "Result values", r"\bResult<|\bErrorOr<|\bEither<|\berr != nil\b", "Expected failures are returned, not thrown."
+        "Result values",
+        r"\bResult<|\bErrorOr<|\bEither<|\berr != nil\b",
+        "Expected failures are returned, not thrown.",
     ),
     Sign(
         "Context manager",
         r"@(?:async)?contextmanager|def __enter__|def __aenter__|\busing \(|\bdefer \w+",
         "Resources are released where their scope ends.",
     ),
-    Sign("Asynchronous I/O", r"\basync (?:def|fn|function|Task)\b|\bawait \w", "I/O waits without blocking."),
-    Sign("Enumerated states", r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+", "Closed vocabularies."),
+    Sign(
+        "Asynchronous I/O",
+        r"\basync (?:def|fn|function|Task)\b|\bawait \w",
+        "I/O waits without blocking.",
+    ),
+    Sign(
+        "Enumerated states",
+        r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+",
+        "Closed vocabularies.",
+    ),
 )
 
 
 def patterns_in(texts: Mapping[str, str]) -> list[Pattern]:
     """The patterns that show in two files or more (or in any, of a handful), the most frequent first."""
     needed = 1 if len(texts) < 8 else 2
-    showing = [(sign, sorted(path for path, text in texts.items() if sign.shows_in(text))) for sign in SIGNS]
+    showing = [
+        (sign, sorted(path for path, text in texts.items() if sign.shows_in(text)))
+        for sign in SIGNS
+    ]
     found = [(sign, shown) for sign, shown in showing if len(shown) >= needed]
     found.sort(key=lambda pair: (-len(pair[1]), pair[0].name))
     return [_pattern(sign, shown, len(texts)) for sign, shown in found]
@@ -183,7 +237,12 @@ def patterns_of(text: str) -> list[str]:
 
 
 def _pattern(sign: Sign, shown: Sequence[str], of: int) -> Pattern:
-    return Pattern(sign.name, _frequency(len(shown) / of), sign.description, tuple(shown[:MOST_EXAMPLES]))
+    return Pattern(
+        sign.name,
+        _frequency(len(shown) / of),
+        sign.description,
+        tuple(shown[:MOST_EXAMPLES]),
+    )
 
 
 def _frequency(share: float) -> str:

@@ -17,7 +17,9 @@ from bridgehead.contract.fencing import read_toml
 from bridgehead.flows.template_create.project.analysis import Framework
 from bridgehead.flows.template_create.project.languages import is_test
 
-_REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)")
+_REQUIREMENT: Final = re.compile(
+    r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;#]*)"
+)
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*")
 # What comes of a file that is not what its name says, or is nested beyond reason.
 UNREADABLE: Final = (ValueError, TypeError, AttributeError, RecursionError)
@@ -31,8 +33,30 @@ class Dependency:
 
 # Name of the package, in lower case -> what people call it, and what it is for.
 KNOWN: Final[Mapping[str, tuple[str, str]]] = {
-    **{name: (name, "core") for name in ("click", "typer", "celery", "pydantic", "msgspec", "httpx", "aiohttp")},
-    **{name: (name, "testing") for name in ("pytest", "hypothesis", "jest", "vitest", "mocha", "rspec", "phpunit")},
+    **{
+        name: (name, "core")
+        for name in (
+            "click",
+            "typer",
+            "celery",
+            "pydantic",
+            "msgspec",
+            "httpx",
+            "aiohttp",
+        )
+    },
+    **{
+        name: (name, "testing")
+        for name in (
+            "pytest",
+            "hypothesis",
+            "jest",
+            "vitest",
+            "mocha",
+            "rspec",
+            "phpunit",
+        )
+    },
     "fastapi": ("FastAPI", "core"),
     "flask": ("Flask", "core"),
     "django": ("Django", "core"),
@@ -160,7 +184,9 @@ VERSION_IN: Final = {
 
 def is_dependency_file(path: str) -> bool:
     """Whether a file says what a project depends on, or how it is built."""
-    named = path in BUILD_TOOLS or path in VERSION_IN or path.endswith((".sln", ".slnx"))
+    named = (
+        path in BUILD_TOOLS or path in VERSION_IN or path.endswith((".sln", ".slnx"))
+    )
     return named or _reader_of(path) is not None
 
 
@@ -176,10 +202,15 @@ def dependencies_in(texts: Mapping[str, str]) -> list[Dependency]:
     for file, pattern in LOCK_FILES.items():
         for hit in re.finditer(pattern, texts.get(file, ""), flags=re.MULTILINE):
             locked.setdefault(hit[1].lower(), hit[2])
-    return [replace(wanted, version=locked.get(name, wanted.version)) for name, wanted in found.items()]
+    return [
+        replace(wanted, version=locked.get(name, wanted.version))
+        for name, wanted in found.items()
+    ]
 
 
-def frameworks_in(dependencies: Iterable[Dependency], texts: Iterable[str] = ()) -> list[Framework]:
+def frameworks_in(
+    dependencies: Iterable[Dependency], texts: Iterable[str] = ()
+) -> list[Framework]:
     """The dependencies that say what kind of project this is: those most files of `texts` speak of, test tools last."""
     frameworks: dict[str, Framework] = {}
     spoken: Counter[str] = Counter()
@@ -187,11 +218,20 @@ def frameworks_in(dependencies: Iterable[Dependency], texts: Iterable[str] = ())
     for dependency in dependencies:
         known = KNOWN.get(dependency.name.lower())
         if known is not None:
-            frameworks.setdefault(known[0], Framework(known[0], _number(dependency.version), known[1]))
-            spoken[known[0]] += sum(dependency.name.lower().removesuffix(".app") in text for text in lower)
+            frameworks.setdefault(
+                known[0], Framework(known[0], _number(dependency.version), known[1])
+            )
+            spoken[known[0]] += sum(
+                dependency.name.lower().removesuffix(".app") in text for text in lower
+            )
     order = ("ui", "core", "data", "testing")
-    made = sorted(frameworks.values(), key=lambda framework: order.index(framework.purpose))
-    return sorted(made, key=lambda framework: (framework.purpose == "testing", -spoken[framework.name]))
+    made = sorted(
+        frameworks.values(), key=lambda framework: order.index(framework.purpose)
+    )
+    return sorted(
+        made,
+        key=lambda framework: (framework.purpose == "testing", -spoken[framework.name]),
+    )
 
 
 def project_name_in(texts: Mapping[str, str], paths: Iterable[str] = ()) -> str:
@@ -210,7 +250,10 @@ def language_version_in(texts: Mapping[str, str]) -> str:
     try:
         wanted = read_toml(texts["pyproject.toml"])["project"]["requires-python"]
     except (KeyError, *UNREADABLE):
-        said = (re.search(pattern, texts.get(name, ""), re.MULTILINE) for name, pattern in VERSION_IN.items())
+        said = (
+            re.search(pattern, texts.get(name, ""), re.MULTILINE)
+            for name, pattern in VERSION_IN.items()
+        )
         return next((found[1] for found in said if found), "")
     return wanted if isinstance(wanted, str) else ""
 
@@ -218,21 +261,48 @@ def language_version_in(texts: Mapping[str, str]) -> str:
 def commands_in(texts: Mapping[str, str]) -> list[str]:
     """The commands that the files at the root offer, build before test. Of a file that was not read the name counts."""
     found = [
-        f"make {name}" for name in re.findall(r"^([a-z][\w-]*):(?!=)", texts.get("Makefile", ""), flags=re.MULTILINE)
+        f"make {name}"
+        for name in re.findall(
+            r"^([a-z][\w-]*):(?!=)", texts.get("Makefile", ""), flags=re.MULTILINE
+        )
     ]
     try:
         scripts = json.loads(texts.get("package.json", "{}")).get("scripts", {})
-        runner = next((tool for tool in ("pnpm", "yarn") if any(name.startswith(tool) for name in texts)), "npm")
-        found += [f"{runner} install"] * ("package.json" in texts) + [f"{runner} run {name}" for name in scripts]
+        runner = next(
+            (
+                tool
+                for tool in ("pnpm", "yarn")
+                if any(name.startswith(tool) for name in texts)
+            ),
+            "npm",
+        )
+        found += [f"{runner} install"] * ("package.json" in texts) + [
+            f"{runner} run {name}" for name in scripts
+        ]
     except UNREADABLE:
         pass
-    found += [line for name, lines in _COMMANDS.items() if name in texts for line in lines]
-    found += ["go run ."] * any("/" not in path and "package main\n" in text for path, text in texts.items())
+    found += [
+        line for name, lines in _COMMANDS.items() if name in texts for line in lines
+    ]
+    found += ["go run ."] * any(
+        "/" not in path and "package main\n" in text for path, text in texts.items()
+    )
     projects = [path for path in texts if path.endswith((".csproj", ".fsproj"))]
-    web = [path.rpartition("/")[0] or "." for path in projects if "Microsoft.NET.Sdk.Web" in texts[path]]
-    found += ["dotnet build", "dotnet test"] * bool(projects) + [f"dotnet run --project {path}" for path in web]
-    said = "".join(text for path, text in texts.items() if path.endswith(".py") and is_test(path))
-    if "pytest" in texts.get("pyproject.toml", "") + texts.get("requirements.txt", "") + said:
+    web = [
+        path.rpartition("/")[0] or "."
+        for path in projects
+        if "Microsoft.NET.Sdk.Web" in texts[path]
+    ]
+    found += ["dotnet build", "dotnet test"] * bool(projects) + [
+        f"dotnet run --project {path}" for path in web
+    ]
+    said = "".join(
+        text for path, text in texts.items() if path.endswith(".py") and is_test(path)
+    )
+    if (
+        "pytest"
+        in texts.get("pyproject.toml", "") + texts.get("requirements.txt", "") + said
+    ):
         found.append("python -m pytest")
     elif "import unittest\n" in said:
         found.append("python -m unittest")
@@ -249,10 +319,16 @@ def _own_name(path: str, text: str) -> Any:
     if path in _NAMED_IN:
         found = re.search(_NAMED_IN[path], text, flags=re.MULTILINE | re.DOTALL)
         return found[1] if found else None
-    return PurePosixPath(path).stem if "/" not in path and path.endswith((".sln", ".slnx", ".csproj")) else None
+    return (
+        PurePosixPath(path).stem
+        if "/" not in path and path.endswith((".sln", ".slnx", ".csproj"))
+        else None
+    )
 
 
-def _tried(reader: Callable[[str], Iterator[Dependency]], text: str) -> list[Dependency]:
+def _tried(
+    reader: Callable[[str], Iterator[Dependency]], text: str
+) -> list[Dependency]:
     try:
         return list(reader(text))
     except UNREADABLE:
@@ -271,9 +347,17 @@ def _reader_of(path: str) -> Callable[[str], Iterator[Dependency]] | None:
 def _pyproject(text: str) -> Iterator[Dependency]:
     document = read_toml(text)
     project = document.get("project", {})
-    groups = [*project.get("optional-dependencies", {}).values(), *document.get("dependency-groups", {}).values()]
+    groups = [
+        *project.get("optional-dependencies", {}).values(),
+        *document.get("dependency-groups", {}).values(),
+    ]
     listed = [project.get("dependencies", []), *groups]
-    yield from (_requirement(line) for lines in listed for line in lines if isinstance(line, str))
+    yield from (
+        _requirement(line)
+        for lines in listed
+        for line in lines
+        if isinstance(line, str)
+    )
     poetry = document.get("tool", {}).get("poetry", {}).get("dependencies", {})
     yield from (Dependency(name, str(version)) for name, version in poetry.items())
 
@@ -292,7 +376,10 @@ def _json_tables(*keys: str) -> Callable[[str], Iterator[Dependency]]:
     def read(text: str) -> Iterator[Dependency]:
         document = json.loads(text)
         for key in keys:
-            yield from (Dependency(name, str(version)) for name, version in document.get(key, {}).items())
+            yield from (
+                Dependency(name, str(version))
+                for name, version in document.get(key, {}).items()
+            )
 
     return read
 
@@ -307,14 +394,17 @@ def _cargo(text: str) -> Iterator[Dependency]:
 
 def _matches(pattern: str) -> Callable[[str], Iterator[Dependency]]:
     return lambda text: (
-        Dependency(name.strip(), version) for name, version in re.findall(pattern, text, flags=re.MULTILINE)
+        Dependency(name.strip(), version)
+        for name, version in re.findall(pattern, text, flags=re.MULTILINE)
     )
 
 
 def _package_references(text: str) -> Iterator[Dependency]:
     if 'Sdk="Microsoft.NET.Sdk.Web"' in text:
         yield Dependency("Microsoft.AspNetCore.App")
-    yield from _matches(r'<PackageReference\s+Include="([^"]+)"(?:\s+Version="([^"]+)")?')(text)
+    yield from _matches(
+        r'<PackageReference\s+Include="([^"]+)"(?:\s+Version="([^"]+)")?'
+    )(text)
 
 
 def _number(version: str) -> str:
@@ -330,7 +420,9 @@ _READERS: Final[Mapping[str, Callable[[str], Iterator[Dependency]]]] = {
     "Cargo.toml": _cargo,
     "go.mod": _matches(r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)"),
     "Gemfile": _matches(r"""^\s*gem\s+["']([^"']+)["'](?:\s*,\s*["']([^"']+)["'])?"""),
-    "pom.xml": _matches(r"<artifactId>([^<]+)</artifactId>(?:\s*<version>([^<$]+)</version>)?"),
+    "pom.xml": _matches(
+        r"<artifactId>([^<]+)</artifactId>(?:\s*<version>([^<$]+)</version>)?"
+    ),
     "build.gradle": _gradle,
     "build.gradle.kts": _gradle,
 }

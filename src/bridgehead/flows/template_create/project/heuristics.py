@@ -60,11 +60,15 @@ def naming_in(texts: Mapping[str, str]) -> Naming:
     names = {
         "class": _found(_CLASSES, joined),
         "method": _found(_METHODS, joined),
-        "variable": _found(re.compile(_DECLARED if declares else _ASSIGNED, re.MULTILINE), joined),
+        "variable": _found(
+            re.compile(_DECLARED if declares else _ASSIGNED, re.MULTILINE), joined
+        ),
         "file": [PurePosixPath(path).name.split(".")[0] for path in texts],
     }
     styles = {element: common_style(found) for element, found in names.items()}
-    examples = {element: _telling(found, styles[element]) for element, found in names.items()}
+    examples = {
+        element: _telling(found, styles[element]) for element, found in names.items()
+    }
     return Naming(
         classes=styles["class"],
         methods=styles["method"],
@@ -76,8 +80,16 @@ def naming_in(texts: Mapping[str, str]) -> Naming:
 
 def key_abstractions_in(texts: Mapping[str, str], most: int = 12) -> list[str]:
     """The types other files speak of most, leaving out those only their own file mentions."""
-    declared = {name for name in _found(_CLASSES, texts.values()) if len(name) > 3 and name[0].isupper()}
-    mentions = Counter(word for text in texts.values() for word in set(re.findall(r"\b[A-Z]\w{3,}\b", text)) & declared)
+    declared = {
+        name
+        for name in _found(_CLASSES, texts.values())
+        if len(name) > 3 and name[0].isupper()
+    }
+    mentions = Counter(
+        word
+        for text in texts.values()
+        for word in set(re.findall(r"\b[A-Z]\w{3,}\b", text)) & declared
+    )
     ranked = sorted(mentions, key=lambda name: (-mentions[name], name))
     return [name for name in ranked if mentions[name] > 1][:most]
 
@@ -89,28 +101,44 @@ def style_in(texts: Mapping[str, str]) -> Style:
     tabs = sum(1 for indent in indents if indent[0] == "\t")
     return Style(
         indentation="tabs" if tabs * 2 > len(indents) else "spaces",
-        indent_size=_indent_size([len(indent) for indent in indents if indent[0] == " "]),
+        indent_size=_indent_size(
+            [len(indent) for indent in indents if indent[0] == " "]
+        ),
         line_length=_line_length(joined.splitlines()),
-        trailing_commas=len(_TRAILING_COMMA.findall(joined)) > len(_OPEN_LIST.findall(joined)) / 2,
+        trailing_commas=len(_TRAILING_COMMA.findall(joined))
+        > len(_OPEN_LIST.findall(joined)) / 2,
     )
 
 
 def _telling(names: Iterable[str], style: str, most: int = 12) -> tuple[str, ...]:
     """The names of two or three words that occur most: one word shows no style, a long one is no example."""
-    public = [name for name in names if not name.startswith("_") and 2 <= len(words_of(name)) <= 3]
+    public = [
+        name
+        for name in names
+        if not name.startswith("_") and 2 <= len(words_of(name)) <= 3
+    ]
     count = Counter(name for name in public if case_style(name) == style)
     return tuple(sorted(count, key=lambda name: (-count[name], name))[:most])
 
 
 def _found(pattern: re.Pattern[str], texts: Iterable[str]) -> list[str]:
-    return [name for text in texts for match in pattern.finditer(text) for name in match.groups() if name]
+    return [
+        name
+        for text in texts
+        for match in pattern.finditer(text)
+        for name in match.groups()
+        if name
+    ]
 
 
 def _indent_size(widths: list[int]) -> int:
     """The step most indents are a multiple of; 8 to 1, and 4 where nothing is indented."""
     if not widths:
         return 4
-    fits = {size: sum(1 for width in widths if width % size == 0) / len(widths) for size in (8, 4, 3, 2)}
+    fits = {
+        size: sum(1 for width in widths if width % size == 0) / len(widths)
+        for size in (8, 4, 3, 2)
+    }
     return next((size for size, share in fits.items() if share >= 0.9), 2)
 
 
@@ -120,13 +148,24 @@ def _line_length(lines: list[str]) -> int:
         return 100
     lengths = sorted(len(line) for line in lines)
     nearly_longest = lengths[int(len(lengths) * 0.99)]
-    return next((limit for limit in (79, 88, 100, 110, 120, 140, 160) if nearly_longest <= limit), 200)
+    return next(
+        (
+            limit
+            for limit in (79, 88, 100, 110, 120, 140, 160)
+            if nearly_longest <= limit
+        ),
+        200,
+    )
 
 
 LONGEST: Final = 120
-_DOCSTRING: Final = re.compile(r"""\s*(?:#[^\n]*\n\s*)*[rR]?("{3}|'{3})\s*(?P<said>[^\n]+)""")
+_DOCSTRING: Final = re.compile(
+    r"""\s*(?:#[^\n]*\n\s*)*[rR]?("{3}|'{3})\s*(?P<said>[^\n]+)"""
+)
 _BLOCK: Final = re.compile(r"\s*/\*+!?\s*\n?\s*\*?\s*(?P<said>[^\n]+)")
-_LINES: Final = re.compile(r"\s*(?:#!\S[^\n]*\n)?\s*(?://+!?|#(?!!))\s*(?P<said>[^\n]+)")
+_LINES: Final = re.compile(
+    r"\s*(?:#!\S[^\n]*\n)?\s*(?://+!?|#(?!!))\s*(?P<said>[^\n]+)"
+)
 # What stands at the head of a file for lawyers and tools says nothing about it.
 _FORMAL: Final = re.compile(
     r"copyright|licen[cs]e|spdx|coding[:=]|eslint|noqa|mypy:|pylint|@ts-|generated"
@@ -169,23 +208,44 @@ class Material:
 
 def analyse(material: Material) -> CodebaseAnalysis:
     """The analysis that needs nobody's judgement. Useful on its own, and honest about how sure it is."""
-    paths = [path for path in material.paths if not is_generated(path, material.texts.get(path, ""))]
+    paths = [
+        path
+        for path in material.paths
+        if not is_generated(path, material.texts.get(path, ""))
+    ]
     languages = languages_by_files(paths)
     primary = languages[0] if languages else UNKNOWN
-    sources = {path: material.texts[path] for path in paths if language_of(path) and path in material.texts}
-    main = {path: text for path, text in sources.items() if language_of(path) == primary and not is_test(path)}
+    sources = {
+        path: material.texts[path]
+        for path in paths
+        if language_of(path) and path in material.texts
+    }
+    main = {
+        path: text
+        for path, text in sources.items()
+        if language_of(path) == primary and not is_test(path)
+    }
     found = dependencies.dependencies_in(material.texts)
     frameworks = dependencies.frameworks_in(found, main.values())
     layers = layers_in(paths)
     patterns = patterns_in(main or sources)
     return CodebaseAnalysis(
         primary_language=primary,
-        framework=next((framework.name for framework in frameworks if framework.purpose != "testing"), UNKNOWN),
+        framework=next(
+            (
+                framework.name
+                for framework in frameworks
+                if framework.purpose != "testing"
+            ),
+            UNKNOWN,
+        ),
         patterns=tuple(pattern.name for pattern in patterns),
         secondary_languages=tuple(languages[1:5]),
         frameworks=tuple(frameworks),
         build_tools=_by_file(dependencies.BUILD_TOOLS, paths),
-        package_manager=next(iter(_by_file(dependencies.PACKAGE_MANAGERS, paths)), UNKNOWN),
+        package_manager=next(
+            iter(_by_file(dependencies.PACKAGE_MANAGERS, paths)), UNKNOWN
+        ),
         language_version=dependencies.language_version_in(material.texts),
         architecture=architecture_of(layers, paths),
         layers=tuple(layers),
@@ -195,8 +255,11 @@ def analyse(material: Material) -> CodebaseAnalysis:
         naming=naming_in(main),
         style=style_in(main),
         example_files=examples_in(material),
-        project_name=dependencies.project_name_in(material.texts, paths) or material.directory_name,
-        commands=tuple(dependencies.commands_in({**dict.fromkeys(paths, ""), **material.texts})),
+        project_name=dependencies.project_name_in(material.texts, paths)
+        or material.directory_name,
+        commands=tuple(
+            dependencies.commands_in({**dict.fromkeys(paths, ""), **material.texts})
+        ),
         dependencies=tuple(dependency.name for dependency in found),
         overall_confidence=round(sum(CONFIDENCES) / len(CONFIDENCES), 4),
     )
@@ -207,23 +270,41 @@ def examples_in(material: Material) -> tuple[ExampleFile, ...]:
     tests = [path for path in material.samples if is_test(path)]
     sources = [path for path in material.samples if not is_test(path)]
     room = max(0, MOST_EXAMPLES - len(tests))
-    every = [path for path, text in material.texts.items() if language_of(path) and text.strip()]
+    every = [
+        path
+        for path, text in material.texts.items()
+        if language_of(path) and text.strip()
+    ]
     chosen = every if len(every) <= 2 * MOST_EXAMPLES else (*sources[:room], *tests)
-    return (*build_files_in(material), *(example_of(path, material.texts.get(path, "")) for path in chosen))
+    return (
+        *build_files_in(material),
+        *(example_of(path, material.texts.get(path, "")) for path in chosen),
+    )
 
 
 def build_files_in(material: Material) -> list[ExampleFile]:
     """The files at the root that say how the project is built: every project like this one needs its own."""
     tools = {**dependencies.PACKAGE_MANAGERS, **dependencies.BUILD_TOOLS}
     at_root = [name for name in tools if name in material.texts and "lock" not in name]
-    projects = [path for path in material.texts if path.endswith((".csproj", ".fsproj", ".sln", ".slnx"))]
+    projects = [
+        path
+        for path in material.texts
+        if path.endswith((".csproj", ".fsproj", ".sln", ".slnx"))
+    ]
     names = [*at_root, *projects][:MOST_BUILD_FILES]
-    return [ExampleFile(name, f"What the project is built with ({tools.get(name, '.NET')})", BUILD) for name in names]
+    return [
+        ExampleFile(
+            name, f"What the project is built with ({tools.get(name, '.NET')})", BUILD
+        )
+        for name in names
+    ]
 
 
 def example_of(path: str, text: str) -> ExampleFile:
     """A sample described: which layer it is in, which patterns it shows, what it says it is for."""
-    return ExampleFile(path, stated_purpose(text), layer_of(path) or "", tuple(patterns_of(text)))
+    return ExampleFile(
+        path, stated_purpose(text), layer_of(path) or "", tuple(patterns_of(text))
+    )
 
 
 def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:
@@ -232,20 +313,30 @@ def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tool for name, tool in table.items() if name in at_root))
 
 
-def _testing(paths: Sequence[str], frameworks: Sequence[Framework], texts: Mapping[str, str]) -> Testing:
+def _testing(
+    paths: Sequence[str], frameworks: Sequence[Framework], texts: Mapping[str, str]
+) -> Testing:
     tests = [path for path in paths if language_of(path) and is_test(path)]
     return Testing(
         framework=_test_framework(frameworks, [texts.get(path, "") for path in tests]),
         organization=_organization(tests, paths),
-        patterns=("property-based tests",) if any(f.name == "hypothesis" for f in frameworks) else (),
+        patterns=("property-based tests",)
+        if any(f.name == "hypothesis" for f in frameworks)
+        else (),
     )
 
 
 def _test_framework(frameworks: Sequence[Framework], tests: Sequence[str]) -> str:
     """The tool that runs the tests; hypothesis and its like only help."""
-    tools = [framework.name for framework in frameworks if framework.purpose == "testing"]
+    tools = [
+        framework.name for framework in frameworks if framework.purpose == "testing"
+    ]
     said = "".join(tests)
-    tools += [name for name in ("unittest", "testing") if f"import {name}\n" in said or f'"{name}"' in said]
+    tools += [
+        name
+        for name in ("unittest", "testing")
+        if f"import {name}\n" in said or f'"{name}"' in said
+    ]
     return min(tools, key=lambda name: name == "hypothesis", default=UNKNOWN)
 
 
@@ -253,9 +344,18 @@ def _organization(tests: Sequence[str], paths: Sequence[str]) -> str:
     """none, separate (a tree of their own), mirror (that tree has the shape of the sources) or adjacent."""
     if not tests:
         return "none"
-    apart = [path for path in tests if path.split("/")[0].lower() in ("test", "tests", "spec", "specs")]
+    apart = [
+        path
+        for path in tests
+        if path.split("/")[0].lower() in ("test", "tests", "spec", "specs")
+    ]
     if len(apart) * 2 < len(tests):
         return "adjacent"
-    of_sources = {part for path in paths if not is_test(path) and language_of(path) for part in path.split("/")[:-1]}
+    of_sources = {
+        part
+        for path in paths
+        if not is_test(path) and language_of(path)
+        for part in path.split("/")[:-1]
+    }
     of_tests = {part for path in apart for part in path.split("/")[1:-1]}
     return "mirror" if len(of_tests & of_sources) > 2 else "separate"

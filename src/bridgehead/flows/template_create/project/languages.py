@@ -44,7 +44,11 @@ def fence_word(path: str) -> str:
     """What a block of Markdown with the text of a file is marked with, for whoever colours it."""
     suffix = suffix_of(path)
     language = LANGUAGE_OF.get(suffix, "")
-    return suffix[1:] if suffix in (".tsx", ".jsx") else SLUG_OF.get(language, language.lower())
+    return (
+        suffix[1:]
+        if suffix in (".tsx", ".jsx")
+        else SLUG_OF.get(language, language.lower())
+    )
 
 
 def language_of(path: str) -> str | None:
@@ -61,7 +65,9 @@ def languages_by_files(paths: Iterable[str]) -> list[str]:
 def slug(text: str) -> str:
     """`text` as lower-case words joined by hyphens, safe in names of files and templates."""
     named = SLUG_OF.get(text, text)
-    words = "".join(char if char.isascii() and char.isalnum() else " " for char in named.lower()).split()
+    words = "".join(
+        char if char.isascii() and char.isalnum() else " " for char in named.lower()
+    ).split()
     return "-".join(words)[:LONGEST_SLUG].strip("-")
 
 
@@ -71,7 +77,10 @@ def is_test(path: str) -> bool:
     name = found.name.lower()
     stem = found.stem
     return (
-        any(part.lower() in ("test", "tests", "spec", "specs", "__tests__") for part in found.parts[:-1])
+        any(
+            part.lower() in ("test", "tests", "spec", "specs", "__tests__")
+            for part in found.parts[:-1]
+        )
         or name.startswith(("test_", "test.py", "tests.py"))
         or stem.lower().endswith(("_test", ".test", ".spec", "_spec"))
         or stem.endswith(("Test", "Tests"))
@@ -116,7 +125,10 @@ def case_style(name: str) -> str | None:
     bare = name.strip("_")
     if _UNDECIDED.fullmatch(bare):
         return None
-    return next((style for style, pattern in CASE_STYLES.items() if pattern.fullmatch(bare)), None)
+    return next(
+        (style for style, pattern in CASE_STYLES.items() if pattern.fullmatch(bare)),
+        None,
+    )
 
 
 def common_style(names: Iterable[str], default: str = "") -> str:

@@ -13,7 +13,12 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Final
 
-from bridgehead.flows.template_create.project.languages import is_test, language_of, languages_by_files, words_of
+from bridgehead.flows.template_create.project.languages import (
+    is_test,
+    language_of,
+    languages_by_files,
+    words_of,
+)
 
 SAMPLE_COUNT: Final = 20
 SAMPLE_LINES: Final = 50
@@ -22,21 +27,71 @@ TESTS_AMONG_SAMPLES: Final = 2
 
 EXCLUDED_DIRECTORIES: Final = frozenset(
     (
-        *("obj", "bin", "packages", "target", "node_modules", "__pycache__", "venv", ".venv", "vendor", "build"),
-        *("dist", ".git", ".svn", ".vscode", ".idea", "coverage", ".pytest_cache", ".bridgehead"),
+        *(
+            "obj",
+            "bin",
+            "packages",
+            "target",
+            "node_modules",
+            "__pycache__",
+            "venv",
+            ".venv",
+            "vendor",
+            "build",
+        ),
+        *(
+            "dist",
+            ".git",
+            ".svn",
+            ".vscode",
+            ".idea",
+            "coverage",
+            ".pytest_cache",
+            ".bridgehead",
+        ),
     )
 )
-EXCLUDED_DIRECTORY_PATTERNS: Final = ("*.egg-info", "*.staging-flow-*", "*.replaced-flow-*")
+EXCLUDED_DIRECTORY_PATTERNS: Final = (
+    "*.egg-info",
+    "*.staging-flow-*",
+    "*.replaced-flow-*",
+)
 EXCLUDED_FILES: Final = (
-    *("*.user", "*.suo", "*.class", "*.jar", "*.war", "*.pyc", "*.pyo", "*.log", "package-lock.json"),
-    *("yarn.lock", "Cargo.lock", ".DS_Store", ".agent-*.json", ".template-create-state.json"),
+    *(
+        "*.user",
+        "*.suo",
+        "*.class",
+        "*.jar",
+        "*.war",
+        "*.pyc",
+        "*.pyo",
+        "*.log",
+        "package-lock.json",
+    ),
+    *(
+        "yarn.lock",
+        "Cargo.lock",
+        ".DS_Store",
+        ".agent-*.json",
+        ".template-create-state.json",
+    ),
 )
 # Files that may hold secrets are never read (flows §10).
 SECRET_FILES: Final = (".env*", "*.pem", "id_*", "*.key", "credentials*")
 
-_GENERATED_DIRECTORIES: Final = frozenset({"migrations", "generated", "__generated__", "alembic"})
+_GENERATED_DIRECTORIES: Final = frozenset(
+    {"migrations", "generated", "__generated__", "alembic"}
+)
 _GENERATED_ENDINGS: Final = (
-    *(".g.cs", ".designer.cs", ".generated.cs", "modelsnapshot.cs", "_pb2.py", "_pb2_grpc.py", ".pb.go"),
+    *(
+        ".g.cs",
+        ".designer.cs",
+        ".generated.cs",
+        "modelsnapshot.cs",
+        "_pb2.py",
+        "_pb2_grpc.py",
+        ".pb.go",
+    ),
     *("_gen.go", ".gen.ts", ".gen.tsx", ".min.js", ".d.ts"),
 )
 _GENERATED: Final = re.compile(
@@ -46,18 +101,85 @@ _GENERATED: Final = re.compile(
 )
 
 _STRATA: Final[Mapping[str, tuple[int, frozenset[str]]]] = {
-    "crud": (40, frozenset({"create", "add", "insert", "new", "post", "update", "edit", "delete", "remove"})),
-    "queries": (20, frozenset({"get", "query", "list", "find", "search", "fetch", "read", "inspect", "status"})),
-    "validators": (15, frozenset({"valid", "validate", "validator", "spec", "specification", "rule", "policy"})),
+    "crud": (
+        40,
+        frozenset(
+            {
+                "create",
+                "add",
+                "insert",
+                "new",
+                "post",
+                "update",
+                "edit",
+                "delete",
+                "remove",
+            }
+        ),
+    ),
+    "queries": (
+        20,
+        frozenset(
+            {
+                "get",
+                "query",
+                "list",
+                "find",
+                "search",
+                "fetch",
+                "read",
+                "inspect",
+                "status",
+            }
+        ),
+    ),
+    "validators": (
+        15,
+        frozenset(
+            {
+                "valid",
+                "validate",
+                "validator",
+                "spec",
+                "specification",
+                "rule",
+                "policy",
+            }
+        ),
+    ),
     "infrastructure": (
         15,
-        frozenset({"infrastructure", "persistence", "repository", "repositories", "store", "stores", "db"})
-        | frozenset({"client", "transport", "transports", "host", "adapter", "middleware", "files"}),
+        frozenset(
+            {
+                "infrastructure",
+                "persistence",
+                "repository",
+                "repositories",
+                "store",
+                "stores",
+                "db",
+            }
+        )
+        | frozenset(
+            {
+                "client",
+                "transport",
+                "transports",
+                "host",
+                "adapter",
+                "middleware",
+                "files",
+            }
+        ),
     ),
     "other": (10, frozenset()),
 }
-_WIRING: Final = frozenset({"__init__", "__main__", "index", "mod", "conftest", "setup"})
-_BESIDE: Final = frozenset({"examples", "example", "bench", "benchmarks", "docs", "tools", "scripts", "demo"})
+_WIRING: Final = frozenset(
+    {"__init__", "__main__", "index", "mod", "conftest", "setup"}
+)
+_BESIDE: Final = frozenset(
+    {"examples", "example", "bench", "benchmarks", "docs", "tools", "scripts", "demo"}
+)
 
 
 @dataclass(frozen=True)
@@ -72,34 +194,54 @@ def is_excluded(path: str) -> bool:
     """Whether a file below the root is generated, foreign or secret by its name. Root's own name plays no part."""
     *directories, name = PurePosixPath(path).parts
     if not EXCLUDED_DIRECTORIES.isdisjoint(directories) or any(
-        fnmatchcase(directory, pattern) for directory in directories for pattern in EXCLUDED_DIRECTORY_PATTERNS
+        fnmatchcase(directory, pattern)
+        for directory in directories
+        for pattern in EXCLUDED_DIRECTORY_PATTERNS
     ):
         return True
-    return any(fnmatchcase(name, pattern) for pattern in (*EXCLUDED_FILES, *SECRET_FILES))
+    return any(
+        fnmatchcase(name, pattern) for pattern in (*EXCLUDED_FILES, *SECRET_FILES)
+    )
 
 
 def is_generated(path: str, text: str) -> bool:
     """Whether a program wrote a file, or it is one of a row of database migrations: nobody writes such by hand."""
     parts = [part.lower() for part in PurePosixPath(path).parts]
-    if set(parts[:-1]) & _GENERATED_DIRECTORIES or parts[-1].endswith(_GENERATED_ENDINGS):
+    if set(parts[:-1]) & _GENERATED_DIRECTORIES or parts[-1].endswith(
+        _GENERATED_ENDINGS
+    ):
         return True
     return _GENERATED.search(text[:600]) is not None
 
 
 def choose_samples(sizes: Mapping[str, int], count: int = SAMPLE_COUNT) -> list[str]:
     """The files that stand for the project: a quota per kind of file, spread over directories."""
-    written = (path for path, size in sizes.items() if size >= SMALLEST_BYTES and not is_generated(path, ""))
+    written = (
+        path
+        for path, size in sizes.items()
+        if size >= SMALLEST_BYTES and not is_generated(path, "")
+    )
     usable = sorted(filter(language_of, written))
     main = next(iter(languages_by_files(usable)), None)
-    tests = [path for path in usable if is_test(path) and "test" in PurePosixPath(path).stem.lower()]
+    tests = [
+        path
+        for path in usable
+        if is_test(path) and "test" in PurePosixPath(path).stem.lower()
+    ]
     sources = [path for path in usable if not is_test(path)]
-    ranked = sorted(sources, key=lambda path: (_is_marginal(path), language_of(path) != main, path))
+    ranked = sorted(
+        sources, key=lambda path: (_is_marginal(path), language_of(path) != main, path)
+    )
     strata: dict[str, list[str]] = {name: [] for name in _STRATA}
     for path in ranked:
         strata[_stratum(path)].append(path)
     shown_tests = _spread(tests)[:TESTS_AMONG_SAMPLES]
     quotas = {name: round(count * share / 100) for name, (share, _) in _STRATA.items()}
-    chosen = [path for name, paths in strata.items() for path in _spread(paths)[: quotas[name]]]
+    chosen = [
+        path
+        for name, paths in strata.items()
+        for path in _spread(paths)[: quotas[name]]
+    ]
     rest = [path for path in _spread(ranked) if path not in set(chosen)]
     filled = (chosen + rest)[: count - len(shown_tests)]
     return sorted((*filled, *shown_tests))
@@ -112,23 +254,36 @@ def first_lines(text: str, lines: int = SAMPLE_LINES) -> str:
 def directory_tree(paths: Iterable[str], *, depth: int = 3, limit: int = 150) -> str:
     """The directories down to `depth`, each with its number of files, as indented lines."""
     directories = (PurePosixPath(path).parts[:-1][:depth] for path in paths)
-    counts = Counter(parts[:length] for parts in directories for length in range(len(parts) + 1))
-    lines = [f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})" for parts, n in sorted(counts.items())]
+    counts = Counter(
+        parts[:length] for parts in directories for length in range(len(parts) + 1)
+    )
+    lines = [
+        f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({n})"
+        for parts, n in sorted(counts.items())
+    ]
     shown = lines[:limit]
-    return "\n".join([*shown, f"… {len(lines) - limit} more"] if len(lines) > limit else shown)
+    return "\n".join(
+        [*shown, f"… {len(lines) - limit} more"] if len(lines) > limit else shown
+    )
 
 
 def _is_marginal(path: str) -> bool:
     """Files that only put a package together, and those beside the product, show little of how it is written."""
     found = PurePosixPath(path)
-    return found.stem in _WIRING or found.name.startswith(".") or found.parts[0].lower() in _BESIDE
+    return (
+        found.stem in _WIRING
+        or found.name.startswith(".")
+        or found.parts[0].lower() in _BESIDE
+    )
 
 
 def _stratum(path: str) -> str:
     found = PurePosixPath(path)
     stem = re.sub(r"\.(test|spec)$", "", found.stem)
     words = {*words_of(stem), *(part.lower() for part in found.parts[:-1])}
-    return next((name for name, (_, signs) in _STRATA.items() if words & signs), "other")
+    return next(
+        (name for name, (_, signs) in _STRATA.items() if words & signs), "other"
+    )
 
 
 def _spread(paths: Sequence[str]) -> list[str]:
@@ -139,6 +294,13 @@ def _spread(paths: Sequence[str]) -> list[str]:
     groups = list(by_directory.values())
     # So ordered that the first few groups lie far apart: `bus/…` must not crowd out `rigs/…`.
     bits = max(1, (len(groups) - 1).bit_length())
-    places = sorted(range(len(groups)), key=lambda place: int(f"{place:0{bits}b}"[::-1], 2))
-    turns = [(turn, path) for place in places for turn, path in enumerate(groups[place])]
-    return [path for _, path in sorted(turns, key=lambda pair: (_is_marginal(pair[1]), pair[0]))]
+    places = sorted(
+        range(len(groups)), key=lambda place: int(f"{place:0{bits}b}"[::-1], 2)
+    )
+    turns = [
+        (turn, path) for place in places for turn, path in enumerate(groups[place])
+    ]
+    return [
+        path
+        for _, path in sorted(turns, key=lambda pair: (_is_marginal(pair[1]), pair[0]))
+    ]

@@ -63,7 +63,9 @@ _PAGES: Final = re.compile(r"\.(?:html?|jinja2?|j2|hbs|ejs|vue|svelte|cshtml|tmp
 _TAG: Final = re.compile(rb"\{\{.*?\}\}|\{%.*?%\}|<[^<>]*>", re.S)
 
 _STRING: Final = re.compile(r"string|char|template_|raw_text")
-_IMPORT: Final = re.compile(r"import|package_(?:clause|declaration)|using_directive|use_declaration|mod_item")
+_IMPORT: Final = re.compile(
+    r"import|package_(?:clause|declaration)|using_directive|use_declaration|mod_item"
+)
 # Nodes in which the child of one of these fields is a name given here, not one used here.
 _GIVING_FIELD: Final = frozenset(("name", "pattern", "left", "alias", "declarator"))
 _USING_NODE: Final = re.compile(
@@ -74,7 +76,9 @@ _GIVING_NODE: Final = re.compile(
     r"(?:parameters|lambda_parameters|typed_parameter|list_splat_pattern|dictionary_splat_pattern|pattern_list"
     r"|tuple_pattern|as_pattern_target|object_pattern|array_pattern|closure_parameters|package_clause)"
 )
-_TYPE_NODE: Final = re.compile(r"class|interface|struct|record|enum_(?:decl|item)|trait|type_spec|type_alias")
+_TYPE_NODE: Final = re.compile(
+    r"class|interface|struct|record|enum_(?:decl|item)|trait|type_spec|type_alias"
+)
 _NEAREST: Final = 6  # how many of the nodes around a name are looked at
 
 
@@ -127,7 +131,9 @@ def _stretches(text: str, suffix: str) -> Iterator[Token]:
             yield Token(done, tag.start(), Kind.PROSE)
             yield Token(tag.start(), tag.end(), Kind.STRING)
             done = tag.end()
-    yield Token(done, len(data), Kind.PROSE if done or suffix in _MARKUP else Kind.STRING)
+    yield Token(
+        done, len(data), Kind.PROSE if done or suffix in _MARKUP else Kind.STRING
+    )
 
 
 def names_in(text: str, path: str) -> Names:
@@ -139,7 +145,10 @@ def names_in(text: str, path: str) -> Names:
         if "identifier" in leaf.type and _is_given(leaf, parents):
             name = leaf.text.decode()
             declared.add(name)
-            if _TYPE_NODE.match(parents[-1].type) and _field(leaf, parents[-1]) == "name":
+            if (
+                _TYPE_NODE.match(parents[-1].type)
+                and _field(leaf, parents[-1]) == "name"
+            ):
                 types.add(name)
     return Names(frozenset(declared), frozenset(types))
 
@@ -165,7 +174,9 @@ def _parser(suffix: str) -> Any:
     if not module or find_spec("tree_sitter") is None or find_spec(module) is None:
         return None
     tree_sitter = import_module("tree_sitter")
-    return tree_sitter.Parser(tree_sitter.Language(getattr(import_module(module), function)()))
+    return tree_sitter.Parser(
+        tree_sitter.Language(getattr(import_module(module), function)())
+    )
 
 
 def _leaves(root: Any) -> Iterator[tuple[Any, list[Any]]]:
@@ -192,19 +203,32 @@ def _tokens(root: Any, data: bytes) -> Iterator[Token]:
         elif "identifier" in leaf.type:
             dotted = importing is not None and importing.type.endswith("_declaration")
             # A package in the middle of code, `org.shop.Order`, is spelled as where it is declared.
-            package = parents[-1].type == "scoped_type_identifier" and leaf.text.islower()
+            package = (
+                parents[-1].type == "scoped_type_identifier" and leaf.text.islower()
+            )
             kind = Kind.MODULE if dotted or package else Kind.NAME
         else:
             continue
         yield Token(leaf.start_byte, leaf.end_byte, kind, line)
 
 
-def _kind_of_string(leaf: Any, parents: list[Any], data: bytes, *, importing: bool) -> Kind:
-    called = next((node for node in reversed(parents) if node.type == "call_expression"), None)
-    if importing or (called is not None and re.match(rb"(?:require|import)\b", data[called.start_byte :][:8])):
+def _kind_of_string(
+    leaf: Any, parents: list[Any], data: bytes, *, importing: bool
+) -> Kind:
+    called = next(
+        (node for node in reversed(parents) if node.type == "call_expression"), None
+    )
+    if importing or (
+        called is not None
+        and re.match(rb"(?:require|import)\b", data[called.start_byte :][:8])
+    ):
         return Kind.PATH
     # Python's docstrings; other strings may be compared with each other, so that all of them are spelled alike.
-    return Kind.PROSE if len(parents) > 1 and parents[-2].type == "expression_statement" else Kind.STRING
+    return (
+        Kind.PROSE
+        if len(parents) > 1 and parents[-2].type == "expression_statement"
+        else Kind.STRING
+    )
 
 
 def _is_given(leaf: Any, parents: list[Any]) -> bool:
@@ -216,13 +240,21 @@ def _is_given(leaf: Any, parents: list[Any]) -> bool:
     if parent.type == "field_definition" and _field(leaf, parent) == "property":
         return True
     # `self.order = …` and Go's `order, err := …`: one node lies between the name and the assignment.
-    if len(parents) > 1 and parent.type in ("attribute", "expression_list", "member_expression"):
-        is_target = parent.type == "expression_list" or parent.children[-1].id == leaf.id
+    if len(parents) > 1 and parent.type in (
+        "attribute",
+        "expression_list",
+        "member_expression",
+    ):
+        is_target = (
+            parent.type == "expression_list" or parent.children[-1].id == leaf.id
+        )
         return is_target and _field(parent, parents[-2]) == "left"
     return False
 
 
 def _field(node: Any, parent: Any) -> str | None:
-    place = next(place for place, child in enumerate(parent.children) if child.id == node.id)
+    place = next(
+        place for place, child in enumerate(parent.children) if child.id == node.id
+    )
     field: str | None = parent.field_name_for_child(place)
     return field

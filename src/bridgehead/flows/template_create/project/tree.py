@@ -11,10 +11,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from bridgehead.flows.template_create.project.dependencies import LOCK_FILES, is_dependency_file
+from bridgehead.flows.template_create.project.dependencies import (
+    LOCK_FILES,
+    is_dependency_file,
+)
 from bridgehead.flows.template_create.project.heuristics import Material
 from bridgehead.flows.template_create.project.languages import language_of
-from bridgehead.flows.template_create.project.sampling import choose_samples, is_excluded
+from bridgehead.flows.template_create.project.sampling import (
+    choose_samples,
+    is_excluded,
+)
 from bridgehead.host.command import Command
 from bridgehead.host.file_errors import Refusal
 from bridgehead.host.files import read_bounded
@@ -32,17 +38,30 @@ _GIT_SECONDS: Final = 30.0
 def look_at(root: Path, leave_out: Path) -> Material:
     """List the project and read what the analysis needs; `leave_out` is a directory of our own making."""
     ours = _below(root, leave_out)
-    sizes = {path: size for path, size in _sizes(root) if not (ours and path.startswith(f"{ours}/"))}
+    sizes = {
+        path: size
+        for path, size in _sizes(root)
+        if not (ours and path.startswith(f"{ours}/"))
+    }
     samples = choose_samples(sizes)
-    wanted = [path for path in sizes if is_dependency_file(path)][:MOST_DEPENDENCY_FILES]
-    texts = {**dict(_texts(root, [*wanted, *samples, *_survey(sizes)])), **dict(_locks(root))}
-    return Material(sorted(sizes), texts, [path for path in samples if path in texts], root.name)
+    wanted = [path for path in sizes if is_dependency_file(path)][
+        :MOST_DEPENDENCY_FILES
+    ]
+    texts = {
+        **dict(_texts(root, [*wanted, *samples, *_survey(sizes)])),
+        **dict(_locks(root)),
+    }
+    return Material(
+        sorted(sizes), texts, [path for path in samples if path in texts], root.name
+    )
 
 
 def read_sources(root: Path, first: Iterable[str], leave_out: Path) -> dict[str, str]:
     """The texts of `first`, then of every source file, then of others, as far as there is room."""
     seen = look_at(root, leave_out)
-    others = sorted(seen.paths, key=lambda path: not (language_of(path) or is_dependency_file(path)))
+    others = sorted(
+        seen.paths, key=lambda path: not (language_of(path) or is_dependency_file(path))
+    )
     texts: dict[str, str] = {}
     room = MOST_SOURCE_BYTES
     for path, text in _texts(root, [*first, *others]):
@@ -65,7 +84,11 @@ def read_text(root: Path, path: str) -> str | None:
 
 
 def _texts(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    yield from ((path, text) for path in dict.fromkeys(paths) if (text := read_text(root, path)) is not None)
+    yield from (
+        (path, text)
+        for path in dict.fromkeys(paths)
+        if (text := read_text(root, path)) is not None
+    )
 
 
 def _locks(root: Path) -> Iterator[tuple[str, str]]:
@@ -79,7 +102,11 @@ def _locks(root: Path) -> Iterator[tuple[str, str]]:
 
 def _survey(sizes: dict[str, int]) -> list[str]:
     """Source files to read for conventions, evenly over the whole project."""
-    sources = sorted(path for path, size in sizes.items() if language_of(path) and size <= LARGEST_BYTES)
+    sources = sorted(
+        path
+        for path, size in sizes.items()
+        if language_of(path) and size <= LARGEST_BYTES
+    )
     step = max(1, len(sources) // MOST_READ)
     return sources[::step][:MOST_READ]
 
@@ -105,7 +132,11 @@ def _listed_by_git(root: Path) -> list[str] | None:
     """What git tracks or would track below `root`; None where git does not answer."""
     options = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
     words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    listed = run(Command(("git", *options, "-C", str(root), *words)), timeout_seconds=_GIT_SECONDS, idle_seconds=None)
+    listed = run(
+        Command(("git", *options, "-C", str(root), *words)),
+        timeout_seconds=_GIT_SECONDS,
+        idle_seconds=None,
+    )
     if listed.exit_code != 0 or listed.stdout_truncated:
         return None
     return sorted({name for name in listed.text().split("\0") if name})
@@ -116,7 +147,9 @@ def _walked(root: Path) -> Iterator[str]:
     for directory, directories, names in os.walk(root, followlinks=False):
         below = _below(root, Path(directory)) or ""
         prefix = f"{below}/" if below else ""
-        directories[:] = sorted(name for name in directories if not is_excluded(f"{name}/x"))
+        directories[:] = sorted(
+            name for name in directories if not is_excluded(f"{name}/x")
+        )
         yield from (f"{prefix}{name}" for name in sorted(names))
 
 

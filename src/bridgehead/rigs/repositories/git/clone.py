@@ -15,16 +15,28 @@ from bridgehead.host.file_errors import translated
 from bridgehead.host.files import read_bounded
 from bridgehead.host.locks import FileLock, locked_at_once, read_holder
 from bridgehead.rigs.repositories.errors import GitFailed, cause_of
-from bridgehead.rigs.repositories.git.command import NOTHING, Git, GitAnswer, require_success
+from bridgehead.rigs.repositories.git.command import (
+    NOTHING,
+    Git,
+    GitAnswer,
+    require_success,
+)
 from bridgehead.rigs.repositories.records import MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     import hashlib
 
-_QUESTIONS = (
-    "--show-object-format --path-format=absolute --show-toplevel --git-dir --git-common-dir "
-    "--git-path index --git-path hooks"
-).split()
+_QUESTIONS = [
+    "--show-object-format",
+    "--path-format=absolute",
+    "--show-toplevel",
+    "--git-dir",
+    "--git-common-dir",
+    "--git-path",
+    "index",
+    "--git-path",
+    "hooks",
+]
 _REMOTE = re.compile(r"remote\..+\.url", re.DOTALL)
 _TRUE = frozenset({"true", "yes", "on", "1"})
 LOCK_TIMEOUT_SECONDS = 30.0
@@ -38,7 +50,10 @@ class Clone:
     """Where things are and how to reach them; nothing here knows about envelopes."""
 
     def __init__(
-        self, directory: str | Path, environment: Mapping[str, str] | None = None, clock: Clock | None = None
+        self,
+        directory: str | Path,
+        environment: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.git = Git(str(directory), environment)
         self.location: Location = locate(self.git)
@@ -83,11 +98,17 @@ class Clone:
     def has_beginning_of(self, blob: str, path: str) -> bool:
         """Tell whether the file at this path holds a blob, or what a git that was killed had written of it."""
         content = self._on_disk(path)
-        return content is not None and self.git.read("cat-file", "blob", blob).stdout.startswith(content)
+        return content is not None and self.git.read(
+            "cat-file", "blob", blob
+        ).stdout.startswith(content)
 
     def _on_disk(self, path: str) -> bytes | None:
         try:
-            return read_bounded(self.location.top_level / path, MAX_FILE_BYTES, root=self.location.top_level)
+            return read_bounded(
+                self.location.top_level / path,
+                MAX_FILE_BYTES,
+                root=self.location.top_level,
+            )
         except FileError:
             return None
 
@@ -95,14 +116,20 @@ class Clone:
     def _hash(self) -> "Callable[[bytes], hashlib._Hash]":
         import hashlib
 
-        return hashlib.sha256 if self.location.object_format == "sha256" else hashlib.sha1
+        return (
+            hashlib.sha256 if self.location.object_format == "sha256" else hashlib.sha1
+        )
 
     def write_index(self, *arguments: str) -> GitAnswer:
         """Change the user's index, waiting a little if another git has it open."""
         deadline = self.clock.monotonic() + _INDEX_PATIENCE_SECONDS
         while True:
             answer = self.git.ask(*arguments, shielded=True)
-            if answer.code == 0 or _INDEX_BUSY not in answer.stderr or self.clock.monotonic() > deadline:
+            if (
+                answer.code == 0
+                or _INDEX_BUSY not in answer.stderr
+                or self.clock.monotonic() > deadline
+            ):
                 return answer
             self.clock.sleep(_POLL_SECONDS)
 
@@ -115,7 +142,11 @@ class Clone:
         path = self.location.lock_file
         make_dir(path.parent)
         with ExitStack() as held:
-            held.callback(self._take_turn(FileLock(path, timeout_seconds, clock=self.clock)).release)
+            held.callback(
+                self._take_turn(
+                    FileLock(path, timeout_seconds, clock=self.clock)
+                ).release
+            )
             with translated(path, "locked"):
                 handle = os.open(path.with_name("children"), _LOCK_FLAGS, 0o600)
             held.callback(os.close, handle)
@@ -188,8 +219,14 @@ def locate(git: Git) -> Location:
     if answer.code != 0:
         cause = cause_of(answer.stderr)
         ordinary = not cause or cause.startswith("not a git repository")
-        advice = "git init, or change to a directory of the repository" if ordinary else cause
-        raise UserError(f"cwd is not inside a git repo (cwd={git.directory})", hint=advice)
+        advice = (
+            "git init, or change to a directory of the repository"
+            if ordinary
+            else cause
+        )
+        raise UserError(
+            f"cwd is not inside a git repo (cwd={git.directory})", hint=advice
+        )
     lines = answer.text.removesuffix("\n").split("\n")
     if len(lines) != len(Location._fields):
         raise GitFailed("a repository whose path contains a line break cannot be used")
@@ -207,12 +244,19 @@ class GitSettings:
     def read(cls, git: Git) -> "GitSettings":
         """Ask git; later files override earlier ones, as they do for git itself."""
         values = {}
-        answer = require_success("config", git.ask("config", "--list", "-z", hooks_path_shown=True))
+        answer = require_success(
+            "config", git.ask("config", "--list", "-z", hooks_path_shown=True)
+        )
         for entry in answer.fields:
             key, separator, value = entry.partition("\n")
             values[key] = value if separator else "true"
-        if not values.keys() & {"core.bare", "core.repositoryformatversion"}:  # git takes it for no repository
-            raise GitFailed(f"git config did not read the settings of the repository at {git.directory}")
+        if not values.keys() & {
+            "core.bare",
+            "core.repositoryformatversion",
+        }:  # git takes it for no repository
+            raise GitFailed(
+                f"git config did not read the settings of the repository at {git.directory}"
+            )
         return cls(values)
 
     def get(self, key: str) -> str | None:
@@ -230,10 +274,22 @@ class GitSettings:
 
     def remotes(self) -> set[str]:
         """Return the names of the remotes that have an address."""
-        return {key[len("remote.") : -len(".url")] for key in self._values if _REMOTE.fullmatch(key)}
+        return {
+            key[len("remote.") : -len(".url")]
+            for key in self._values
+            if _REMOTE.fullmatch(key)
+        }
 
     def switched_off_drivers(self) -> tuple[str, ...]:
         """Return the options that empty every configured filter (see command.py), whatever its name holds."""
-        drivers = {key[: key.rindex(".")] for key in self._values if key.startswith("filter.") and key.count(".") > 1}
+        drivers = {
+            key[: key.rindex(".")]
+            for key in self._values
+            if key.startswith("filter.") and key.count(".") > 1
+        }
         parts = ("clean", "smudge", "process", "required")
-        return tuple(f"--config-env={driver}.{part}={NOTHING}" for driver in sorted(drivers) for part in parts)
+        return tuple(
+            f"--config-env={driver}.{part}={NOTHING}"
+            for driver in sorted(drivers)
+            for part in parts
+        )

@@ -63,8 +63,18 @@ _VARIABLES = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_OPTIONAL_LOCKS": "0",
 }
-_DROPPED = ("GIT_EXTERNAL_DIFF", "GIT_ICASE_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS")
-_STORAGE_FAULTS = ("No space left on device", "Permission denied", "Read-only file system", "Disk quota exceeded")
+_DROPPED = (
+    "GIT_EXTERNAL_DIFF",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+)
+_STORAGE_FAULTS = (
+    "No space left on device",
+    "Permission denied",
+    "Read-only file system",
+    "Disk quota exceeded",
+)
 
 
 class GitAnswer(NamedTuple):
@@ -87,12 +97,16 @@ class GitAnswer(NamedTuple):
 class Running:
     """A git process at work; `answer` waits for it. Another may be started meanwhile."""
 
-    def __init__(self, process: subprocess.Popen[bytes], command: str, *, shielded: bool) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], command: str, *, shielded: bool
+    ) -> None:
         self._process = process
         self._command = command
         self._shielded = shielded
 
-    def answer(self, stdin: bytes | None = None, timeout_seconds: float | None = None) -> GitAnswer:
+    def answer(
+        self, stdin: bytes | None = None, timeout_seconds: float | None = None
+    ) -> GitAnswer:
         """Feed it `stdin`, wait, and return what it gave."""
         try:
             stdout, stderr = self._process.communicate(stdin, timeout_seconds)
@@ -103,7 +117,9 @@ class Running:
         except BaseException:
             self.abandon()
             raise
-        return GitAnswer(self._process.returncode, stdout, stderr.decode("utf-8", "replace"))
+        return GitAnswer(
+            self._process.returncode, stdout, stderr.decode("utf-8", "replace")
+        )
 
     def fields(self) -> Iterator[str]:
         """Yield what stands between the NULs as it comes; a failure raises at the end. Who stops early abandons it."""
@@ -137,11 +153,17 @@ class Running:
 class Git:
     """Runs git in one directory. `extra_options` are those that only this repository makes necessary."""
 
-    def __init__(self, directory: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: str, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.directory = directory
-        self.environment = git_environment(os.environ if environment is None else environment)
+        self.environment = git_environment(
+            os.environ if environment is None else environment
+        )
         self.extra_options: tuple[str, ...] = ()
-        self.inherited_lock: int | None = None  # a lock that outlives us for as long as a shielded call runs
+        self.inherited_lock: int | None = (
+            None  # a lock that outlives us for as long as a shielded call runs
+        )
 
     def start(
         self,
@@ -159,20 +181,30 @@ class Git:
         asking where the user's hooks are.
         """
         always = _SETTINGS if hooks_path_shown else (_NO_HOOKS, *_SETTINGS)
-        configured = [word for setting in (*always, *settings) for word in ("-c", setting)]
+        configured = [
+            word for setting in (*always, *settings) for word in ("-c", setting)
+        ]
         environment = {**self.environment, **(variables or {})}
         if index is not None:
             environment["GIT_INDEX_FILE"] = index
         try:
             process = subprocess.Popen(
-                ("git", "--literal-pathspecs", *configured, *self.extra_options, *arguments),
+                (
+                    "git",
+                    "--literal-pathspecs",
+                    *configured,
+                    *self.extra_options,
+                    *arguments,
+                ),
                 cwd=self.directory,
                 env=environment,
                 stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0 if shielded else None,
-                pass_fds=(self.inherited_lock,) if shielded and self.inherited_lock is not None else (),
+                pass_fds=(self.inherited_lock,)
+                if shielded and self.inherited_lock is not None
+                else (),
             )
         except (FileNotFoundError, PermissionError) as error:
             if error.filename == self.directory:
@@ -216,21 +248,33 @@ class Git:
                     running.abandon()
                 raise
 
-    def ask_signer(self, *arguments: str, stdin: bytes, variables: Mapping[str, str]) -> GitAnswer:
+    def ask_signer(
+        self, *arguments: str, stdin: bytes, variables: Mapping[str, str]
+    ) -> GitAnswer:
         """Run a command that may wait for a signer; if we are killed meanwhile, neither waits on for nobody."""
         from bridgehead.host.guardian import GUARDIAN, MARK, mark_of
 
         run_id = os.urandom(16).hex()
         with GUARDIAN.watching(run_id):
-            return self.ask(*arguments, stdin=stdin, variables={**variables, MARK: mark_of(run_id)})
+            return self.ask(
+                *arguments, stdin=stdin, variables={**variables, MARK: mark_of(run_id)}
+            )
 
-    def read(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
+    def read(
+        self, *arguments: str, stdin: bytes | None = None, index: str | None = None
+    ) -> GitAnswer:
         """Run a command that changes nothing, or raise GitFailed."""
-        return require_success(arguments[0], self.ask(*arguments, stdin=stdin, index=index))
+        return require_success(
+            arguments[0], self.ask(*arguments, stdin=stdin, index=index)
+        )
 
-    def write(self, *arguments: str, stdin: bytes | None = None, index: str | None = None) -> GitAnswer:
+    def write(
+        self, *arguments: str, stdin: bytes | None = None, index: str | None = None
+    ) -> GitAnswer:
         """Run a local command that changes the repository, shielded, or raise GitFailed or FileError."""
-        return require_success(arguments[0], self.ask(*arguments, stdin=stdin, index=index, shielded=True))
+        return require_success(
+            arguments[0], self.ask(*arguments, stdin=stdin, index=index, shielded=True)
+        )
 
 
 def require_success(command: str, answer: GitAnswer) -> GitAnswer:
@@ -238,7 +282,9 @@ def require_success(command: str, answer: GitAnswer) -> GitAnswer:
     if answer.code == 0:
         return answer
     if any(fault in answer.stderr for fault in _STORAGE_FAULTS):
-        raise FileError(f"git {command} could not write to the repository: {cause_of(answer.stderr)}")
+        raise FileError(
+            f"git {command} could not write to the repository: {cause_of(answer.stderr)}"
+        )
     raise GitFailed(f"git {command} failed", answer.stderr)
 
 
@@ -246,5 +292,9 @@ def git_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the user's environment with prompts, pagers and unlisted transports switched off."""
     kept = {name: value for name, value in environment.items() if name not in _DROPPED}
     allowed = environment.get("GIT_ALLOW_PROTOCOL")
-    transports = [name for name in allowed.split(":") if name != "ext"] if allowed else TRANSPORTS
+    transports = (
+        [name for name in allowed.split(":") if name != "ext"]
+        if allowed
+        else TRANSPORTS
+    )
     return {**kept, **_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(transports)}

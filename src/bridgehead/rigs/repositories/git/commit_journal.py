@@ -45,7 +45,9 @@ def write_journal(clone: Clone, entry: JournalEntry) -> None:
 def read_journal(clone: Clone) -> JournalEntry | None:
     """Return what an earlier command meant to do; a journal that cannot be read means nothing was begun."""
     try:
-        stored = json.loads(read_bounded(clone.location.posting_journal, _MAX_JOURNAL_BYTES))
+        stored = json.loads(
+            read_bounded(clone.location.posting_journal, _MAX_JOURNAL_BYTES)
+        )
         entry = JournalEntry(**stored)
     except (FileMissing, ValueError, TypeError):
         return None
@@ -57,7 +59,9 @@ def settle(clone: Clone, entry: JournalEntry) -> Recovered:
     """Bring file, index and HEAD into agreement, whichever step was the last that was taken."""
     if _blob_in_head(clone, entry.path) == entry.blob:
         _finish(clone, entry)
-        commit: str | None = clone.git.read("rev-list", "-1", "HEAD", "--", entry.path).text.strip()
+        commit: str | None = clone.git.read(
+            "rev-list", "-1", "HEAD", "--", entry.path
+        ).text.strip()
         if not commit:
             raise GitFailed(f"no commit of HEAD holds {entry.path}")
     else:
@@ -71,14 +75,22 @@ def settle(clone: Clone, entry: JournalEntry) -> Recovered:
 def forget(clone: Clone) -> None:
     """Remove the journal and what lies beside it; the journal last, as it is what makes us look."""
     index = scratch_index(clone)
-    for path in (index, index.with_name(f"{index.name}.lock"), draft_file(clone), clone.location.posting_journal):
+    for path in (
+        index,
+        index.with_name(f"{index.name}.lock"),
+        draft_file(clone),
+        clone.location.posting_journal,
+    ):
         path.unlink(missing_ok=True)
 
 
 def stage(clone: Clone, path: str, blob: str) -> None:
     """Put one path into the user's index and leave everything else in it alone."""
     require_success(
-        "update-index", clone.write_index("update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{path}")
+        "update-index",
+        clone.write_index(
+            "update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{path}"
+        ),
     )
 
 
@@ -88,19 +100,29 @@ def refresh(clone: Clone, path: str) -> None:
 
 
 def _finish(clone: Clone, entry: JournalEntry) -> None:
-    if _blob_in_index(clone, entry.path) is None and clone.blob_on_disk(entry.path) == entry.blob:
+    if (
+        _blob_in_index(clone, entry.path) is None
+        and clone.blob_on_disk(entry.path) == entry.blob
+    ):
         stage(clone, entry.path, entry.blob)
     refresh(clone, entry.path)
 
 
 def _take_back(clone: Clone, entry: JournalEntry) -> None:
     if _blob_in_index(clone, entry.path) == entry.blob:
-        require_success("update-index", clone.write_index("update-index", "--force-remove", "--", entry.path))
+        require_success(
+            "update-index",
+            clone.write_index("update-index", "--force-remove", "--", entry.path),
+        )
     if clone.blob_on_disk(entry.path) != entry.blob:
         return  # never written, or somebody has edited it since: theirs
     target = clone.location.top_level / entry.path
     if entry.had_draft:
-        write_atomic(target, read_bounded(draft_file(clone), MAX_FILE_BYTES), root=clone.location.top_level)
+        write_atomic(
+            target,
+            read_bounded(draft_file(clone), MAX_FILE_BYTES),
+            root=clone.location.top_level,
+        )
     else:
         with translated(target, "removed"):
             target.unlink(missing_ok=True)

@@ -39,18 +39,30 @@ class GitPosting:
 
     commit: str | None = None
 
-    def __init__(self, clone: Clone, head: Head, path: str, content: bytes, *, replaces_draft: bool) -> None:
+    def __init__(
+        self,
+        clone: Clone,
+        head: Head,
+        path: str,
+        content: bytes,
+        *,
+        replaces_draft: bool,
+    ) -> None:
         self.path = path
         self.warnings: list[str] = []
         self._clone = clone
         self._head = head
         self._content = content
         self._open = True
-        self._entry = JournalEntry(path, clone.blob_id(content), replaces_draft, os.getpid())
+        self._entry = JournalEntry(
+            path, clone.blob_id(content), replaces_draft, os.getpid()
+        )
         self._refuse_taken_name()
         self._write()
 
-    def land(self, subject: str, *, identity: Identity | None = None, must_sign: bool = False) -> str:
+    def land(
+        self, subject: str, *, identity: Identity | None = None, must_sign: bool = False
+    ) -> str:
         """Commit the envelope and nothing else, and return the commit.
 
         `identity` replaces the clone's own; `must_sign` makes a signature a condition (rigs §10), otherwise
@@ -87,15 +99,23 @@ class GitPosting:
     def _refuse_taken_name(self) -> None:
         directory = self._clone.location.top_level / self.path.rpartition("/")[0]
         if os.path.lexists(directory / ".git"):
-            raise UserError(f"{directory!s} is a separate git repository; nothing was written")
-        if any((self._clone.location.git_dir / name).exists() for name in _OTHER_OPERATIONS):
-            raise CommitFailed("cannot make a partial commit during a merge, cherry-pick or revert")
+            raise UserError(
+                f"{directory!s} is a separate git repository; nothing was written"
+            )
+        if any(
+            (self._clone.location.git_dir / name).exists() for name in _OTHER_OPERATIONS
+        ):
+            raise CommitFailed(
+                "cannot make a partial commit during a merge, cherry-pick or revert"
+            )
         tracked = self._clone.git.read("ls-files", "-z", "--", self.path)
         committed = self._head.commit and self._clone.git.read(
             "ls-tree", "-z", "--full-tree", self._head.commit, "--", self.path
         )
         if tracked.stdout or (committed and committed.stdout):
-            raise FileTaken(self.path, "written", "an envelope of that name is already tracked")
+            raise FileTaken(
+                self.path, "written", "an envelope of that name is already tracked"
+            )
 
     def _write(self) -> None:
         top_level = self._clone.location.top_level
@@ -103,8 +123,16 @@ class GitPosting:
         write_journal(self._clone, self._entry)
         try:
             if self._entry.had_draft:
-                write_atomic(draft_file(self._clone), read_bounded(target, MAX_FILE_BYTES, root=top_level))
-            write_atomic(target, self._content, exclusive=not self._entry.had_draft, root=top_level)
+                write_atomic(
+                    draft_file(self._clone),
+                    read_bounded(target, MAX_FILE_BYTES, root=top_level),
+                )
+            write_atomic(
+                target,
+                self._content,
+                exclusive=not self._entry.had_draft,
+                root=top_level,
+            )
         except FileTaken:
             forget(self._clone)
             raise
@@ -115,9 +143,17 @@ class GitPosting:
     def _compose_tree(self) -> str:
         git, index = self._clone.git, str(scratch_index(self._clone))
         try:
-            blob = git.write("hash-object", "-w", "--no-filters", "--stdin", stdin=self._content).text.strip()
+            blob = git.write(
+                "hash-object", "-w", "--no-filters", "--stdin", stdin=self._content
+            ).text.strip()
             git.write("read-tree", self._head.commit or "--empty", index=index)
-            git.write("update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{self.path}", index=index)
+            git.write(
+                "update-index",
+                "--add",
+                "--cacheinfo",
+                f"{REGULAR},{blob},{self.path}",
+                index=index,
+            )
             return git.write("write-tree", index=index).text.strip()
         except GitFailed as error:
             raise CommitFailed(error.git_says) from error
@@ -127,37 +163,69 @@ class GitPosting:
         if not hook.is_file() or not os.access(hook, os.X_OK):
             return message
         if is_tracked_hook(self._clone, hook):
-            self.warnings.append(f"the hook {hook} was not run: it is a tracked file, which a remote can change")
+            self.warnings.append(
+                f"the hook {hook} was not run: it is a tracked file, which a remote can change"
+            )
             return message
         file = self._clone.location.private_dir / "COMMIT_EDITMSG"
         write_atomic(file, message)
-        self.warnings += run_hook(self._clone, hook, file, scratch_index(self._clone)).splitlines()
-        edited = tidy_message(read_bounded(file, MAX_FILE_BYTES).decode("utf-8", "surrogateescape"))
+        self.warnings += run_hook(
+            self._clone, hook, file, scratch_index(self._clone)
+        ).splitlines()
+        edited = tidy_message(
+            read_bounded(file, MAX_FILE_BYTES).decode("utf-8", "surrogateescape")
+        )
         if not edited:
             raise CommitFailed("the commit-msg hook left an empty message")
         return edited
 
-    def _commit_tree(self, tree: str, message: str, identity: Identity | None, *, must_sign: bool) -> str:
+    def _commit_tree(
+        self, tree: str, message: str, identity: Identity | None, *, must_sign: bool
+    ) -> str:
         sign = must_sign or self._clone.settings.flag("commit.gpgsign")
         by = zip(("NAME", "EMAIL"), identity or (), strict=False)  # rigs §10, L6
-        variables = {f"GIT_{role}_{part}": value for part, value in by for role in ("AUTHOR", "COMMITTER")}
-        answer = ask_for_commit(self._clone, tree, self._head.commit, message, variables, sign=sign)
+        variables = {
+            f"GIT_{role}_{part}": value
+            for part, value in by
+            for role in ("AUTHOR", "COMMITTER")
+        }
+        answer = ask_for_commit(
+            self._clone, tree, self._head.commit, message, variables, sign=sign
+        )
         if answer.code != 0:
             raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)
         commit = answer.text.strip()
-        headers = self._clone.git.read("cat-file", "commit", commit).stdout.partition(b"\n\n")[0] if must_sign else b""
+        headers = (
+            self._clone.git.read("cat-file", "commit", commit).stdout.partition(
+                b"\n\n"
+            )[0]
+            if must_sign
+            else b""
+        )
         if must_sign and b"\ngpgsig" not in headers:
             raise SigningFailed("git created a commit without a signature")
         return commit
 
 
 def ask_for_commit(
-    clone: Clone, tree: str, parent: str | None, message: str, variables: Mapping[str, str], *, sign: bool
+    clone: Clone,
+    tree: str,
+    parent: str | None,
+    message: str,
+    variables: Mapping[str, str],
+    *,
+    sign: bool,
 ) -> GitAnswer:
     """Ask git for a commit of a tree; a signer ends with us."""
     ask = clone.git.ask_signer if sign else clone.git.ask
     words = (*(("-p", parent) if parent else ()), *(("-S",) if sign else ()), "-F", "-")
-    return ask("commit-tree", tree, *words, stdin=message.encode("utf-8", "surrogateescape"), variables=variables)
+    return ask(
+        "commit-tree",
+        tree,
+        *words,
+        stdin=message.encode("utf-8", "surrogateescape"),
+        variables=variables,
+    )
 
 
 def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
@@ -169,8 +237,14 @@ def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
 def is_tracked_hook(clone: Clone, hook: Path) -> bool:
     """Tell whether anything on the way to the hook, links included, is a tracked file."""
     top_level = clone.location.top_level
-    configured = clone.settings.path("core.hookspath")  # git has followed its links already, we must not
-    ways = [hook, hook.resolve(), *([top_level / configured / hook.name] if configured else ())]
+    configured = clone.settings.path(
+        "core.hookspath"
+    )  # git has followed its links already, we must not
+    ways = [
+        hook,
+        hook.resolve(),
+        *([top_level / configured / hook.name] if configured else ()),
+    ]
     inside = {
         str(place.relative_to(top_level))
         for place in _places_on_the_way(ways)
@@ -178,7 +252,11 @@ def is_tracked_hook(clone: Clone, hook: Path) -> bool:
     }
     if not inside:
         return False
-    return bool(inside.intersection(clone.git.read("ls-files", "-z", "--", *sorted(inside)).fields))
+    return bool(
+        inside.intersection(
+            clone.git.read("ls-files", "-z", "--", *sorted(inside)).fields
+        )
+    )
 
 
 def run_hook(clone: Clone, hook: Path, message_file: Path, index: Path) -> str:
@@ -189,26 +267,41 @@ def run_hook(clone: Clone, hook: Path, message_file: Path, index: Path) -> str:
         finished = _run(command, clone.location.top_level, environment)
     except OSError as error:
         if error.errno != errno.ENOEXEC:
-            raise CommitFailed(f"the commit-msg hook cannot be run: {error.strerror}") from error
-        finished = _run(["/bin/sh", *command], clone.location.top_level, environment)  # no #! line: git does the same
+            raise CommitFailed(
+                f"the commit-msg hook cannot be run: {error.strerror}"
+            ) from error
+        finished = _run(
+            ["/bin/sh", *command], clone.location.top_level, environment
+        )  # no #! line: git does the same
     printed = finished.stdout.decode("utf-8", "replace")
     if finished.returncode != 0:
-        raise CommitFailed(printed or f"the commit-msg hook ended with {finished.returncode}")
+        raise CommitFailed(
+            printed or f"the commit-msg hook ended with {finished.returncode}"
+        )
     return printed
 
 
 def tidy_message(text: str) -> str:
     """Clean a message as `git commit -m` does: no blank edges, no trailing blanks, no runs of empty lines."""
     lines: list[str] = []
-    for line in (line.rstrip(" \t\r") for line in text.split("\n")):  # what git calls blanks
+    for line in (
+        line.rstrip(" \t\r") for line in text.split("\n")
+    ):  # what git calls blanks
         if line or (lines and lines[-1]):
             lines.append(line)
     return "\n".join(lines).rstrip("\n") + "\n" if any(lines) else ""
 
 
-def _run(command: list[str], at: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+def _run(
+    command: list[str], at: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[bytes]:
     return run_child(
-        command, cwd=at, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=at,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 

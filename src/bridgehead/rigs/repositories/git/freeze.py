@@ -18,23 +18,39 @@ from bridgehead.rigs.repositories.records import FreezeNote, Raced, Wire
 _SHARED = "refs/bridge/frozen/"
 _HERE = "refs/bridge/frozen-here/"
 _MAX_NOTE_BYTES = 64 * 1024
-_FETCH = "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules --".split()
+_FETCH = [
+    "fetch",
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--",
+]
 FETCHED_FREEZES = f"+{_SHARED}*:{_SHARED}*"
 
 
 def read_freezes(clone: Clone) -> dict[str, FreezeNote]:
     """Return every note known here; a shared one outranks one of our own."""
     lines = clone.git.read(
-        "for-each-ref", "--format=%(objecttype) %(objectsize) %(objectname) %(refname)", _HERE, _SHARED
+        "for-each-ref",
+        "--format=%(objecttype) %(objectsize) %(objectname) %(refname)",
+        _HERE,
+        _SHARED,
     ).text.splitlines()
     notes: dict[str, FreezeNote] = {}
     # A commit is a note that is signed: its message is the note, its tree is empty.
-    for kind, size, blob, ref in (line.split(" ") for line in sorted(lines, key=lambda line: _HERE not in line)):
+    for kind, size, blob, ref in (
+        line.split(" ") for line in sorted(lines, key=lambda line: _HERE not in line)
+    ):
         thread = ref.rpartition("/")[2]
         if kind in ("blob", "commit") and int(size) <= _MAX_NOTE_BYTES:
-            text = clone.git.read("cat-file", kind, blob).stdout.decode("utf-8", "replace")
+            text = clone.git.read("cat-file", kind, blob).stdout.decode(
+                "utf-8", "replace"
+            )
             said = text.partition("\n\n")[2] if kind == "commit" else text
-            notes[thread] = FreezeNote(said, ref.startswith(_HERE), blob, signed=kind == "commit")
+            notes[thread] = FreezeNote(
+                said, ref.startswith(_HERE), blob, signed=kind == "commit"
+            )
     return notes
 
 
@@ -46,16 +62,31 @@ def ask_freeze(clone: Clone, wire: Wire, thread: str) -> FreezeNote | None:
         if target is None:
             _delete(clone, ref)
         elif target != local_ref(clone, ref):
-            clone.git.ask(*_FETCH, wire.remote, f"+{ref}:{ref}", timeout_seconds=NETWORK_TIMEOUT_SECONDS)
+            clone.git.ask(
+                *_FETCH,
+                wire.remote,
+                f"+{ref}:{ref}",
+                timeout_seconds=NETWORK_TIMEOUT_SECONDS,
+            )
     return read_freezes(clone).get(thread)
 
 
 def freeze(
-    clone: Clone, wire: Wire | None, thread: str, note: str, replaces: FreezeNote | None, *, sign: bool
+    clone: Clone,
+    wire: Wire | None,
+    thread: str,
+    note: str,
+    replaces: FreezeNote | None,
+    *,
+    sign: bool,
 ) -> FreezeNote | Raced:
     """Plant a note: only where there is none, or in place of exactly the one given."""
     write_blob = ("hash-object", "-t", "blob", "-w", "--no-filters", "--stdin")
-    blob = _signed(clone, note) if sign else clone.git.write(*write_blob, stdin=note.encode()).text.strip()
+    blob = (
+        _signed(clone, note)
+        if sign
+        else clone.git.write(*write_blob, stdin=note.encode()).text.strip()
+    )
     if wire is not None:
         shared = replaces is not None and not replaces.only_here
         lease = replaces.object_id if replaces and shared else ""

@@ -13,7 +13,11 @@ from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import Git, Running, require_success
 from bridgehead.rigs.repositories.git.commit_line import CommitLine, line_to
-from bridgehead.rigs.repositories.git.trees import Packs, changes_of_trees, likely_changes
+from bridgehead.rigs.repositories.git.trees import (
+    Packs,
+    changes_of_trees,
+    likely_changes,
+)
 from bridgehead.rigs.repositories.records import (
     DELETED_MODE,
     MAX_FILE_BYTES,
@@ -83,8 +87,14 @@ def commits_between(git: Git, base: str | None, tip: str) -> list[CommitRecord]:
 
 def newest_commits(git: Git, head: str, most: int) -> list[CommitRecord]:
     """Return the last commits of `head`, newest first."""
-    arguments = (word for word in log_arguments(f"--max-count={most}", head) if word != "--reverse")
-    return parse_log(require_success("log", git.ask(*arguments, settings=_SMALL_CACHE)).text)
+    arguments = (
+        word
+        for word in log_arguments(f"--max-count={most}", head)
+        if word != "--reverse"
+    )
+    return parse_log(
+        require_success("log", git.ask(*arguments, settings=_SMALL_CACHE)).text
+    )
 
 
 def log_arguments(*revisions: str) -> tuple[str, ...]:
@@ -92,7 +102,9 @@ def log_arguments(*revisions: str) -> tuple[str, ...]:
     return (*_LOG, *revisions, "--")
 
 
-def thread_commits(clone: Clone, head: str, thread: str, files: int = 0) -> list[CommitRecord] | None:
+def thread_commits(
+    clone: Clone, head: str, thread: str, files: int = 0
+) -> list[CommitRecord] | None:
     """Return the commits of a long history that changed one thread, parents first, with what they changed in it.
 
     Where two commits have the same tree of the thread, nothing between them is looked at; what was changed there and
@@ -109,7 +121,9 @@ def thread_commits(clone: Clone, head: str, thread: str, files: int = 0) -> list
     return found
 
 
-def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str, files: int) -> list[CommitRecord] | None:
+def _thread_commits(
+    clone: Clone, objects: _Objects, head: str, thread: str, files: int
+) -> list[CommitRecord] | None:
     line = _line_with(objects, clone, head, thread, may_be_new=files < LONG_HISTORY)
     if line is None:
         return None
@@ -119,17 +133,27 @@ def _thread_commits(clone: Clone, objects: _Objects, head: str, thread: str, fil
 
     with closing(Packs(clone)) as packs:
         at_once, likely = len(line) if len(line) < _FEW * files else _FEW, set[int]()
-        if at_once == _FEW and files <= _SMALL_THREAD and (now := trees_at([len(line) - 1])[0]):
+        if (
+            at_once == _FEW
+            and files <= _SMALL_THREAD
+            and (now := trees_at([len(line) - 1])[0])
+        ):
             likely = likely_changes(clone, packs, objects.read(now), line)
         changed = _tree_changes(len(line), trees_at, at_once, likely)
         if not changed:
             return []
         commits = objects.commits([line[index] for index, _ in changed])
-        trees, subjects = [tree for _, tree in changed], [commit.subject for commit in commits]
+        trees, subjects = (
+            [tree for _, tree in changed],
+            [commit.subject for commit in commits],
+        )
         changes = changes_of_trees(clone, packs, objects.read, trees, subjects, thread)
     if changes is None:
         return None
-    return [CommitRecord(*commit[:-1], found) for commit, found in zip(commits, changes, strict=True)]
+    return [
+        CommitRecord(*commit[:-1], found)
+        for commit, found in zip(commits, changes, strict=True)
+    ]
 
 
 class _Objects:
@@ -143,20 +167,38 @@ class _Objects:
         """Return the id of the directory in each commit, empty where there is none."""
         names = [f"{commit}:{path}" for commit in commits]
         if len(names) > _AT_ONCE:
-            answer = self._git.ask("cat-file", "--buffer", "--batch-check", stdin=_lines(names), settings=_SMALL_CACHE)
+            answer = self._git.ask(
+                "cat-file",
+                "--buffer",
+                "--batch-check",
+                stdin=_lines(names),
+                settings=_SMALL_CACHE,
+            )
             headers = require_success("cat-file", answer).stdout.splitlines()
         else:
             headers = [header for header, _ in self._contents(names)]
         if len(headers) < len(names):
             raise GitFailed(_ENDED)
-        return [header.partition(b" ")[0].decode() if b" tree " in header else "" for header in headers]
+        return [
+            header.partition(b" ")[0].decode() if b" tree " in header else ""
+            for header in headers
+        ]
 
     def commits(self, names: Sequence[str]) -> list[CommitRecord]:
         """Return these commits without what they changed."""
-        contents = [] if len(names) > _AT_ONCE else [content for _, content in self._contents(names)]
+        contents = (
+            []
+            if len(names) > _AT_ONCE
+            else [content for _, content in self._contents(names)]
+        )
         if not contents or any(b"\nencoding " in content for content in contents):
-            return parse_log(self._git.read(*_WITHOUT_CHANGES, stdin=_lines(names)).text)
-        return [_read_commit(_as_logged(*commit), []) for commit in zip(names, contents, strict=True)]
+            return parse_log(
+                self._git.read(*_WITHOUT_CHANGES, stdin=_lines(names)).text
+            )
+        return [
+            _read_commit(_as_logged(*commit), [])
+            for commit in zip(names, contents, strict=True)
+        ]
 
     def read(self, name: str) -> bytes:
         [(header, content)] = self._contents([name])
@@ -172,7 +214,9 @@ class _Objects:
         """Yield of each object what it is and what it holds."""
         if self._running is None:
             with SignalsHeld():
-                self._running = self._git.start("cat-file", "--batch", takes_input=True, settings=_SMALL_CACHE)
+                self._running = self._git.start(
+                    "cat-file", "--batch", takes_input=True, settings=_SMALL_CACHE
+                )
         answers = self._running.converse(_lines(names))
         for _ in names:
             header = answers.readline().removesuffix(b"\n")
@@ -182,18 +226,28 @@ class _Objects:
             yield header, answers.read(int(size) + 1)[:-1] if size.isdigit() else b""
 
 
-def _line_with(objects: _Objects, clone: Clone, head: str, thread: str, *, may_be_new: bool) -> CommitLine | None:
+def _line_with(
+    objects: _Objects, clone: Clone, head: str, thread: str, *, may_be_new: bool
+) -> CommitLine | None:
     """Return the last commits, back to one without the thread or to the first."""
     line = line_to(clone, head)
     if line and len(line) >= LONG_HISTORY:
         return line
-    width = 2 * (len(head) + 1)  # of a commit with its parent; a merge has more than one
+    width = 2 * (
+        len(head) + 1
+    )  # of a commit with its parent; a merge has more than one
     for most in (LONG_HISTORY, None) if may_be_new else (None,):
         limit = (f"--max-count={most}",) if most else ()
-        listed = clone.git.read("rev-list", "--parents", "--reverse", *limit, head, "--").text
+        listed = clone.git.read(
+            "rev-list", "--parents", "--reverse", *limit, head, "--"
+        ).text
         second = listed.index("\n") + 1  # the first may have no parent
         lines = listed.split("\n")[:-1]
-        if (most and len(lines) < most) or second > width or listed[second + width - 1 :: width].strip("\n"):
+        if (
+            (most and len(lines) < most)
+            or second > width
+            or listed[second + width - 1 :: width].strip("\n")
+        ):
             return None
         line = CommitLine(lines)
         if most is None or not objects.trees([line[0]], thread)[0]:
@@ -204,7 +258,10 @@ def _line_with(objects: _Objects, clone: Clone, head: str, thread: str, *, may_b
 
 
 def _tree_changes(
-    count: int, trees_at: Callable[[list[int]], list[str]], at_once: int, likely: Iterable[int]
+    count: int,
+    trees_at: Callable[[list[int]], list[str]],
+    at_once: int,
+    likely: Iterable[int],
 ) -> list[tuple[int, str]]:
     """Return where the tree differs from that of the commit before, with the tree from there on.
 
@@ -212,7 +269,10 @@ def _tree_changes(
     together from those of commits nearby, which it has at hand then.
     """
     asked = sorted({0, count - 1, *likely})
-    known, ranges = dict(zip(asked, trees_at(asked), strict=True)), list(pairwise(asked))
+    known, ranges = (
+        dict(zip(asked, trees_at(asked), strict=True)),
+        list(pairwise(asked)),
+    )
     while ranges:
         low, high = ranges.pop()
         if known[low] != known[high] and high - low > 1:
@@ -233,7 +293,9 @@ def index_commits(git: Git) -> None:
 
     Not being able to costs time later, nothing else.
     """
-    counted = git.ask("rev-list", "--count", f"--max-count={LONG_HISTORY}", "HEAD", "--")
+    counted = git.ask(
+        "rev-list", "--count", f"--max-count={LONG_HISTORY}", "HEAD", "--"
+    )
     if counted.code == 0 and int(counted.text) >= LONG_HISTORY:
         git.ask("commit-graph", "write", "--reachable", "--no-progress")
 
@@ -243,7 +305,9 @@ def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
     if head is None:
         return {}
     lines = git.read("rev-list", "--parents", head, "--").text.splitlines()
-    return {commit: tuple(parents) for commit, *parents in (line.split() for line in lines)}
+    return {
+        commit: tuple(parents) for commit, *parents in (line.split() for line in lines)
+    }
 
 
 def is_ancestor(git: Git, commit: str, of: str) -> bool:
@@ -262,9 +326,13 @@ def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
     if local_head == remote_head:
         return Incoming(local_head, remote_head, local_head, 0, 0, ())
     base = merge_base(git, local_head, remote_head)
-    counted = git.read("rev-list", "--left-right", "--count", f"{local_head}...{remote_head}", "--")
+    counted = git.read(
+        "rev-list", "--left-right", "--count", f"{local_head}...{remote_head}", "--"
+    )
     ahead, behind = map(int, counted.text.split())
-    before = base or git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()  # or nothing at all
+    before = (
+        base or git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()
+    )  # or nothing at all
     changes = diff(git, before, remote_head) if behind else ()
     return Incoming(local_head, remote_head, base, ahead, behind, changes)
 
@@ -289,11 +357,23 @@ def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
     wanted = list(dict.fromkeys(ids))
     if not wanted:
         return {}
-    sizes = git.read("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)).text
+    sizes = git.read(
+        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)
+    ).text
     listed = (line.split(" ") for line in sizes.splitlines())
-    small = [name for name, size in listed if size.isdecimal() and int(size) <= MAX_FILE_BYTES]
+    small = [
+        name
+        for name, size in listed
+        if size.isdecimal() and int(size) <= MAX_FILE_BYTES
+    ]
     contents = (
-        dict(_parse_batch(git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout)) if small else {}
+        dict(
+            _parse_batch(
+                git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout
+            )
+        )
+        if small
+        else {}
     )
     return {name: contents.get(name) for name in wanted}
 

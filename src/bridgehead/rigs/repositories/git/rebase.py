@@ -15,15 +15,27 @@ from bridgehead.rigs.repositories.errors import GitFailed
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import require_success
 from bridgehead.rigs.repositories.git.envelope_commit import ask_for_commit, move_branch
-from bridgehead.rigs.repositories.git.history import commits_between, committed_files, merge_base
-from bridgehead.rigs.repositories.records import REGULAR, CommitRecord, Head, Rebuilt, Recovered
+from bridgehead.rigs.repositories.git.history import (
+    commits_between,
+    committed_files,
+    merge_base,
+)
+from bridgehead.rigs.repositories.records import (
+    REGULAR,
+    CommitRecord,
+    Head,
+    Rebuilt,
+    Recovered,
+)
 from bridgehead.rigs.repositories.work_tree import names_in
 
 _NUMBERED = re.compile(f"({'|'.join(MESSAGE_TYPES)})(?:-[0-9]+)?")
 _MAX_JOURNAL_BYTES = 64 * 1024
 
 
-def rebuild(clone: Clone, head: Head, tip: str, *, inspected: bool = False) -> list[Rebuilt] | None:
+def rebuild(
+    clone: Clone, head: Head, tip: str, *, inspected: bool = False
+) -> list[Rebuilt] | None:
     """Put our turns on top of `tip` and return where they are now; None if either side did not only append.
 
     What the remote did is not asked again where the caller has `inspected` it.
@@ -49,7 +61,9 @@ def recover_rebuild(clone: Clone) -> Recovered | None:
     """Go back to the old commits if a rebuild was cut short; they are still there and still unpushed."""
     clone.location.rebuild_index.unlink(missing_ok=True)
     try:
-        stored = json.loads(read_bounded(clone.location.rebuild_journal, _MAX_JOURNAL_BYTES))
+        stored = json.loads(
+            read_bounded(clone.location.rebuild_journal, _MAX_JOURNAL_BYTES)
+        )
         old, new = str(stored["old"]), str(stored["new"])
     except (FileMissing, ValueError, KeyError, TypeError):
         clone.location.rebuild_journal.unlink(missing_ok=True)
@@ -57,7 +71,9 @@ def recover_rebuild(clone: Clone) -> Recovered | None:
     return Recovered("", _settle(clone, old, new))
 
 
-def _taken_names(clone: Clone, ours: Sequence[CommitRecord], tip: str) -> dict[str, set[str]]:
+def _taken_names(
+    clone: Clone, ours: Sequence[CommitRecord], tip: str
+) -> dict[str, set[str]]:
     """Return the names in use in the threads we write to, at the tip or in the work tree, without our own."""
     own = {change.path for commit in ours for change in commit.changes}
     taken: dict[str, set[str]] = {path.partition("/")[0]: set() for path in own}
@@ -89,7 +105,9 @@ class PlannedCommit(NamedTuple):
 
 
 def plan_rebuild(
-    ours: Sequence[CommitRecord], theirs: Sequence[CommitRecord], taken: Mapping[str, set[str]]
+    ours: Sequence[CommitRecord],
+    theirs: Sequence[CommitRecord],
+    taken: Mapping[str, set[str]],
 ) -> list[PlannedCommit] | None:
     """Return our commits as they are to be made, oldest first; None if either side did more than append.
 
@@ -107,7 +125,8 @@ def only_appends(commits: Iterable[CommitRecord]) -> bool:
         len(commit.parents) <= 1
         and commit.changes
         and all(
-            change.status == "A" and change.mode == REGULAR and envelope_at(change.path) for change in commit.changes
+            change.status == "A" and change.mode == REGULAR and envelope_at(change.path)
+            for change in commit.changes
         )
         for commit in commits
     )
@@ -135,16 +154,28 @@ def _stem(filename: str) -> str:
     return numbered[1] if numbered else stem
 
 
-def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> list[str]:
+def _make_commits(
+    clone: Clone, planned: Sequence[PlannedCommit], tip: str
+) -> list[str]:
     index = clone.location.rebuild_index
     make_dir(index.parent)
-    index.with_name(index.name + ".lock").unlink(missing_ok=True)  # of a git that was killed; no other is at work
+    index.with_name(index.name + ".lock").unlink(
+        missing_ok=True
+    )  # of a git that was killed; no other is at work
     made: list[str] = []
     try:
         clone.git.write("read-tree", tip, index=str(index))
         for plan in planned:
-            entries = "".join(f"{REGULAR} {turn.blob}\t{turn.path}\0" for turn in plan.turns)
-            clone.git.write("update-index", "-z", "--index-info", stdin=entries.encode(), index=str(index))
+            entries = "".join(
+                f"{REGULAR} {turn.blob}\t{turn.path}\0" for turn in plan.turns
+            )
+            clone.git.write(
+                "update-index",
+                "-z",
+                "--index-info",
+                stdin=entries.encode(),
+                index=str(index),
+            )
             tree = clone.git.write("write-tree", index=str(index)).text.strip()
             made.append(_make_commit(clone, plan, tree, made[-1] if made else tip))
     finally:
@@ -154,24 +185,39 @@ def _make_commits(clone: Clone, planned: Sequence[PlannedCommit], tip: str) -> l
 
 def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> str:
     people = _same_people(clone, plan.old_commit)
-    answer = ask_for_commit(clone, tree, parent, f"{plan.message}\n", people, sign=plan.signed)
+    answer = ask_for_commit(
+        clone, tree, parent, f"{plan.message}\n", people, sign=plan.signed
+    )
     if answer.code != 0:
-        raise GitFailed(f"{plan.turns[0].old_path} could not be committed on the new tip", answer.stderr)
+        raise GitFailed(
+            f"{plan.turns[0].old_path} could not be committed on the new tip",
+            answer.stderr,
+        )
     return answer.text.strip()
 
 
 def _same_people(clone: Clone, commit: str) -> dict[str, str]:
     """Return the author with their date, and the committer without: it is committed now."""
-    names = "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL".split()
+    names = [
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_AUTHOR_DATE",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ]
     form = "--format=%an%x00%ae%x00%ad%x00%cn%x00%ce%x00"
-    shown = clone.git.read("log", "-1", "--date=raw", "--no-show-signature", form, commit, "--")
+    shown = clone.git.read(
+        "log", "-1", "--date=raw", "--no-show-signature", form, commit, "--"
+    )
     people = dict(zip(names, shown.fields, strict=True))
     return {**people, "GIT_AUTHOR_DATE": f"@{people['GIT_AUTHOR_DATE']}"}
 
 
 def _move(clone: Clone, head: Head, commit: str) -> None:
     old = str(head.commit)
-    write_atomic(clone.location.rebuild_journal, json.dumps({"old": old, "new": commit}))
+    write_atomic(
+        clone.location.rebuild_journal, json.dumps({"old": old, "new": commit})
+    )
     try:
         _switch(clone, old, commit)
         move_branch(clone, head, commit, "rebuild on the wire")
@@ -195,7 +241,9 @@ def _switch(clone: Clone, before: str, after: str) -> None:
     """Take index and work tree from one commit to the other; what the user has changed stays or stops it."""
     command = ("read-tree", "-m", "-u", before, after)
     answer = clone.write_index(*command)
-    if answer.code != 0:  # it goes by the times in the index, which a killed posting or a copied clone lacks
+    if (
+        answer.code != 0
+    ):  # it goes by the times in the index, which a killed posting or a copied clone lacks
         clone.write_index("update-index", "-q", "--refresh")
         answer = clone.write_index(*command)
     require_success("read-tree", answer)
@@ -203,10 +251,15 @@ def _switch(clone: Clone, before: str, after: str) -> None:
 
 def _undo_half_a_switch(clone: Clone, old: str, new: str) -> None:
     """Put back what a git that was killed on the way to `new` wrote before the index; an edited file stays."""
-    entries = (entry.partition("\t") for entry in clone.git.read("ls-files", "--stage", "-z").fields)
+    entries = (
+        entry.partition("\t")
+        for entry in clone.git.read("ls-files", "--stage", "-z").fields
+    )
     indexed = {path: described.split(" ")[1] for described, _, path in entries}
     lost = []
-    for path, file in set(committed_files(clone.git, new).items()) - set(committed_files(clone.git, old).items()):
+    for path, file in set(committed_files(clone.git, new).items()) - set(
+        committed_files(clone.git, old).items()
+    ):
         place, found = clone.location.top_level / path, clone.blob_on_disk(path)
         if found == indexed.get(path) or (found is None and os.path.lexists(place)):
             continue

@@ -15,7 +15,13 @@ _RACES = (
     "incorrect old value",
     "reference already exists",
 )
-_PUSH = "push --porcelain --no-verify --no-follow-tags --recurse-submodules=no".split()
+_PUSH = [
+    "push",
+    "--porcelain",
+    "--no-verify",
+    "--no-follow-tags",
+    "--recurse-submodules=no",
+]
 _MOST_LINES, _MOST_CHARACTERS = 4, 400  # of what the server says about a refusal
 _TAKEN = (" ", "*", "=", "+", "-")
 
@@ -28,25 +34,44 @@ class PushReport:
         self.taken = answer.code == 0 and flag in _TAKEN
         self.raced = flag == "!" and any(race in self.summary for race in _RACES)
         said = [
-            line.removeprefix("remote:").strip() for line in answer.stderr.splitlines() if line.startswith("remote:")
+            line.removeprefix("remote:").strip()
+            for line in answer.stderr.splitlines()
+            if line.startswith("remote:")
         ]
-        words = " / ".join([line for line in said if line][:_MOST_LINES])[:_MOST_CHARACTERS]
-        self.reason = ": ".join(filter(None, (self.summary, words))) if self.summary else answer.stderr
+        words = " / ".join([line for line in said if line][:_MOST_LINES])[
+            :_MOST_CHARACTERS
+        ]
+        self.reason = (
+            ": ".join(filter(None, (self.summary, words)))
+            if self.summary
+            else answer.stderr
+        )
 
 
-def push_ref(clone: Clone, remote: str, source: str, ref: str, *, lease: str | None = None) -> PushReport:
+def push_ref(
+    clone: Clone, remote: str, source: str, ref: str, *, lease: str | None = None
+) -> PushReport:
     """Set `ref` of the remote to `source`, or delete it if that is empty; no hooks, tags or submodules.
 
     With `lease` the ref is moved only if it is there and at that id now, or not there if `lease` is empty.
     """
     leases = (f"--force-with-lease={ref}:{lease}",) if lease is not None else ()
     named = (*leases, "--", remote, f"{source}:{ref}")
-    return PushReport(clone.git.ask(*_PUSH, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS), ref)
+    return PushReport(
+        clone.git.ask(*_PUSH, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS), ref
+    )
 
 
 def remote_ref(clone: Clone, remote: str, ref: str) -> str | None:
     """Ask the remote what a ref points to; None if it has no such ref. Raises ConnectionError if it cannot be asked."""
-    answer = clone.git.ask("ls-remote", "--quiet", "--", remote, ref, timeout_seconds=NETWORK_TIMEOUT_SECONDS)
+    answer = clone.git.ask(
+        "ls-remote",
+        "--quiet",
+        "--",
+        remote,
+        ref,
+        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
+    )
     if answer.code != 0:
         raise ConnectionError(answer.stderr)
     for line in answer.text.splitlines():

@@ -41,8 +41,27 @@ else:
         def __getattr__(self, name: str) -> object:
             return getattr(import_module(self._name), name)
 
-    commit_journal, envelope_commit, freeze, history, rebase, refs, signatures, transfer = map(
-        _Late, "commit_journal envelope_commit freeze history rebase refs signatures transfer".split()
+    (
+        commit_journal,
+        envelope_commit,
+        freeze,
+        history,
+        rebase,
+        refs,
+        signatures,
+        transfer,
+    ) = map(
+        _Late,
+        [
+            "commit_journal",
+            "envelope_commit",
+            "freeze",
+            "history",
+            "rebase",
+            "refs",
+            "signatures",
+            "transfer",
+        ],
     )
 
 _MAX_EXCLUDE_BYTES = 1024 * 1024
@@ -92,7 +111,10 @@ class GitRepository(WorkTree):
 
     def identity(self) -> records.Identity | None:
         """Return `user.name` and `user.email`, None unless both are set."""
-        name, email = self._clone.settings.get("user.name"), self._clone.settings.get("user.email")
+        name, email = (
+            self._clone.settings.get("user.name"),
+            self._clone.settings.get("user.email"),
+        )
         return records.Identity(name, email) if name and email else None
 
     def signing_key(self) -> str | None:
@@ -104,8 +126,15 @@ class GitRepository(WorkTree):
         if key is None:
             return None
         key_format = settings.get("gpg.format") or "openpgp"
-        program = settings.get(f"gpg.{key_format}.program") or settings.get("gpg.program")
-        return key_name(key, key_format=key_format, program=program, environment=self._clone.git.environment)
+        program = settings.get(f"gpg.{key_format}.program") or settings.get(
+            "gpg.program"
+        )
+        return key_name(
+            key,
+            key_format=key_format,
+            program=program,
+            environment=self._clone.git.environment,
+        )
 
     def allowed_signers(self) -> Path | None:
         """Return the path of the allowed-signers file git's own configuration names."""
@@ -134,20 +163,28 @@ class GitRepository(WorkTree):
         from bridgehead.rigs.trust.signers import ssh_key_text
 
         key = self._clone.settings.get("user.signingkey")
-        return ssh_key_text(key) if key and self._clone.settings.get("gpg.format") == "ssh" else None
+        return (
+            ssh_key_text(key)
+            if key and self._clone.settings.get("gpg.format") == "ssh"
+            else None
+        )
 
     def exclude(self, pattern: str) -> bool:
         """Keep a path out of commits without telling other clones; False if it was excluded already."""
         path = self._clone.location.common_dir / "info" / "exclude"
         try:
-            text = read_bounded(path, _MAX_EXCLUDE_BYTES).decode("utf-8", "surrogateescape")
+            text = read_bounded(path, _MAX_EXCLUDE_BYTES).decode(
+                "utf-8", "surrogateescape"
+            )
         except FileMissing:
             make_dir(path.parent)
             text = ""
         if pattern in text.splitlines():
             return False
         separator = "" if not text or text.endswith("\n") else "\n"
-        write_atomic(path, f"{text}{separator}{pattern}\n".encode("utf-8", "surrogateescape"))
+        write_atomic(
+            path, f"{text}{separator}{pattern}\n".encode("utf-8", "surrogateescape")
+        )
         return True
 
     def has_commit_msg_hook(self) -> bool:
@@ -182,11 +219,15 @@ class GitRepository(WorkTree):
         passes_over: Callable[[GitSurvey, str], bool] | None = None,
     ) -> GitSurvey:
         """Look at the work tree, or at one thread of it."""
-        return GitSurvey(self._clone, thread, untracked=untracked, passes_over=passes_over)
+        return GitSurvey(
+            self._clone, thread, untracked=untracked, passes_over=passes_over
+        )
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""
-        if not may_list(self._clone.location.index_file, path, len(self._clone.null_id) // 2):
+        if not may_list(
+            self._clone.location.index_file, path, len(self._clone.null_id) // 2
+        ):
             return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 
@@ -197,9 +238,15 @@ class GitRepository(WorkTree):
     def unpushed(self) -> list[records.CommitRecord]:
         """Return the commits the upstream lacks, newest first; none without an upstream."""
         head = self.head()
-        if head.commit is None or head.tracking_ref is None or not refs.local_ref(self._clone, head.tracking_ref):
+        if (
+            head.commit is None
+            or head.tracking_ref is None
+            or not refs.local_ref(self._clone, head.tracking_ref)
+        ):
             return []
-        return history.commits_between(self._clone.git, head.tracking_ref, head.commit)[::-1]
+        return history.commits_between(self._clone.git, head.tracking_ref, head.commit)[
+            ::-1
+        ]
 
     def history(self, head: str | None, after: str | None = None) -> records.History:
         """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
@@ -209,7 +256,9 @@ class GitRepository(WorkTree):
         """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
         return history.newest_commits(self._clone.git, head, most)
 
-    def thread_commits(self, head: str, thread: str, files: int = 0) -> list[records.CommitRecord] | None:
+    def thread_commits(
+        self, head: str, thread: str, files: int = 0
+    ) -> list[records.CommitRecord] | None:
         """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
         return history.thread_commits(self._clone, head, thread, files)
 
@@ -241,23 +290,31 @@ class GitRepository(WorkTree):
 
     # writing
 
-    def begin_posting(self, path: str, content: bytes, *, replaces_draft: bool = False) -> envelope_commit.GitPosting:
+    def begin_posting(
+        self, path: str, content: bytes, *, replaces_draft: bool = False
+    ) -> envelope_commit.GitPosting:
         """Write a new envelope into the work tree; FileTaken if the name is in use.
 
         `replaces_draft` overwrites an untracked scaffold of that name (rigs §6).
         """
         head = self.head()
         self._head = None
-        return envelope_commit.GitPosting(self._clone, head, path, content, replaces_draft=replaces_draft)
+        return envelope_commit.GitPosting(
+            self._clone, head, path, content, replaces_draft=replaces_draft
+        )
 
     # the wire
 
-    def wire(self, remote: str = "origin", branch: str = "main", *, pushing: bool = True) -> records.Wire | None:
+    def wire(
+        self, remote: str = "origin", branch: str = "main", *, pushing: bool = True
+    ) -> records.Wire | None:
         """Return the wire if the current branch is on it, or raise before anything is written (rigs §8).
 
         None, only when not `pushing`: the repository has no remote at all.
         """
-        return transfer.wire_of(self._clone, self.head(), remote, branch, pushing=pushing)
+        return transfer.wire_of(
+            self._clone, self.head(), remote, branch, pushing=pushing
+        )
 
     def upstream(self) -> records.Wire:
         """Return what the current branch follows, or raise UserError where it follows nothing (rigs §9.1)."""
@@ -279,12 +336,16 @@ class GitRepository(WorkTree):
         """Say what a fetched commit would bring."""
         head = self.head().commit
         if head is None:
-            raise GitFailed("the branch has no commit yet, so there is nothing to compare")
+            raise GitFailed(
+                "the branch has no commit yet, so there is nothing to compare"
+            )
         return history.compare(self._clone.git, head, remote_head)
 
     def gone_from_remote(self, remote_head: str) -> list[str]:
         """Return the commits here that the remote had and has no more, newest first: its history was rewritten."""
-        return transfer.gone_from_remote(self._clone, self.head().commit or remote_head, remote_head)
+        return transfer.gone_from_remote(
+            self._clone, self.head().commit or remote_head, remote_head
+        )
 
     def fast_forward(self, commit: str) -> records.InTheWay | None:
         """Move the branch and the work tree to exactly this commit, or name what is in the way."""
@@ -292,7 +353,9 @@ class GitRepository(WorkTree):
         self._head = None
         return transfer.fast_forward(self._clone, head, commit)
 
-    def rebuild(self, tip: str, *, inspected: bool = False) -> list[records.Rebuilt] | None:
+    def rebuild(
+        self, tip: str, *, inspected: bool = False
+    ) -> list[records.Rebuilt] | None:
         """Put our unpushed turns on top of `tip`, oldest first (rigs §9.5); None if either side did not only append.
 
         `inspected`: the caller has judged what the remote did, so only our own side is asked.

@@ -17,13 +17,16 @@ _FIELDS = 6
 _BAD = SignatureCheck(Signature.BAD)
 _SIGNATURE = re.compile(rb"\ngpgsig(?:-sha256)? ([^\n]*)")
 _KNOWN_FORMS = frozenset(
-    f"-----BEGIN {form}-----".encode() for form in ("SSH SIGNATURE", "PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE")
+    f"-----BEGIN {form}-----".encode()
+    for form in ("SSH SIGNATURE", "PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE")
 )
 _JUDGEMENTS = {"G": Signature.KNOWN, "B": Signature.BAD, "R": Signature.BAD}
 _GOOD = frozenset("GU")
 
 
-def check_signatures(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
+def check_signatures(
+    clone: Clone, commits: Sequence[str], allowed_signers: Path | None
+) -> dict[str, SignatureCheck]:
     """Return the judgement on every commit; one without a signature is simply unsigned."""
     checks = dict.fromkeys(commits, UNSIGNED)
     readable = []
@@ -37,12 +40,14 @@ def check_signatures(clone: Clone, commits: Sequence[str], allowed_signers: Path
     return checks
 
 
-def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -> dict[str, SignatureCheck]:
+def _judge(
+    clone: Clone, commits: Sequence[str], allowed_signers: Path | None
+) -> dict[str, SignatureCheck]:
     """Let git check them all at once; if it chokes on one, one by one, so that this one alone is bad."""
     if not commits:
         return {}
     answer = clone.git.ask(
-        *"log --no-walk=unsorted --stdin --no-color --no-notes".split(),
+        *["log", "--no-walk=unsorted", "--stdin", "--no-color", "--no-notes"],
         _FORMAT,
         stdin="".join(f"{commit}\n" for commit in commits).encode(),
         settings=(f"gpg.ssh.allowedSignersFile={allowed_signers or '/dev/null'}",),
@@ -50,7 +55,10 @@ def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -
     if answer.code != 0:
         if len(commits) == 1:
             return {commits[0]: _BAD}
-        return {commit: _judge(clone, [commit], allowed_signers)[commit] for commit in commits}
+        return {
+            commit: _judge(clone, [commit], allowed_signers)[commit]
+            for commit in commits
+        }
     fields = answer.fields
     rows = (fields[start : start + _FIELDS] for start in range(0, len(fields), _FIELDS))
     return {row[0].lstrip("\n"): _read_check(row) for row in rows}
@@ -59,7 +67,12 @@ def _judge(clone: Clone, commits: Sequence[str], allowed_signers: Path | None) -
 def _read_check(row: Sequence[str]) -> SignatureCheck:
     _, code, principal, fingerprint, primary, key = row
     names = tuple(dict.fromkeys(name for name in (fingerprint, primary, key) if name))
-    return SignatureCheck(_JUDGEMENTS.get(code, Signature.STRANGER), _address(principal), names, holds=code in _GOOD)
+    return SignatureCheck(
+        _JUDGEMENTS.get(code, Signature.STRANGER),
+        _address(principal),
+        names,
+        holds=code in _GOOD,
+    )
 
 
 def _address(signer: str) -> str | None:

@@ -11,7 +11,11 @@ from bridgehead.errors import FileError, UserError
 from bridgehead.host.files import read_bounded
 from bridgehead.rigs.repositories.errors import FetchFailed, GitFailed, PushFailed
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer, require_success
+from bridgehead.rigs.repositories.git.command import (
+    NETWORK_TIMEOUT_SECONDS,
+    GitAnswer,
+    require_success,
+)
 from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
 from bridgehead.rigs.repositories.git.history import diff, is_ancestor, merge_base
 from bridgehead.rigs.repositories.git.refs import local_ref, push_ref
@@ -19,17 +23,40 @@ from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, 
 from bridgehead.rigs.repositories.work_tree import keep
 
 _FETCHED = "fetched"  # an empty file; its time is that of the last fetch
-_REPLACED = "replaced"  # the last commit the remote had before its history was rewritten
+_REPLACED = (
+    "replaced"  # the last commit the remote had before its history was rewritten
+)
 _MAX_ID_BYTES = 100
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
 _OURS_TO_CLEAR = ("refs/remotes/", "refs/bridge/")
 _BRANCHES = "refs/heads/"
-_FETCH = (
-    "fetch --quiet --no-tags --no-write-fetch-head --no-recurse-submodules --no-auto-maintenance --prune --".split()
+_FETCH = [
+    "fetch",
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+    "--prune",
+    "--",
+]
+_MERGE = [
+    "merge",
+    "--ff-only",
+    "--quiet",
+    "--no-stat",
+    "--no-autostash",
+    "--no-overwrite-ignore",
+]
+_HEAD_FIELDS = (
+    "HEAD",
+    "refname",
+    "objectname",
+    "upstream",
+    "upstream:remotename",
+    "upstream:remoteref",
 )
-_MERGE = "merge --ff-only --quiet --no-stat --no-autostash --no-overwrite-ignore".split()
-_HEAD_FIELDS = ("HEAD", "refname", "objectname", "upstream", "upstream:remotename", "upstream:remoteref")
 _HEAD_FORMAT = "".join(f"%({field})%00" for field in _HEAD_FIELDS)
 
 
@@ -54,16 +81,24 @@ def _unusual_head(clone: Clone) -> Head:
     commit = clone.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if commit.code == 0:
         return Head(commit.text.strip(), None)
-    branch = clone.git.ask("symbolic-ref", "--quiet", "HEAD").text.strip().removeprefix(_BRANCHES)
+    branch = (
+        clone.git.ask("symbolic-ref", "--quiet", "HEAD")
+        .text.strip()
+        .removeprefix(_BRANCHES)
+    )
     remote = clone.settings.get(f"branch.{branch}.remote")
     merge = clone.settings.get(f"branch.{branch}.merge")
     if not remote or not merge:
         return Head(None, branch)
     remote_branch = merge.removeprefix(_BRANCHES)
-    return Head(None, branch, remote, remote_branch, f"refs/remotes/{remote}/{remote_branch}")
+    return Head(
+        None, branch, remote, remote_branch, f"refs/remotes/{remote}/{remote_branch}"
+    )
 
 
-def wire_of(clone: Clone, head: Head, remote: str, branch: str, *, pushing: bool) -> Wire | None:
+def wire_of(
+    clone: Clone, head: Head, remote: str, branch: str, *, pushing: bool
+) -> Wire | None:
     """Return the wire if HEAD is on it. See Repository.wire."""
     if not clone.settings.remotes():
         if pushing:
@@ -73,18 +108,35 @@ def wire_of(clone: Clone, head: Head, remote: str, branch: str, *, pushing: bool
             )
         return None
     current = _current_branch(head)
-    if (head.remote, head.remote_branch) != (remote, branch) or head.tracking_ref is None:
-        follows = f"follows {head.remote}/{head.remote_branch}" if head.remote_branch else "has no upstream configured"
+    if (head.remote, head.remote_branch) != (
+        remote,
+        branch,
+    ) or head.tracking_ref is None:
+        follows = (
+            f"follows {head.remote}/{head.remote_branch}"
+            if head.remote_branch
+            else "has no upstream configured"
+        )
         problem = f'branch "{current}" {follows}, but the bridge uses {remote}/{branch}; nothing was written'
         other = f"git switch {branch}, or set branch: {head.remote_branch or current} in .bridge/config.yaml"
-        raise UserError(problem, hint=f"git push --set-upstream {remote} {branch}" if current == branch else other)
+        raise UserError(
+            problem,
+            hint=f"git push --set-upstream {remote} {branch}"
+            if current == branch
+            else other,
+        )
     return Wire(remote, branch, head.tracking_ref)
 
 
 def upstream_of(head: Head) -> Wire:
     """Return what the current branch follows, whatever it is called."""
     branch = _current_branch(head)
-    if head.remote is None or head.remote == "." or head.remote_branch is None or head.tracking_ref is None:
+    if (
+        head.remote is None
+        or head.remote == "."
+        or head.remote_branch is None
+        or head.tracking_ref is None
+    ):
         advice = f"git push --set-upstream origin {branch}"
         raise UserError(f'branch "{branch}" has no upstream configured', hint=advice)
     return Wire(head.remote, head.remote_branch, head.tracking_ref)
@@ -92,7 +144,10 @@ def upstream_of(head: Head) -> Wire:
 
 def _current_branch(head: Head) -> str:
     if head.branch is None:
-        raise UserError("detached HEAD (no current branch)", hint="check out the bridge's branch first")
+        raise UserError(
+            "detached HEAD (no current branch)",
+            hint="check out the bridge's branch first",
+        )
     return head.branch
 
 
@@ -101,15 +156,28 @@ def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
 
     A branch that was set back would take the commit too, and with it what was removed there.
     """
-    asked = ("for-each-ref", "--format=%(objectname)", f"--merged={commit}", wire.tracking_ref)
+    asked = (
+        "for-each-ref",
+        "--format=%(objectname)",
+        f"--merged={commit}",
+        wire.tracking_ref,
+    )
     seen = clone.git.read(*asked).text.strip() or None
-    if gone_from_remote(clone, commit, seen) if seen else local_ref(clone, wire.tracking_ref):
+    if (
+        gone_from_remote(clone, commit, seen)
+        if seen
+        else local_ref(clone, wire.tracking_ref)
+    ):
         return Raced("[rejected] (non-fast-forward)")
-    report = push_ref(clone, wire.remote, commit, f"{_BRANCHES}{wire.branch}", lease=seen)
+    report = push_ref(
+        clone, wire.remote, commit, f"{_BRANCHES}{wire.branch}", lease=seen
+    )
     if report.taken:
         return Pushed(commit)
     if report.raced:
-        return Raced(report.reason.replace("stale info", "fetch first"))  # the words for a push without a lease
+        return Raced(
+            report.reason.replace("stale info", "fetch first")
+        )  # the words for a push without a lease
     raise PushFailed(wire.remote, wire.branch, report.reason)
 
 
@@ -122,7 +190,9 @@ def fetch(clone: Clone, wire: Wire) -> str:
     if answer.code != 0:
         raise FetchFailed(wire.remote, answer.stderr)
     keep(clone.location.private_dir / _FETCHED, "")
-    found = clone.git.read("rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}").text.strip()
+    found = clone.git.read(
+        "rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}"
+    ).text.strip()
     if before is not None and not is_ancestor(clone.git, before, found):
         keep(clone.location.private_dir / _REPLACED, before)
     return found
@@ -131,32 +201,50 @@ def fetch(clone: Clone, wire: Wire) -> str:
 def gone_from_remote(clone: Clone, head: str, remote_head: str) -> list[str]:
     """Return the commits of `head` that the remote had once and has no more, newest first: somebody rewrote history."""
     try:
-        before = read_bounded(clone.location.private_dir / _REPLACED, _MAX_ID_BYTES).decode("ascii", "replace").strip()
+        before = (
+            read_bounded(clone.location.private_dir / _REPLACED, _MAX_ID_BYTES)
+            .decode("ascii", "replace")
+            .strip()
+        )
     except FileError:
         return []
     ours = merge_base(clone.git, head, before)
-    return clone.git.read("rev-list", ours, f"^{remote_head}", "--").text.split() if ours else []
+    return (
+        clone.git.read("rev-list", ours, f"^{remote_head}", "--").text.split()
+        if ours
+        else []
+    )
 
 
 def last_fetch_ms(clone: Clone) -> int | None:
     """Return when a fetch last succeeded, of ours or by hand."""
     moments = []
-    for trace in (clone.location.private_dir / _FETCHED, clone.location.git_dir / "FETCH_HEAD"):
+    for trace in (
+        clone.location.private_dir / _FETCHED,
+        clone.location.git_dir / "FETCH_HEAD",
+    ):
         with suppress(OSError):
             moments.append(trace.stat().st_mtime_ns // 1_000_000)
     return max(moments, default=None)
 
 
 def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
-    named = (f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}", FETCHED_FREEZES)  # nothing else is pruned
-    return clone.git.ask(*_FETCH, wire.remote, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS)
+    named = (
+        f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}",
+        FETCHED_FREEZES,
+    )  # nothing else is pruned
+    return clone.git.ask(
+        *_FETCH, wire.remote, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS
+    )
 
 
 def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
     """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
     named = {Path(name) for name in _BLOCKED.findall(refused.stderr)}
     ours = tuple(f"{clone.location.common_dir}/{place}" for place in _OURS_TO_CLEAR)
-    fetched = (lock for lock in named if str(lock).startswith(ours) and ".." not in lock.parts)
+    fetched = (
+        lock for lock in named if str(lock).startswith(ours) and ".." not in lock.parts
+    )
     stale = list(filter(_is_stale, fetched))
     for lock in stale:
         lock.unlink(missing_ok=True)
@@ -173,24 +261,40 @@ def _is_stale(lock: Path) -> bool:
 def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
     """Move branch, index and work tree to `commit`, which HEAD must be an ancestor of."""
     if head.commit is None:
-        raise GitFailed("the branch has no commit yet, so there is nothing to fast-forward")
+        raise GitFailed(
+            "the branch has no commit yet, so there is nothing to fast-forward"
+        )
     changes = diff(clone.git, head.commit, commit)
     arriving = [change for change in changes if change.status in "ARC"]
     # What an earlier pull had written when it was cut off.
-    leftovers = [change.path for change in arriving if clone.has_beginning_of(change.blob, change.path)]
-    blockers = {blocker for change in arriving if (blocker := _blocker(clone, change.path))} - {*leftovers}
+    leftovers = [
+        change.path
+        for change in arriving
+        if clone.has_beginning_of(change.blob, change.path)
+    ]
+    blockers = {
+        blocker for change in arriving if (blocker := _blocker(clone, change.path))
+    } - {*leftovers}
     if blockers:
         return InTheWay(tuple(sorted(blockers)))
     if leftovers:
-        require_success("update-index", clone.write_index("update-index", "--force-remove", "--", *leftovers))
+        require_success(
+            "update-index",
+            clone.write_index("update-index", "--force-remove", "--", *leftovers),
+        )
         for path in leftovers:
             (clone.location.top_level / path).unlink(missing_ok=True)
     answer = clone.git.ask(*_MERGE, commit, shielded=True)
     # Files that git will not overwrite stand one per line behind a tab.
-    named = tuple(line.strip() for line in answer.stderr.splitlines() if line.startswith("\t"))
+    named = tuple(
+        line.strip() for line in answer.stderr.splitlines() if line.startswith("\t")
+    )
     if answer.code != 0 and named:
         blobs = {change.path: change.blob for change in changes if change.status == "M"}
-        if not all(path in blobs and _was_half_written(clone, path, blobs[path]) for path in named):
+        if not all(
+            path in blobs and _was_half_written(clone, path, blobs[path])
+            for path in named
+        ):
             return InTheWay(named)
         clone.write_index("checkout-index", "--force", "--", *named)
         answer = clone.git.ask(*_MERGE, commit, shielded=True)
@@ -200,7 +304,9 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
 
 def _was_half_written(clone: Clone, path: str, blob: str) -> bool:
     """Whether a pull was killed while it replaced this file; an empty one was rather emptied by its owner."""
-    return clone.has_beginning_of(blob, path) and clone.blob_on_disk(path) != clone.blob_id(b"")
+    return clone.has_beginning_of(blob, path) and clone.blob_on_disk(
+        path
+    ) != clone.blob_id(b"")
 
 
 def _blocker(clone: Clone, path: str) -> str | None:
@@ -208,6 +314,8 @@ def _blocker(clone: Clone, path: str) -> str | None:
     parts = path.split("/")
     for depth in range(1, len(parts) + 1):
         place = clone.location.top_level.joinpath(*parts[:depth])
-        if place.exists() and (depth == len(parts) or not place.is_dir()):  # links git finds by itself
+        if place.exists() and (
+            depth == len(parts) or not place.is_dir()
+        ):  # links git finds by itself
             return "/".join(parts[:depth])
     return None

@@ -18,7 +18,9 @@ from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.commit_line import CommitLine
 from bridgehead.rigs.repositories.records import DELETED_MODE, PathChange
 
-_MOST_MISSES = 200  # after as many wrong guesses, reading all of history is the shorter way
+_MOST_MISSES = (
+    200  # after as many wrong guesses, reading all of history is the shorter way
+)
 _MOST_HELD = 16  # contents, of up to half a megabyte each
 _DIRECTORY = b"40000"
 
@@ -37,7 +39,9 @@ _NOWHERE: _Place = (-1, -1)
 _Delta = tuple[int, bytes]  # of which tree, and what makes the other of it
 
 
-def likely_changes(clone: Clone, packs: Packs, content: bytes, line: CommitLine) -> set[int]:
+def likely_changes(
+    clone: Clone, packs: Packs, content: bytes, line: CommitLine
+) -> set[int]:
     """Return the places in a line of commits where a thread whose tree now has this `content` was probably changed.
 
     A tree that it may have had lies in a pack beside those of the commits that had it. Being there proves nothing.
@@ -55,17 +59,26 @@ def likely_changes(clone: Clone, packs: Packs, content: bytes, line: CommitLine)
                 break
     places, after = line.in_table, 1
     # Git writes trees as they come, but packs those of new commits first, and a tree with the last commit that has it.
-    if places and (packs.place(line.tree(0)) or _NOWHERE) > (packs.place(line.tree(places[-1])) or _NOWHERE):
+    if places and (packs.place(line.tree(0)) or _NOWHERE) > (
+        packs.place(line.tree(places[-1])) or _NOWHERE
+    ):
         places, after = places[::-1], 2
     found = set[int]()
     for place in filter(None, at):
-        nearest = bisect_left(places, place, key=lambda index: packs.place(line.tree(index)) or _NOWHERE)
+        nearest = bisect_left(
+            places, place, key=lambda index: packs.place(line.tree(index)) or _NOWHERE
+        )
         found.update(places[max(nearest - after, 0) : max(nearest - after, 0) + 2])
     return found
 
 
 def changes_of_trees(
-    clone: Clone, packs: Packs, read: Callable[[str], bytes], trees: Sequence[str], subjects: Sequence[str], thread: str
+    clone: Clone,
+    packs: Packs,
+    read: Callable[[str], bytes],
+    trees: Sequence[str],
+    subjects: Sequence[str],
+    thread: str,
 ) -> list[tuple[PathChange, ...]] | None:
     """Compare each tree with the one before it, the first with nothing; None if guessing does not pay.
 
@@ -74,26 +87,40 @@ def changes_of_trees(
     deltas = packs.deltas(trees)
     for known in (deltas, {}):
         try:
-            return _changes(ExpectedTrees(clone, trees, known), read, trees, subjects, thread)
+            return _changes(
+                ExpectedTrees(clone, trees, known), read, trees, subjects, thread
+            )
         except WrongGuess:
             continue
     return None
 
 
 def _changes(
-    expected: ExpectedTrees, read: Callable[[str], bytes], trees: Sequence[str], subjects: Sequence[str], thread: str
+    expected: ExpectedTrees,
+    read: Callable[[str], bytes],
+    trees: Sequence[str],
+    subjects: Sequence[str],
+    thread: str,
 ) -> list[tuple[PathChange, ...]] | None:
     """Go from the last tree to the first: git keeps the older ones as deltas of newer ones."""
     found: list[tuple[PathChange, ...]] = []
     content, entries, kinds = bytearray(), _Entries(), dict[bytes, list[bytes]]()
     at = misses = 0
     for step in range(len(trees) - 1, -1, -1):
-        name = _guess(kinds, subjects[step + 1], entries) if kinds and trees[step] else None
+        name = (
+            _guess(kinds, subjects[step + 1], entries)
+            if kinds and trees[step]
+            else None
+        )
         if name is not None:
             mode, blob = entries[name]
             entry = b"%b %b\0%b" % (mode, name, blob)
             # The one before it in number usually stands before it.
-            at = at - len(entry) if content.endswith(entry, 0, at) else content.index(entry)
+            at = (
+                at - len(entry)
+                if content.endswith(entry, 0, at)
+                else content.index(entry)
+            )
             del content[at : at + len(entry)]
             if expected.accept(step, content):
                 del entries[name]
@@ -104,8 +131,14 @@ def _changes(
             return None
         content = bytearray(read(trees[step]) if trees[step] else b"")
         expected.take(step, content)
-        after, entries, at = entries, _parse(content, len(trees[step]) // 2), len(content)
-        kinds = _by_kind(name for name, (mode, _) in entries.items() if mode != _DIRECTORY)
+        after, entries, at = (
+            entries,
+            _parse(content, len(trees[step]) // 2),
+            len(content),
+        )
+        kinds = _by_kind(
+            name for name, (mode, _) in entries.items() if mode != _DIRECTORY
+        )
         if step + 1 < len(trees):
             found.append(tuple(_compare(entries, after, thread)))
     found.append(tuple(_compare({}, entries, thread)))
@@ -116,13 +149,19 @@ def _by_kind(names: Iterable[bytes]) -> dict[bytes, list[bytes]]:
     """Sort names by what stands before their numbers, the highest number last."""
     kinds: dict[bytes, list[bytes]] = {}
     for name in sorted(names, key=lambda name: (len(name), name)):
-        kinds.setdefault(name.removesuffix(b".md").rstrip(b"0123456789").rstrip(b"-"), []).append(name)
+        kinds.setdefault(
+            name.removesuffix(b".md").rstrip(b"0123456789").rstrip(b"-"), []
+        ).append(name)
     return kinds
 
 
-def _guess(kinds: Mapping[bytes, list[bytes]], subject: str, entries: _Entries) -> bytes | None:
+def _guess(
+    kinds: Mapping[bytes, list[bytes]], subject: str, entries: _Entries
+) -> bytes | None:
     """Return the highest number of the kind a commit speaks of that the tree has."""
-    kind = subject.partition(":")[0].encode() if len(kinds) > 1 else next(iter(kinds), b"")
+    kind = (
+        subject.partition(":")[0].encode() if len(kinds) > 1 else next(iter(kinds), b"")
+    )
     names = kinds.get(kind, [])
     while names and names[-1] not in entries:
         names.pop()
@@ -141,16 +180,26 @@ def _parse(content: bytes | bytearray, id_bytes: int) -> _Entries:
 
 
 def _compare(before: _Entries, after: _Entries, thread: str) -> Iterator[PathChange]:
-    old, new = ({name: e for name, e in tree.items() if e[0] != _DIRECTORY} for tree in (before, after))
+    old, new = (
+        {name: e for name, e in tree.items() if e[0] != _DIRECTORY}
+        for tree in (before, after)
+    )
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name):
             status = "D" if name not in new else "M" if name in old else "A"
-            mode, blob = new.get(name) or (DELETED_MODE.encode(), bytes(len(old[name][1])))
+            mode, blob = new.get(name) or (
+                DELETED_MODE.encode(),
+                bytes(len(old[name][1])),
+            )
             yield _change(status, thread, name, mode, blob)
 
 
-def _change(status: str, thread: str, name: bytes, mode: bytes, blob: bytes) -> PathChange:
-    return PathChange(status, f"{thread}/{os.fsdecode(name)}", blob.hex(), mode.decode())
+def _change(
+    status: str, thread: str, name: bytes, mode: bytes, blob: bytes
+) -> PathChange:
+    return PathChange(
+        status, f"{thread}/{os.fsdecode(name)}", blob.hex(), mode.decode()
+    )
 
 
 class WrongGuess(Exception):
@@ -164,12 +213,16 @@ class ExpectedTrees:
     times as long; git has hashed all that is in a pack when it received it.
     """
 
-    def __init__(self, clone: Clone, trees: Sequence[str], deltas: Mapping[int, _Delta]) -> None:
+    def __init__(
+        self, clone: Clone, trees: Sequence[str], deltas: Mapping[int, _Delta]
+    ) -> None:
         self._clone, self._trees, self._deltas = clone, trees, deltas
         self._needed_until: dict[int, int] = {}
         for pair in ((tree, base) for tree, (base, _) in deltas.items()):
             first, second = max(pair), min(pair)
-            self._needed_until[first] = min(second, self._needed_until.get(first, second))
+            self._needed_until[first] = min(
+                second, self._needed_until.get(first, second)
+            )
         self._held: dict[int, bytes] = {}
         self._unproved: dict[int, list[int]] = {}  # by the base that will tell
 
@@ -192,7 +245,9 @@ class ExpectedTrees:
         for later in self._unproved.pop(step, ()):
             if applied(self._deltas[later][1], bytes(content)) != self._held[later]:
                 raise WrongGuess
-        for later in [later for later in self._held if self._needed_until[later] >= step]:
+        for later in [
+            later for later in self._held if self._needed_until[later] >= step
+        ]:
             del self._held[later]
         if step in self._needed_until and len(self._held) < _MOST_HELD:
             self._held[step] = bytes(content)
@@ -203,11 +258,18 @@ class Packs:
 
     def __init__(self, clone: Clone) -> None:
         self._id_bytes = len(clone.null_id) // 2
-        self._packs: list[tuple[mmap, tuple[int, ...], int]] = []  # the index, its counts, and the file it is of
-        for path in sorted((clone.location.common_dir / "objects" / "pack").glob("*.idx")):
+        self._packs: list[
+            tuple[mmap, tuple[int, ...], int]
+        ] = []  # the index, its counts, and the file it is of
+        for path in sorted(
+            (clone.location.common_dir / "objects" / "pack").glob("*.idx")
+        ):
             try:
                 self._open(path)
-            except (OSError, ValueError):  # git has just put it together with others, or it is empty
+            except (
+                OSError,
+                ValueError,
+            ):  # git has just put it together with others, or it is empty
                 continue
 
     def _open(self, path: Path) -> None:
@@ -217,7 +279,13 @@ class Packs:
             return
         counts = (0, *unpack_from(">256I", index, _COUNTS))
         if len(index) > _NAMES + counts[-1] * (self._id_bytes + 8):
-            self._packs.append((index, counts, os.open(path.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC)))
+            self._packs.append(
+                (
+                    index,
+                    counts,
+                    os.open(path.with_suffix(".pack"), os.O_RDONLY | os.O_CLOEXEC),
+                )
+            )
 
     def close(self) -> None:
         while self._packs:
@@ -225,20 +293,37 @@ class Packs:
 
     def deltas(self, names: Sequence[str]) -> dict[int, _Delta]:
         """Return which of these objects are kept as short deltas of others of them, and as which."""
-        places = {place: index for index, name in enumerate(names) if (place := self.place(name))}
+        places = {
+            place: index
+            for index, name in enumerate(names)
+            if (place := self.place(name))
+        }
         found = ((index, self._delta(place)) for place, index in places.items())
         try:
-            return {index: (places[base], delta) for index, (base, delta) in found if base in places}
-        except (IndexError, zlib.error):  # git will name the damage when it reads the objects
+            return {
+                index: (places[base], delta)
+                for index, (base, delta) in found
+                if base in places
+            }
+        except (
+            IndexError,
+            zlib.error,
+        ):  # git will name the damage when it reads the objects
             return {}
 
     def place(self, name: str) -> _Place | None:
         wanted, width = bytes.fromhex(name), self._id_bytes
         for number, (index, counts, _) in enumerate(self._packs if wanted else ()):
             low, high = counts[wanted[0]], counts[wanted[0] + 1]
-            row, odd = divmod(index.find(wanted, _NAMES + low * width, _NAMES + high * width) - _NAMES, width)
+            row, odd = divmod(
+                index.find(wanted, _NAMES + low * width, _NAMES + high * width)
+                - _NAMES,
+                width,
+            )
             if row >= 0 and not odd:
-                (offset,) = unpack_from(">I", index, _NAMES + counts[-1] * (width + 4) + 4 * row)
+                (offset,) = unpack_from(
+                    ">I", index, _NAMES + counts[-1] * (width + 4) + 4 * row
+                )
                 return (number, offset) if offset < _FAR else None
         return None
 

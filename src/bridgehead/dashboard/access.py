@@ -36,7 +36,8 @@ _FOR_PROGRAMS: Final = frozenset({MCP, LINK})
 _KEYS: Final = frozenset({"token", "ticket"})
 
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Final = {
@@ -82,7 +83,8 @@ class Session:
         self.notes = [*self.notes, Note(text, bad)][-MOST_NOTES:]
 
     def take_notes(self) -> list[Note]:
-        taken, self.notes = self.notes, []
+        taken = self.notes
+        self.notes = []
         return taken
 
     def is_own_form(self, csrf: str) -> bool:
@@ -170,7 +172,8 @@ class Access:
 
     def judge(self, request: HTTPConnection) -> Session | Response | None:
         """The session behind a request, what it is answered instead, or None for what anybody may see."""
-        method, path = str(request.scope["method"]), request.url.path
+        method = str(request.scope["method"])
+        path = request.url.path
         refused = refusal(
             request.headers, names=self._names, listed=self._origins, same_origin=True
         )
@@ -197,7 +200,8 @@ class Access:
         return session
 
     def _visitor(self, request: HTTPConnection) -> Visitor:
-        far, near = request.scope.get("client"), request.scope.get("server")
+        far = request.scope.get("client")
+        near = request.scope.get("server")
         user = None
         if far is not None and near is not None and near[1] is not None:
             user = self._user_at(Ends((far[0], far[1]), (near[0], near[1])))

@@ -84,7 +84,8 @@ class PageContext:
         Looked up again after anything was recorded. Some of it is worked out from repositories without an event, so
         it is never older than a few seconds either.
         """
-        newest, now = self.store.last_seq(), self.clock.monotonic()
+        newest = self.store.last_seq()
+        now = self.clock.monotonic()
         known = self._waiting
         if known is None or known[0] != newest or now - known[1] > WAITING_SECONDS:
             items = self.pending.items(OPEN_ITEMS, limit=MOST_WAITING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from markupsafe import Markup
@@ -20,7 +21,10 @@ from bridgehead.host.clock import parse_iso
 
 WIDTH: Final = 360
 HEIGHT: Final = 150
-_LEFT, _RIGHT, _TOP, _BOTTOM = 36, 8, 10, 22
+_LEFT = 36
+_RIGHT = 8
+_TOP = 10
+_BOTTOM = 22
 _STEPS: Final = (2, 4, 6, 8, 10, 20)  # halves that can be read, of counts too
 
 RUNS_COUNTED: Final = 30
@@ -50,29 +54,23 @@ class Plot:
 
 def lines(plot: Plot) -> Markup:
     """One line per series over the labels; gaps where a value is missing."""
-    top = _ceiling(
-        [value for one in plot.series for value in one.values if value is not None]
+    values = chain.from_iterable(series.values for series in plot.series)
+    top = _ceiling([value for value in values if value is not None])
+    drawn = chain.from_iterable(
+        _line(series, len(plot.labels), top) for series in plot.series
     )
-    drawn = [part for one in plot.series for part in _line(one, len(plot.labels), top)]
-    return _figure(plot, top, drawn)
+    return _figure(plot, top, list(drawn))
 
 
 def bars(plot: Plot) -> Markup:
     """One bar per label, the series stacked in it."""
+    places = range(len(plot.labels))
     heights = [
-        sum(one.values[place] or 0 for one in plot.series)
-        for place in range(len(plot.labels))
+        sum(series.values[place] or 0 for series in plot.series) for place in places
     ]
     top = _ceiling(heights)
-    return _figure(
-        plot,
-        top,
-        [
-            drawn
-            for place in range(len(plot.labels))
-            for drawn in _bar(plot, place, top)
-        ],
-    )
+    drawn = chain.from_iterable(_bar(plot, place, top) for place in places)
+    return _figure(plot, top, list(drawn))
 
 
 def _figure(plot: Plot, top: float, drawn: Sequence[str]) -> Markup:
@@ -117,7 +115,8 @@ def _line(series: Series, count: int, top: float) -> list[str]:
         None if value is None else (_x(place, count), _y(value, top))
         for place, value in enumerate(series.values)
     ]
-    path, pen_down = [], False
+    path = []
+    pen_down = False
     for point in points:
         if point is not None:
             path.append(f"{'L' if pen_down else 'M'} {point[0]} {point[1]}")
@@ -146,7 +145,8 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
         value = one.values[place] or 0
         if value <= 0:
             continue
-        y, height = _y(below + value, top), _y(below, top) - _y(below + value, top)
+        y = _y(below + value, top)
+        height = _y(below, top) - _y(below + value, top)
         tooltip = f"{plot.labels[place]}: {one.name} {plot.show(value)}"
         rect = element(
             "rect",
@@ -238,9 +238,7 @@ def plots_of(councils: Sequence[CouncilLine], figures: SeatFigures) -> list[Mark
     recent = over[-RUNS_LOOKED_INTO:]
     per_run = [{one.bridge: one for one in figures.of(council)} for council in recent]
     labels = [short_id(council.id) for council in recent]
-    seats = list(dict.fromkeys(bridge for run in per_run for bridge in run))[
-        :MOST_SEATS
-    ]
+    seats = list(dict.fromkeys(chain.from_iterable(per_run)))[:MOST_SEATS]
     return [
         _findings(over),
         *_per_seat("Duration per seat", "seconds", labels, seats, per_run, "seconds"),

@@ -144,12 +144,10 @@ def _page(noun: str, thing_id: str, project: str = "") -> str | None:
 
 
 def _state(assembly: Assembly, run: Run) -> str:
-    running_council = run.part is Part.COUNCIL and run.state is RunState.RUNNING
-    return (
-        "stopped"
-        if running_council and was_left_behind(assembly, run.id)
-        else str(run.state)
-    )
+    is_running_council = run.part is Part.COUNCIL and run.state is RunState.RUNNING
+    if is_running_council and was_left_behind(assembly, run.id):
+        return "stopped"
+    return str(run.state)
 
 
 def _mark(seat: LiveSeat) -> SeatMark:
@@ -162,10 +160,9 @@ def _mark(seat: LiveSeat) -> SeatMark:
 
 def _recent(store: Store, kinds: Iterable[str]) -> list[Event]:
     """The latest events of these kinds. Asked kind by kind: the record's index then gives them without sorting."""
-    return [
-        recorded.event
-        for kind in kinds
-        for recorded in store.events(
-            EventFilter(kinds=(kind,)), limit=MOST_LATELY, newest_first=True
-        )
-    ]
+    events: list[Event] = []
+    for kind in kinds:
+        where = EventFilter(kinds=(kind,))
+        latest = store.events(where, limit=MOST_LATELY, newest_first=True)
+        events += [recorded.event for recorded in latest]
+    return events

@@ -161,8 +161,12 @@ def choose_token(request: WebRequest) -> str:
         return _token_of(request.token_file)
     if not request.is_loopback:
         raise UserError(
-            f"--host {request.host} is reachable from other machines, so the dashboard needs a token file",
-            hint="umask 077; openssl rand -hex 32 > web-token; bridgehead web --host … --token-file web-token",
+            f"--host {request.host} is reachable from other machines, so the "
+            "dashboard needs a token file",
+            hint=(
+                "umask 077; openssl rand -hex 32 > web-token; bridgehead web --host … "
+                "--token-file web-token"
+            ),
         )
     return secrets.token_urlsafe(32)
 
@@ -184,7 +188,10 @@ class AddressTaken(UserError):
     def __init__(self, host: str, port: int, why: str) -> None:
         super().__init__(
             f"the dashboard cannot listen on {host}:{port}: {why}",
-            hint="`bridgehead web --port 0` uses any free port; --open opens a running dashboard",
+            hint=(
+                "`bridgehead web --port 0` uses any free port; --open opens a running "
+                "dashboard"
+            ),
         )
 
 

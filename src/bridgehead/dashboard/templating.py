@@ -102,13 +102,11 @@ def ago(context: Context, moment: str | None) -> Markup:
 
     def words(then: datetime) -> str:
         passed = (context["now"] - then).total_seconds()
-        return (
-            "now"
-            if abs(passed) < 1
-            else f"in {rough(-passed)}"
-            if passed < 0
-            else f"{rough(passed)} ago"
-        )
+        if abs(passed) < 1:
+            return "now"
+        if passed < 0:
+            return f"in {rough(-passed)}"
+        return f"{rough(passed)} ago"
 
     return _time(moment, words) if moment else Markup("")
 

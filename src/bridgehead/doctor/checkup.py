@@ -42,15 +42,11 @@ def check_settings(places: Places, settings: Settings) -> list[Diagnosis]:
     """One line per warning about the settings files, or one that says they are fine."""
     found = []
     for warning in settings.warnings:
-        kind, fix = (
-            "settings.ignored",
-            "correct the file it names, then: bridgehead config show",
-        )
+        kind = "settings.ignored"
+        fix = "correct the file it names, then: bridgehead config show"
         if "not trusted" in warning:
-            kind, fix = (
-                "settings.untrusted",
-                f"bridgehead config trust {quote(str(places.project_file))}",
-            )
+            kind = "settings.untrusted"
+            fix = f"bridgehead config trust {quote(str(places.project_file))}"
         found.append(Diagnosis(Group.MACHINE, kind, State.LOOK, warning, fix=fix))
     return found or [
         Diagnosis(Group.MACHINE, "settings.fine", State.FINE, "settings are in order")
@@ -62,20 +58,19 @@ def check_trust(places: Places) -> list[Diagnosis]:
     found: list[Diagnosis] = []
     trust = TrustedFiles(places.trust_file)
     for name in trust.all():
-        path, mend = Path(name), None
+        path = Path(name)
+        mend = None
         if not path.is_file():
-            kind, message, mend = (
-                "trust.gone",
-                f"{name} is trusted but no longer exists",
-                partial(trust.remove, path),
-            )
+            kind = "trust.gone"
+            message = f"{name} is trusted but no longer exists"
+            mend = partial(trust.remove, path)
             fix = f"bridgehead config trust --remove {quote(name)}"
         elif trust.holds(path, read_bounded(path, MAX_SETTINGS_BYTES)):
             continue
         else:
-            kind, message = (
-                "trust.changed",
-                f"{name} has changed since it was trusted, so it is not trusted now",
+            kind = "trust.changed"
+            message = (
+                f"{name} has changed since it was trusted, so it is not trusted now"
             )
             fix = f"read it, then: bridgehead config trust {quote(name)}"
         found.append(
@@ -87,9 +82,8 @@ def check_trust(places: Places) -> list[Diagnosis]:
 def check_private(places: Places) -> list[Diagnosis]:
     """Files of the user's that others on this machine could read."""
     private = [places.config, places.data, places.record, places.trust_file]
-    return [
-        diagnosis for path in private if (diagnosis := check_mode(path)) is not None
-    ]
+    diagnoses = map(check_mode, private)
+    return [diagnosis for diagnosis in diagnoses if diagnosis is not None]
 
 
 def check_mode(path: Path) -> Diagnosis | None:
@@ -166,7 +160,8 @@ def check_refusals(store: Store) -> list[Diagnosis]:
     return [
         _look(
             f"{bridge}.refused",
-            f"{bridge} refused its last call, {last.at}: {reason_in_words(last.reason)} ({last.error_class})",
+            f"{bridge} refused its last call, {last.at}: "
+            f"{reason_in_words(last.reason)} ({last.error_class})",
             "bridgehead runtimes",
         )
         for bridge, last in sorted(refused.items())
@@ -184,8 +179,14 @@ def check_confinement(assembly: Assembly) -> list[Diagnosis]:
         message = f"see only their private copy, no home directory: {by}"
         found.append(Diagnosis(Group.RUNTIMES, "confinement.held", State.FINE, message))
     if loose:
-        message = f"cannot be confined to the private copy here, so asked without tools: {', '.join(loose)}"
-        fix = "a Linux kernel with Landlock (5.13 or newer), or install bubblewrap and allow user namespaces"
+        message = (
+            "cannot be confined to the private copy here, so asked without tools: "
+            f"{', '.join(loose)}"
+        )
+        fix = (
+            "a Linux kernel with Landlock (5.13 or newer), or install bubblewrap and "
+            "allow user namespaces"
+        )
         found.append(_look("confinement.missing", message, fix))
     return found
 
@@ -277,12 +278,10 @@ def check_record(
             found = [*check_refusals(store), *([_waiting(waiting)] if waiting else [])]
             counts = Checkup.of([*found_so_far, *found]).counts
             facts = {**counts, State.FINE.value: counts[State.FINE] + 1}
-            seq, where = (
-                store.append([event_now(assembly.project, "doctor.checked", facts)])[
-                    0
-                ].seq,
-                store.where,
-            )
+            seq = store.append([event_now(assembly.project, "doctor.checked", facts)])[
+                0
+            ].seq
+            where = store.where
     except (StoreError, FileError) as error:
         return [
             Diagnosis(

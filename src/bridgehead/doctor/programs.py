@@ -149,41 +149,33 @@ def judge_program(program: Program, answer: Answer) -> Diagnosis | None:
     found = _VERSION.search(answer.text)
     version = found[0] if found else ""
     if program.stand_in:
-        kind, state, said = (
-            "unverified",
-            State.LOOK,
-            f"is installed but not verified; used for {program.purpose}",
-        )
+        kind = "unverified"
+        state = State.LOOK
+        said = f"is installed but not verified; used for {program.purpose}"
     elif not answer.is_there:
-        kind, state, said = (
-            "missing",
-            serious,
-            f"not found; needed for {program.purpose}",
-        )
+        kind = "missing"
+        state = serious
+        said = f"not found; needed for {program.purpose}"
     elif answer.exit_code is None:
-        kind, state, said = (
-            "silent",
-            State.LOOK,
-            f"did not print its version within {VERSION_SECONDS:g} s",
-        )
+        kind = "silent"
+        state = State.LOOK
+        said = f"did not print its version within {VERSION_SECONDS:g} s"
     elif answer.exit_code != 0:
-        kind, state, said = (
-            "failing",
-            State.LOOK,
-            f"--version failed with exit code {answer.exit_code}",
-        )
+        kind = "failing"
+        state = State.LOOK
+        said = f"--version failed with exit code {answer.exit_code}"
     elif (
         program.oldest
         and tuple(int(part) for part in version.split(".") if part) < program.oldest
     ):
         wanted = ".".join(map(str, program.oldest))
-        kind, state, said = (
-            "old",
-            serious,
-            f"{version or '(unknown version)'} is older than {wanted}",
-        )
+        kind = "old"
+        state = serious
+        said = f"{version or '(unknown version)'} is older than {wanted}"
     else:
-        kind, state, said = "found", State.FINE, version
+        kind = "found"
+        state = State.FINE
+        said = version
     fix = None if state is State.FINE else program.install
     return Diagnosis(
         program.group,

@@ -83,7 +83,8 @@ def plan_hook(folder: Path, level: str) -> HookPlan:
 
 def plan_removal(folder: Path) -> HookPlan:
     """What removing would do; a hook that is not ours stays."""
-    old, kept = _text(folder / NAME), _text(folder / KEPT)
+    old = _text(folder / NAME)
+    kept = _text(folder / KEPT)
     if old is None or _MARK not in old:
         return HookPlan(folder, Change(folder / NAME, None, old, old))
     return HookPlan(
@@ -93,7 +94,8 @@ def plan_removal(folder: Path) -> HookPlan:
 
 def carry_out(plan: HookPlan) -> None:
     """Write it; at every moment either the old hook or ours is in place."""
-    hook, kept = plan.folder / NAME, plan.folder / KEPT
+    hook = plan.folder / NAME
+    kept = plan.folder / KEPT
     if plan.change.action == "keep":
         return
     make_dir(plan.folder)

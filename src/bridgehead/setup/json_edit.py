@@ -82,7 +82,8 @@ class Scanner:
                 begun = False
                 while not self._closed("]", begun=begun, separated=comma is not None):
                     self._value(depth + 1)
-                    comma, begun = self._comma(), True
+                    comma = self._comma()
+                    begun = True
             case '"':
                 self._string()
             case _:
@@ -255,7 +256,8 @@ def _inserted(text: str, parent: Value, key: str, value: Any) -> str:
     if not members:
         return f"{text[: parent.start]}{{{newline}{indent}{entry}{newline}{outer}}}{text[parent.end :]}"
     # The comma goes right behind the last value, the entry behind the comments that belong to it.
-    last, close = members[-1], _after_space(text, parent.end - 1)
+    last = members[-1]
+    close = _after_space(text, parent.end - 1)
     separated = "" if last.comma is not None else ","
     comments = text[last.value.end : close]
     return (

@@ -54,9 +54,11 @@ class Change:
     def action(self) -> str:
         if self.old == self.new:
             return "keep"
-        return (
-            "create" if self.old is None else "remove" if self.new is None else "change"
-        )
+        if self.old is None:
+            return "create"
+        if self.new is None:
+            return "remove"
+        return "change"
 
     def diff(self) -> str:
         """As `diff -u` would show it, but for secrets that stand nearby and the rest of endless lines."""
@@ -66,12 +68,12 @@ class Change:
             fromfile=str(self.path) if self.old is not None else "/dev/null",
             tofile=str(self.path) if self.new is not None else "/dev/null",
         )
-        return "".join(
-            _fit_to_show(line)
-            if line.endswith("\n")
-            else f"{_fit_to_show(line)}\n\\ No newline at end of file\n"
-            for line in lines
-        )
+        shown = []
+        for line in lines:
+            shown.append(_fit_to_show(line))
+            if not line.endswith("\n"):
+                shown.append("\n\\ No newline at end of file\n")
+        return "".join(shown)
 
     def noted(
         self, user: str, directories: tuple[str, ...], earlier: Noted | None
@@ -243,12 +245,8 @@ def set_up(changes: Iterable[Change], notes: Notes, user: str) -> None:
                 )
             continue
         assert change.new is not None
-        missing = tuple(
-            str(one)
-            for one in takewhile(
-                lambda parent: not parent.exists(), change.path.parents
-            )
-        )
+        absent = takewhile(lambda parent: not parent.exists(), change.path.parents)
+        missing = tuple(map(str, absent))
         # Noted first: an edit without a note could not be taken back exactly, a note without its edit does no harm.
         notes.keep(change.path, change.noted(user, missing, earlier))
         make_dir(change.path.parent, root=change.root)
@@ -259,17 +257,15 @@ def take_back(changes: Iterable[Change], notes: Notes, user: str) -> None:
     """Carry out a plan of `plan_undo`."""
     for change in changes:
         noted = notes.find(change.path)
-        if noted is not None and (
-            others := tuple(one for one in noted.users if one != user)
-        ):
+        others = tuple(other for other in noted.users if other != user) if noted else ()
+        if noted is not None and others:
             notes.keep(change.path, msgspec.structs.replace(noted, users=others))
             continue
         if change.action == "remove":
             with translated(change.path, "removed"):
                 change.path.unlink()
-            with suppress(
-                OSError
-            ):  # somebody put something into one: it stays, and so do those above
+            # Somebody put something into one: it stays, and so do those above.
+            with suppress(OSError):
                 for directory in noted.directories if noted else ():
                     Path(directory).rmdir()
         elif change.action == "change" and change.new is not None:

@@ -106,8 +106,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser = argparse.ArgumentParser(
         prog="python -m bridgehead.testing.model_server",
-        description="A loopback model server with the wires of Anthropic, OpenAI (Responses, Chat) and Gemini.",
-        epilog=f"scenarios, chosen by the base URL http://127.0.0.1:PORT/s/<scenario>[.<n>ms]:\n{scenarios}",
+        description=(
+            "A loopback model server with the wires of Anthropic, OpenAI (Responses, "
+            "Chat) and Gemini."
+        ),
+        epilog=(
+            "scenarios, chosen by the base URL "
+            f"http://127.0.0.1:PORT/s/<scenario>[.<n>ms]:\n{scenarios}"
+        ),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(

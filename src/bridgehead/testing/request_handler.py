@@ -93,7 +93,10 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         path = urlsplit(addressed.rest).path
         wire = wire_for(path)
         if wire is None or addressed.scenario not in SCENARIOS:
-            problem = f"unknown scenario or path: {self.path}; scenarios: {', '.join(SCENARIOS)}"
+            problem = (
+                f"unknown scenario or path: {self.path}; scenarios: "
+                f"{', '.join(SCENARIOS)}"
+            )
             self._answer_simply(404, {"error": {"message": problem}}, logged_body=body)
             return
         request = wire.read(addressed.scenario, path, body)

@@ -37,7 +37,10 @@ from bridgehead.testing.wires.base import compact
 DEFAULT: Final = "ok"
 
 SCENARIOS: Final[dict[str, str]] = {
-    "ok": "a normal reply that counts the user messages and echoes the end of the last one",
+    "ok": (
+        "a normal reply that counts the user messages and echoes the end of the last "
+        "one"
+    ),
     "empty": "a normal reply without any text",
     "e401": "401 in the vendor's shape",
     "e400key": "400 with the reason API_KEY_INVALID, what Google sends for a bad key",
@@ -51,7 +54,10 @@ SCENARIOS: Final[dict[str, str]] = {
     "badsse": "200 with a broken JSON line, then the connection closes",
     "cut": "a stream without its terminal event",
     "hang": "the request is accepted and never answered",
-    "toolwrite": "first a tool call that writes the file named by PATH=... in the prompt, then text",
+    "toolwrite": (
+        "first a tool call that writes the file named by PATH=... in the prompt, then "
+        "text"
+    ),
     "toolbash": "first a shell command that writes that file, then text",
     "toolsleep": "first a shell command that runs for five minutes, then text",
     "evil": "as ok; a second prefix that a careful client never contacts",

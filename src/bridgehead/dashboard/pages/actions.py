@@ -33,6 +33,13 @@ SHORT_SECONDS: Final = 120.0
 LONG_SECONDS: Final = 3.0
 """How long a page waits for a command that goes on without it: long enough for a mistake to show."""
 MOST_SAID: Final = 2000
+PAGES: Final = {
+    "council": ("/councils", "id"),
+    "flow": ("/flows", "id"),
+    "rig": ("/threads", "clone"),
+    "bus": ("/bus", ""),
+}
+"""The page of each noun, and the field whose value names one entry of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +65,18 @@ class Field:
                 f"{self.label} cannot be {value!r}",
                 hint=f"one of: {', '.join(self.choices)}",
             )
+        values = self._values(value)
+        if not self.option:
+            return values
+        return [f"{self.option}={each}" for each in values]
+
+    def _values(self, value: str) -> list[str]:
+        if not self.many:
+            return [value] if value else []
         try:
-            values = shlex.split(value) if self.many else [value] if value else []
+            return shlex.split(value)
         except ValueError as error:
             raise UserError(f"{self.label}: a quotation mark is not closed") from error
-        return [f"{self.option}={one}" for one in values] if self.option else values
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,55 +101,43 @@ class WebAction:
 
     def words(self, given: Mapping[str, str]) -> list[str]:
         """The words behind `bridgehead`: the command, its options, and behind `--` its arguments."""
-        made = [
-            (one, one.words(given.get(one.name, "").strip())) for one in self.fields
-        ]
-        if self.command.startswith(
-            "rig "
-        ):  # these know no `--`, and their fields say where and what about
-            return self.command.split()
-        options = [word for one, words in made if one.option for word in words]
-        arguments = [word for one, words in made if not one.option for word in words]
-        return [
-            *self.command.split(),
-            *options,
-            *(["--", *arguments] if arguments else []),
-        ]
+        options = []
+        arguments = []
+        for field in self.fields:
+            words = field.words(given.get(field.name, "").strip())
+            if field.option:
+                options += words
+            else:
+                arguments += words
+        command = self.command.split()
+        # Rig commands know no `--`; their fields say where they run and what about.
+        if self.command.startswith("rig "):
+            return command
+        if not arguments:
+            return [*command, *options]
+        return [*command, *options, "--", *arguments]
 
     def place(self, context: PageContext, given: Mapping[str, str]) -> Path:
         """Where it runs: in the clone or project acted on, else in this one."""
         if self.command.startswith("rig "):
             return clone_root(context, given)
-        is_about_run = self.command.startswith(("council ", "flow ")) and any(
-            one.name == "id" for one in self.fields
-        )
-        return (
-            project_of_run(context, given)
-            if is_about_run
-            else context.assembly.places.project
-        )
+        takes_id = any(field.name == "id" for field in self.fields)
+        if takes_id and self.command.startswith(("council ", "flow ")):
+            return project_of_run(context, given)
+        return context.assembly.places.project
 
     def back(self, given: Mapping[str, str]) -> str:
         """The page to end on."""
         noun = self.command.partition(" ")[0]
-        page = {
-            "council": "/councils",
-            "flow": "/flows",
-            "rig": "/threads",
-            "bus": "/bus",
-        }[noun]
-        about = (
-            given.get("clone" if noun == "rig" else "id", "") if noun != "bus" else ""
-        )
+        page, field = PAGES[noun]
+        about = given.get(field, "")
         return f"{page}/{quote(about, safe='')}" if about else page
 
 
 def project_of_run(context: PageContext, form: Mapping[str, str]) -> Path:
     """Where a council or flow belongs; in a record that others write to, only this project is acted in."""
-    run, own = (
-        context.store.find_run(form.get("id", "")),
-        context.assembly.places.project,
-    )
+    run = context.store.find_run(form.get("id", ""))
+    own = context.assembly.places.project
     if is_shared(context.assembly.record_url) and Path(run.project) != own:
         raise UserError(
             f"{run.id} belongs to {run.project}",
@@ -145,11 +147,8 @@ def project_of_run(context: PageContext, form: Mapping[str, str]) -> Path:
 
 
 def clone_root(context: PageContext, form: Mapping[str, str]) -> Path:
-    return Path(
-        find_clone(
-            context.assembly.places.project, context.store, form.get("clone", "")
-        ).root
-    )
+    project = context.assembly.places.project
+    return Path(find_clone(project, context.store, form.get("clone", "")).root)
 
 
 def lifting(context: PageContext, form: Form) -> tuple[list[str], str]:
@@ -158,19 +157,17 @@ def lifting(context: PageContext, form: Form) -> tuple[list[str], str]:
     shown = show_quarantine(rig, form.get("path", ""))
     thread_id = shown.entry.path.partition("/")[0]
     hashes = [
-        str(one.frontmatter.get("body_hash") or "")
-        for one in thread(rig, thread_id).envelopes
+        str(envelope.frontmatter.get("body_hash") or "")
+        for envelope in thread(rig, thread_id).envelopes
     ]
-    parent = next((one for one in reversed(hashes) if one), None)
+    parent = next(filter(None, reversed(hashes)), None)
     if parent is None:
         raise UserError(
             f"thread {thread_id} has no envelope that a decision could answer"
         )
     words = [f"--thread={thread_id}", f"--in-reply-to={parent}", "--body-file=-"]
-    return (
-        words,
-        f"{form.get('reason', '').strip()}\n\n{verdict_line(shown.entry, lifts=True)}\n",
-    )
+    reason = form.get("reason", "").strip()
+    return words, f"{reason}\n\n{verdict_line(shown.entry, lifts=True)}\n"
 
 
 _ID: Final = Field("id", "Id", required=True, hidden=True)
@@ -179,7 +176,8 @@ _ALL: Final = (
     WebAction(
         "council review --non-interactive",
         "Start a council",
-        "Seats review the scope independently, debate, and write one report. The estimate comes first.",
+        "Seats review the scope independently, debate, and write one report. The "
+        "estimate comes first.",
         (
             Field("intensity", "Intensity", "--intensity", choices=tuple(Intensity)),
             Field(
@@ -212,7 +210,8 @@ _ALL: Final = (
     WebAction(
         "council resume",
         "Resume the council",
-        "Adds answers that have arrived and asks the named seats again. Completed calls are not repeated.",
+        "Adds answers that have arrived and asks the named seats again. Completed "
+        "calls are not repeated.",
         (
             Field(
                 "retry",
@@ -228,13 +227,15 @@ _ALL: Final = (
     WebAction(
         "council stop",
         "Stop the council",
-        "Ends the council as Ctrl-C does: the findings so far are reported, and it can be resumed.",
+        "Ends the council as Ctrl-C does: the findings so far are reported, and it "
+        "can be resumed.",
         (_ID,),
     ),
     WebAction(
         "council challenge",
         "Challenge a finding",
-        "Asks the seat that reported the finding, and the other seats, one more question about it.",
+        "Asks the seat that reported the finding, and the other seats, one more "
+        "question about it.",
         (
             Field("id", "Council", "--review", required=True, hidden=True),
             Field("finding", "Finding", required=True),
@@ -252,7 +253,8 @@ _ALL: Final = (
     WebAction(
         "flow retry",
         "Retry the flow",
-        "Keeps recorded steps and repeats the failed step, or all steps from the one given.",
+        "Keeps recorded steps and repeats the failed step, or all steps from the one "
+        "given.",
         (Field("from", "From step", "--from", hint="empty: the failed step"), _ID),
         is_long=True,
     ),
@@ -272,13 +274,15 @@ _ALL: Final = (
     WebAction(
         "rig sync --auto",
         "Sync",
-        "Fetches and verifies new envelopes; those that fail verification go into quarantine.",
+        "Fetches and verifies new envelopes; those that fail verification go into "
+        "quarantine.",
         (_CLONE,),
     ),
     WebAction(
         "rig relay DECISIONS",
         "Lift a quarantine",
-        "Accepts this envelope with a signed DECISIONS envelope, if the key of this rig belongs to a trusted human.",
+        "Accepts this envelope with a signed DECISIONS envelope, if the key of this "
+        "rig belongs to a trusted human.",
         (
             _CLONE,
             Field("path", "Envelope", required=True, hidden=True),
@@ -289,7 +293,8 @@ _ALL: Final = (
     WebAction(
         "bus participant add",
         "Enrol a participant",
-        "Writes a join file to this project. The secret of the participant appears only there.",
+        "Writes a join file to this project. The secret of the participant appears "
+        "only there.",
         (Field("id", "Id", required=True),),
     ),
     WebAction(
@@ -305,7 +310,8 @@ ACTIONS: Final[Mapping[str, WebAction]] = {action.name: action for action in _AL
 def act(context: PageContext, request: Request, form: Form) -> Response:
     """Run it; what has a preview only after that was shown. What is refused is shown with the form as it was typed."""
     action = _action(request)
-    words, place = action.words(form), action.place(context, form)
+    words = action.words(form)
+    place = action.place(context, form)
     if action.preview and form.get("planned") != shlex.join(words):
         command = action.command.split()
         looked = [*command, action.preview, *words[len(command) :]]
@@ -328,12 +334,12 @@ def act(context: PageContext, request: Request, form: Form) -> Response:
     context.forget_waiting()
     if done.exit_code not in (None, ExitCode.DONE, ExitCode.WAITING):
         return show_action(context, request, form, done)
-    said = (
-        "runs"
-        if done.exit_code is None
-        else next(iter((done.out or done.error).splitlines()), "done")
-    )
-    return context.go(request, action.back(form), f"{done.line}: {said}")
+    if done.exit_code is None:
+        outcome = "runs"
+    else:
+        printed = (done.out or done.error).splitlines()
+        outcome = printed[0] if printed else "done"
+    return context.go(request, action.back(form), f"{done.line}: {outcome}")
 
 
 def _action(request: Request) -> WebAction:
@@ -352,23 +358,28 @@ def show_action(
     planned: str = "",
 ) -> Response:
     """The form as it was typed or as the address fills it, and what a command said: its plan, or why it failed."""
-    action, given = _action(request), request.query_params if given is None else given
+    action = _action(request)
+    given = request.query_params if given is None else given
+    status = 200
+    line = f"bridgehead {action.command}"
+    printed = ""
+    if planned:
+        line = f"bridgehead {planned}"
+        printed = done.out if done else ""
+    elif done:
+        status = 422
+        line = done.line
+        printed = done.error or done.out
     return context.show(
         request,
         PAGE,
         "action.html",
-        status=422 if done and not planned else 200,
+        status=status,
         action=action,
         given=given,
         place=action.place(context, given),
-        line=f"bridgehead {planned}"
-        if planned
-        else done.line
-        if done
-        else f"bridgehead {action.command}",
-        said=(done.out if planned else done.error or done.out)[-MOST_SAID:]
-        if done
-        else "",
+        line=line,
+        said=printed[-MOST_SAID:],
         planned=planned,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -56,9 +57,9 @@ class Choices:
         severities = {severity_of(text.finding) for text in findings}
         return cls(
             tuple(sorted(severities, key=lambda name: -RANKS.get(name, 0))),
-            _sorted(seat for text in findings for seat in seats_of(text.finding)),
-            _sorted(domain for text in findings for domain in text.finding.domains),
-            _sorted(state for text in findings for state in states_of(text)),
+            _sorted(chain.from_iterable(seats_of(text.finding) for text in findings)),
+            _sorted(chain.from_iterable(text.finding.domains for text in findings)),
+            _sorted(chain.from_iterable(states_of(text) for text in findings)),
         )
 
 
@@ -194,10 +195,8 @@ class Excerpts:
         text = self._files[path]
         if text is None or not 1 <= first <= len(text):
             return None
-        begin, end = (
-            max(1, first - AROUND),
-            min(len(text), last + AROUND, first + MOST_LINES),
-        )
+        begin = max(1, first - AROUND)
+        end = min(len(text), last + AROUND, first + MOST_LINES)
         lines = tuple(
             CodeLine(number, text[number - 1][:MOST_WIDTH], first <= number <= last)
             for number in range(begin, end + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from markupsafe import Markup
@@ -58,11 +59,10 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
         return None
     bottom = lanes[-1].y + lanes[-1].height + GAP
     rounds = last_round(council.seats)
-    dots = {
-        (lane.seat.bridge, dot.output.id): dot
-        for lane in lanes
-        for dot in place_dots(lane, rounds)
-    }
+    dots = {}
+    for lane in lanes:
+        for dot in place_dots(lane, rounds):
+            dots[lane.seat.bridge, dot.output.id] = dot
     # As many as can be read, the gravest first.
     shown = sorted(
         council.joined,
@@ -78,12 +78,12 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
     height = bottom + (HEAD + ROW if second is not None else 0)
     band = COUNCIL_X - 40 if shown else WIDTH - 1
     parts = [
-        *(part for lane in lanes for part in _drawn_lane(lane, band)),
+        *chain.from_iterable(_drawn_lane(lane, band) for lane in lanes),
         *_columns(rounds, lanes[-1].y + lanes[-1].height, bool(shown)),
-        *(part for found in shown for part in _joins(found, nodes[found.id], dots)),
-        *(part for lane in lanes for part in _challenges(lane, dots, rounds)),
+        *chain.from_iterable(_joins(found, nodes[found.id], dots) for found in shown),
+        *chain.from_iterable(_challenges(lane, dots, rounds) for lane in lanes),
         *(_drawn_dot(dot) for dot in dots.values()),
-        *(part for lane in lanes for part in _left_out(lane, rounds)),
+        *chain.from_iterable(_left_out(lane, rounds) for lane in lanes),
         *(_node(found, nodes[found.id]) for found in shown),
         *(_second_look(council, second, nodes) if second is not None else ()),
     ]
@@ -120,11 +120,9 @@ class Lane:
 
     @property
     def height(self) -> float:
-        rows = (
-            len(self.agents)
-            if self.seat.state == "skipped"
-            else max(1, len(self.agents))
-        )
+        rows = len(self.agents)
+        if self.seat.state != "skipped":
+            rows = max(1, rows)
         return HEAD + ROW * rows
 
     def row(self, agent: str) -> float:
@@ -143,16 +141,19 @@ def lay_out(seats: Sequence[LiveSeat]) -> Iterator[Lane]:
 
 def _agents(seat: LiveSeat) -> tuple[str, ...]:
     """Everybody who raised, doubted or was doubted; who was asked and said nothing needs no row."""
-    found = [output.agent for output in seat.outputs]
-    found += [name for one in seat.challenges for name in (one.by, one.to)]
-    return tuple(dict.fromkeys(name for name in found if name))
+    names = [output.agent for output in seat.outputs]
+    for challenge in seat.challenges:
+        names += [challenge.by, challenge.to]
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def last_round(seats: Sequence[LiveSeat]) -> int:
-    numbers = [output.round for seat in seats for output in seat.outputs]
-    numbers += [challenge.round for seat in seats for challenge in seat.challenges]
-    numbers += [step.number for seat in seats for step in seat.rounds]
-    return max(numbers, default=1)
+    numbers = [1]
+    for seat in seats:
+        numbers += [output.round for output in seat.outputs]
+        numbers += [challenge.round for challenge in seat.challenges]
+        numbers += [step.number for step in seat.rounds]
+    return max(numbers)
 
 
 def column(number: int, rounds: int) -> tuple[float, float]:
@@ -188,7 +189,8 @@ def _left_out(lane: Lane, rounds: int) -> Iterator[str]:
     for (agent, number), outputs in _cells(lane).items():
         if len(outputs) > MOST_DOTS:
             x, width = column(number, rounds)
-            label, x = f"+{len(outputs) - MOST_DOTS}", round(x + 6 + width * 0.7, 1)
+            label = f"+{len(outputs) - MOST_DOTS}"
+            x = round(x + 6 + width * 0.7, 1)
             yield element("text", label, x=x, y=lane.row(agent) + 4, class_="agent")
 
 
@@ -266,7 +268,10 @@ def _challenge(
     )
     bend = round((x + dot.x) / 2, 1)
     path = f"M {x} {y} C {bend} {y}, {bend} {dot.y}, {dot.x + 6} {dot.y}"
-    label = f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} ({challenge.outcome})"
+    label = (
+        f"{challenge.by} challenges {challenge.finding_id}: {challenge.text} "
+        f"({challenge.outcome})"
+    )
     return _doubt(label, path, x, y, outcome)
 
 
@@ -289,7 +294,10 @@ def _joins(
         dot = dots.get(source)
         if dot is not None:
             middle = COUNCIL_X - 120
-            path = f"M {dot.x + 5} {dot.y} C {middle} {dot.y}, {middle} {y}, {COUNCIL_X - 7} {y}"
+            path = (
+                f"M {dot.x + 5} {dot.y} C {middle} {dot.y}, {middle} {y}, "
+                f"{COUNCIL_X - 7} {y}"
+            )
             yield element("path", d=path, class_=f"join {_severity(found.severity)}")
 
 
@@ -338,9 +346,13 @@ def _second_look(
     for place, note in enumerate(
         one for one in council.notes if one.finding_id in nodes
     ):
-        x, start = COUNCIL_X - 160 + 9 * (place % 12), y + 18
+        x = COUNCIL_X - 160 + 9 * (place % 12)
+        start = y + 18
         end = nodes[note.finding_id]
-        path = f"M {x} {start} C {x} {end + 30}, {COUNCIL_X - 60} {end}, {COUNCIL_X - 7} {end}"
+        path = (
+            f"M {x} {start} C {x} {end + 30}, {COUNCIL_X - 60} {end}, {COUNCIL_X - 7} "
+            f"{end}"
+        )
         label = f"{note.finding_id}: {note.challenge} ({note.outcome})"
         yield _doubt(label, path, x, start, _OUTCOMES.get(note.outcome, "held"))
 

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bridgehead.assembly.council import views
+from bridgehead.assembly.council.live import LiveChallenge
 from bridgehead.assembly.council.reports import DismissRequest
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.dashboard.page import Form, Page, PageContext
@@ -57,14 +58,20 @@ def show_council(context: PageContext, request: Request) -> Response:
         state=now,
         picture=draw_lanes(now.live),
         legend=LEGEND,
-        challenges=[
-            (seat.bridge, one) for seat in now.live.seats for one in seat.challenges
-        ][:MOST_CHALLENGES],
+        challenges=_challenges(now)[:MOST_CHALLENGES],
         trouble=trouble,
         report=report.report if report else None,
         asked=asked,
         **(_findings(context, report, asked) if report else {"found": None}),
     )
+
+
+def _challenges(now: views.CouncilNow) -> list[tuple[str, LiveChallenge]]:
+    """Return who challenges, and the challenge."""
+    challenges: list[tuple[str, LiveChallenge]] = []
+    for seat in now.live.seats:
+        challenges += [(seat.bridge, challenge) for challenge in seat.challenges]
+    return challenges
 
 
 def show_calls(context: PageContext, request: Request) -> Response:
@@ -96,7 +103,8 @@ def dismiss(context: PageContext, request: Request, form: Form) -> Response:
     return context.go(
         request,
         back,
-        f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be committed.",
+        f"{finding_id} dismissed; .bridgehead/dismissals.toml is meant to be "
+        "committed.",
     )
 
 
@@ -132,8 +140,9 @@ def _findings(
     dismissed_now = frozenset(
         str(recorded.event.data.get("fingerprint")) for recorded in events
     )
-    end = (asked.start or 0) + council_findings.PAGE_LENGTH
-    part = admitted[asked.start or 0 : end]
+    start = asked.start or 0
+    end = start + council_findings.PAGE_LENGTH
+    part = admitted[start:end]
     return {
         "found": [
             council_findings.shown(text, excerpts, earlier, dismissed_now)
@@ -154,11 +163,11 @@ def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
         report = views.council_report(context.assembly, review_id, clock=context.clock)
     except BridgeheadError:
         return {}
-    return {
-        print_: text.finding.id
-        for text in report.findings
-        for print_ in text.finding.fingerprints
-    }
+    ids = {}
+    for text in report.findings:
+        for fingerprint in text.finding.fingerprints:
+            ids[fingerprint] = text.finding.id
+    return ids
 
 
 def _day(text: str) -> dt.date | None:

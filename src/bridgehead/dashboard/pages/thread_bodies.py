@@ -43,7 +43,8 @@ _INSIDE_A_WORD: Final = re.compile(r"(?<=\w)\*+(?=\w)|_+")
 
 def body_markup(text: str) -> Markup:
     """The text as markup."""
-    markdown, shown = _markdown(), visible(text)
+    markdown = _markdown()
+    shown = visible(text)
     tokens = markdown.parse(shown)
     if any(token.level >= DEEPEST - 1 for token in tokens):
         return _as_written(shown)

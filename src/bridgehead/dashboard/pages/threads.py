@@ -94,10 +94,8 @@ def show_list(context: PageContext, request: Request) -> Response:
 def show_clone(context: PageContext, request: Request) -> Response:
     clone = _clone(context, request)
     view = view_clone(clone, context.waiting())
-    named, state = (
-        request.query_params.get("named", "").strip(),
-        request.query_params.get("state", ""),
-    )
+    named = request.query_params.get("named", "").strip()
+    state = request.query_params.get("state", "")
     is_in_state: Callable[[ThreadLine], bool] = STATES.get(state, lambda _line: False)
     threads = [
         line
@@ -124,7 +122,8 @@ def show_clone(context: PageContext, request: Request) -> Response:
 
 def reply(context: PageContext, request: Request, form: Form) -> Response:
     """Send one envelope. What is refused is shown again as it was typed."""
-    clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
+    clone = _clone(context, request)
+    thread_id = str(request.path_params["thread_id"])
     written = Reply(
         message_type=form.get("type", ""),
         recipients=form.get("to", ""),
@@ -155,15 +154,15 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
 
 def answer(context: PageContext, request: Request, form: Form) -> Response:
     """Answer an envelope that waits, as `bridgehead answer` does. What no longer waits can still be sent as a reply."""
-    clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
-    item_id, written = (
-        str(request.path_params["item_id"]),
-        FRESH._replace(text=form.get("text", "")),
-    )
+    clone = _clone(context, request)
+    thread_id = str(request.path_params["thread_id"])
+    item_id = str(request.path_params["item_id"])
+    written = FRESH._replace(text=form.get("text", ""))
     context.forget_waiting()
     if all(item.id != item_id for item in context.waiting()):
         late = UserError(
-            "this envelope is no longer open: it was answered, or its thread was closed",
+            "this envelope is no longer open: it was answered, or its thread was "
+            "closed",
             hint="you can send your text as a reply",
         )
         return show_thread(context, request, _refused("reply", written, late))
@@ -188,7 +187,8 @@ def address_of(clone: RigClone, thread_id: str | None = None) -> str:
 def show_thread(
     context: PageContext, request: Request, typed: RefusedReply = NOTHING_TYPED
 ) -> Response:
-    clone, thread_id = _clone(context, request), str(request.path_params["thread_id"])
+    clone = _clone(context, request)
+    thread_id = str(request.path_params["thread_id"])
     view = view_thread(
         clone,
         thread_id,
@@ -252,7 +252,10 @@ def _refused(form: str, written: Reply, error: BridgeheadError) -> RefusedReply:
 
 def _sentence(sent: Sent) -> str:
     shared = "" if sent.pushed else "; not pushed, so the others do not have it yet"
-    return f"{sent.type} sent to {', '.join(sent.to)} as {sent.file_path} ({sent.commit_sha[:7]}){shared}"
+    return (
+        f"{sent.type} sent to {', '.join(sent.to)} as {sent.file_path} "
+        f"({sent.commit_sha[:7]}){shared}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,10 @@ from bridgehead.testing.exchange import (
 )
 from bridgehead.testing.wires.base import Event, Wire, compact, objects
 
-_TOO_LONG: Final = "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."
+_TOO_LONG: Final = (
+    "The input token count (2000000) exceeds the maximum number of tokens allowed "
+    "(1048576)."
+)
 _BAD_KEY: Final = "API key not valid. Please pass a valid API key."
 
 _ERRORS: Final[dict[Fault, tuple[int, str, str]]] = {

@@ -269,7 +269,10 @@ def _call_item(call: CallTool, tool: str) -> dict[str, Any]:
         )
         return {"type": "function_call", "call_id": _RESPONSES_CALL_ID, **named}
     if tool == _PATCH_TOOL:
-        patch = f"*** Begin Patch\n*** Add File: {call.path}\n+{call.content.rstrip()}\n*** End Patch\n"
+        patch = (
+            "*** Begin Patch\n*** Add File: "
+            f"{call.path}\n+{call.content.rstrip()}\n*** End Patch\n"
+        )
         return {
             "type": "custom_tool_call",
             "call_id": _RESPONSES_CALL_ID,

@@ -172,8 +172,6 @@ def test_every_cited_rule_is_in_the_specification(
     ],
 )
 def test_a_citation_is_read_as_it_is_written(text: str, expected: list[str]) -> None:
-    found = [
-        f"{one.document} §{one.section}" for one in citations(text, "x", "part")
-    ]
+    found = [f"{one.document} §{one.section}" for one in citations(text, "x", "part")]
 
     assert found == expected

@@ -1,19 +1,30 @@
-"""The house as docs/design.md draws it: imports flow one way, and what decides does no I/O."""
+"""The house that docs/design.md draws: imports run one way, and what decides does no I/O."""
 
 from __future__ import annotations
 
 import ast
-import gc
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "bridgehead"
+from tools.import_graph import (
+    PAGE,
+    SOURCE,
+    arrows,
+    circles,
+    floors,
+    imports_of,
+    modules,
+    name_of,
+    names,
+    nodes_of,
+    room_of,
+    rooms,
+    tree_of,
+    with_drawings,
+)
 
 # Each row may import from rows above it. Parts of one row do not import one another.
 LAYERS = (
@@ -33,18 +44,114 @@ LEVEL = {part: level for level, row in enumerate(LAYERS) for part in row}
 
 # The rooms of a part, folders and single files, each importing only from those before it.
 ROOMS = {
-    "council": "findings scope request reporting calls attendance prompts replies interfaces debate synthesis council "
-    "runtimes seating running",
-    "bus": "wire actions participants bridge settings access sockets transports interfaces relay client hub assistant "
-    "gateway serve",
-    "flows": "errors values words calls journals files definition interfaces engine discovery handlers operations "
-    "fleet script template_create",
-    "rigs": "envelope config trust repositories threads rig views ledger operations",
-    "assembly": "application rigs event_writer council flows pending bus",
-    "mcp_server": "jsonrpc tools discovery resources server transports",
-    "dashboard": "recent templating access background plots page pages live app serving",
-    "control_plane": "questions records stores",
-    "cli": "output verbose click_classes bus commands council flows running rigs tree",
+    "council": [
+        "findings",
+        "scope",
+        "request",
+        "reporting",
+        "calls",
+        "attendance",
+        "prompts",
+        "replies",
+        "interfaces",
+        "debate",
+        "synthesis",
+        "council",
+        "runtimes",
+        "seating",
+        "running",
+    ],
+    "bus": [
+        "wire",
+        "actions",
+        "participants",
+        "bridge",
+        "settings",
+        "access",
+        "sockets",
+        "transports",
+        "interfaces",
+        "relay",
+        "client",
+        "hub",
+        "assistant",
+        "gateway",
+        "serve",
+    ],
+    "flows": [
+        "errors",
+        "values",
+        "words",
+        "calls",
+        "journals",
+        "files",
+        "definition",
+        "interfaces",
+        "engine",
+        "discovery",
+        "handlers",
+        "operations",
+        "fleet",
+        "script",
+        "template_create",
+    ],
+    "rigs": [
+        "envelope",
+        "config",
+        "trust",
+        "repositories",
+        "threads",
+        "rig",
+        "views",
+        "ledger",
+        "operations",
+    ],
+    "assembly": [
+        "application",
+        "rigs",
+        "event_writer",
+        "council",
+        "flows",
+        "pending",
+        "bus",
+    ],
+    "mcp_server": [
+        "jsonrpc",
+        "tools",
+        "discovery",
+        "resources",
+        "server",
+        "transports",
+    ],
+    "dashboard": [
+        "recent",
+        "templating",
+        "access",
+        "background",
+        "plots",
+        "page",
+        "pages",
+        "live",
+        "app",
+        "serving",
+    ],
+    "control_plane": [
+        "questions",
+        "records",
+        "stores",
+    ],
+    "cli": [
+        "output",
+        "verbose",
+        "click_classes",
+        "bus",
+        "commands",
+        "council",
+        "flows",
+        "running",
+        "rigs",
+        "tree",
+    ],
 }
 
 IO_MODULES = {
@@ -144,106 +251,6 @@ RIM = (
 )
 
 
-@dataclass(frozen=True)
-class Import:
-    importer: str
-    line: int
-    module: str
-
-    def __str__(self) -> str:
-        return f"{self.importer}:{self.line} imports {self.module}"
-
-
-@cache
-def modules() -> tuple[Path, ...]:
-    return tuple(
-        sorted(path for path in SOURCE.rglob("*.py") if "orders" not in path.parts)
-    )
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(SOURCE).as_posix()
-
-
-@cache
-def tree_of(path: Path) -> ast.Module:
-    # Python 3.11 counts its recursion wrongly when a collection of garbage comes between ("depth mismatch").
-    gc.disable()
-    try:
-        return ast.parse(path.read_text(encoding="utf-8"))
-    finally:
-        gc.enable()
-
-
-@cache
-def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree_of(path)))
-
-
-@cache
-def imports_of(path: Path) -> tuple[Import, ...]:
-    """Every import of a module, wherever it stands in the file: inside functions and for types only, too."""
-    return tuple(_imports(path))
-
-
-def _imports(path: Path) -> Iterator[Import]:
-    name = name_of(path)
-    for node in nodes_of(path):
-        if isinstance(node, ast.Import):
-            yield from (Import(name, node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name}:{node.lineno} imports relatively"
-            module = node.module or ""
-            yield Import(name, node.lineno, module)
-            yield from (
-                Import(name, node.lineno, f"{module}.{alias.name}")
-                for alias in node.names
-            )
-
-
-def file_of(dotted: str) -> str | None:
-    """The file of ours that a dotted name means, if it means one."""
-    pieces = dotted.split(".")
-    if pieces[0] != "bridgehead" or len(pieces) < 2:
-        return None
-    stem = "/".join(pieces[1:])
-    return next(
-        (name for name in (f"{stem}.py", f"{stem}/__init__.py") if name in _names()),
-        None,
-    )
-
-
-@cache
-def _names() -> frozenset[str]:
-    return frozenset(map(name_of, modules()))
-
-
-@cache
-def arrows() -> dict[str, frozenset[str]]:
-    """Which files each file imports."""
-    found = {name_of(path): set(_targets(path)) for path in modules()}
-    return {name: frozenset(targets - {name}) for name, targets in found.items()}
-
-
-def _targets(path: Path) -> Iterator[str]:
-    for node in nodes_of(path):
-        if isinstance(node, ast.Import):
-            dotted = [(alias.name, "") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            dotted = [
-                (f"{node.module}.{alias.name}", node.module or "")
-                for alias in node.names
-            ]
-        else:
-            continue
-        # `from package import module` is about the module; the package's own face is imported for a name of its own.
-        yield from (
-            file
-            for whole, package in dotted
-            if (file := file_of(whole) or file_of(package))
-        )
-
-
 def part_of(dotted: str) -> str | None:
     pieces = dotted.split(".")
     return (
@@ -251,41 +258,6 @@ def part_of(dotted: str) -> str | None:
         if pieces[0] == "bridgehead" and len(pieces) > 1 and pieces[1] in LEVEL
         else None
     )
-
-
-def room_of(name: str) -> str:
-    """The room of a file inside its part: the folder below the part, or the file itself."""
-    return name.split("/")[1].removesuffix(".py")
-
-
-def circles(
-    nodes: Iterable[str], following: Callable[[str], Iterable[str]]
-) -> list[list[str]]:
-    """The sets of nodes that reach one another (Tarjan)."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        number[node] = lowest[node] = len(number)
-        stack.append(node)
-        for other in following(node):
-            if other not in number:
-                visit(other)
-                lowest[node] = min(lowest[node], lowest[other])
-            elif other in stack:
-                lowest[node] = min(lowest[node], number[other])
-        if lowest[node] == number[node]:
-            place = stack.index(node)
-            if len(stack) - place > 1:
-                found.append(sorted(stack[place:]))
-            del stack[place:]
-
-    for node in nodes:
-        if node not in number:
-            visit(node)
-    return found
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
@@ -331,10 +303,10 @@ def test_a_circle_is_found() -> None:
 
 @pytest.mark.parametrize("part", ROOMS)
 def test_a_room_imports_only_from_rooms_before_it(part: str) -> None:
-    order = {room: place for place, room in enumerate(ROOMS[part].split())}
+    order = {room: place for place, room in enumerate(ROOMS[part])}
     inside = {
         name: room_of(name)
-        for name in _names()
+        for name in names()
         if name.startswith(f"{part}/") and name != f"{part}/__init__.py"
     }
 
@@ -348,32 +320,29 @@ def test_a_room_imports_only_from_rooms_before_it(part: str) -> None:
     assert against == []
 
 
-@pytest.mark.parametrize("part", ROOMS)
-def test_the_drawing_in_the_docs_shows_the_rooms_in_this_order(part: str) -> None:
-    design = (SOURCE.parent.parent / "docs" / "design.md").read_text(encoding="utf-8")
-    drawn = re.search(rf"^{part} +((?:\w+ *)+\n(?: +[\w ]+\n)*)", design, re.MULTILINE)
+def test_the_drawing_in_the_docs_is_that_of_the_imports() -> None:
+    page = PAGE.read_text(encoding="utf-8")
 
-    assert drawn and drawn[1].split() == ROOMS[part].split()
+    assert page == with_drawings(page), "run: make generate"
+
+
+def test_a_floor_imports_only_from_floors_below() -> None:
+    graph = {"roof": {"ground", "middle"}, "middle": {"ground"}, "ground": set[str]()}
+
+    assert floors({**graph, "cellar": ()}) == [
+        ["cellar", "ground"],
+        ["middle"],
+        ["roof"],
+    ]
 
 
 @pytest.mark.parametrize(
     "part", sorted(part for part in LEVEL if (SOURCE / part).is_dir())
 )
 def test_no_rooms_of_a_part_import_one_another_in_a_circle(part: str) -> None:
-    face = f"{part}/__init__.py"
-    following: dict[str, set[str]] = defaultdict(set)
-    for name in _names():
-        if name.startswith(f"{part}/") and name != face:
-            targets = {
-                target
-                for target in arrows()[name]
-                if target.startswith(f"{part}/") and target != face
-            }
-            following[room_of(name)] |= {room_of(target) for target in targets} - {
-                room_of(name)
-            }
+    graph = rooms(part)
 
-    assert circles(sorted(following), lambda room: sorted(following[room])) == []
+    assert circles(sorted(graph), lambda room: sorted(graph[room])) == []
 
 
 def test_a_class_name_means_one_thing_inside_a_part() -> None:
@@ -433,7 +402,7 @@ def test_every_entry_names_something() -> None:
     unused = [
         entry
         for entry in (*PURE, *RIM)
-        if not any(name.startswith(entry) for name in _names())
+        if not any(name.startswith(entry) for name in names())
     ]
 
     assert unused == []

@@ -1,5 +1,5 @@
 """Envelopes awaiting a reply: as pending items, and fenced so that an agent can be shown them (rigs §8, design
-§5.5).
+§5, item 5).
 """
 
 import sys

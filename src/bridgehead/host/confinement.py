@@ -157,7 +157,7 @@ class Confinement:
         readable = (*visible(SYSTEM, self.hidden), *_KERNEL, *self.read)
         words = [word for path in readable for word in ("-r", path)]
         words += [word for path in (*self.write, *_DEVICES) for word in ("-w", path)]
-        return [sys.executable, "-I", "-S", __file__, *words, "--", *argv]
+        return [*_launcher(words), *argv]
 
     def _bubblewrap(self, cwd: str) -> list[str]:
         # A process table of its own: through /proc/<pid>/root of a process outside everything could be read.
@@ -206,6 +206,13 @@ class Confinement:
         return "\n".join([*rules, f"(allow file-write*{write})"])
 
 
+def _launcher(words: list[str]) -> list[str]:
+    """The command that runs this file as a script."""
+    from bridgehead.host.command import isolated_python
+
+    return [*isolated_python("-S", __file__), *words, "--"]
+
+
 def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:
     """`folders` without what is hidden in them: a folder around a hidden one is replaced by its other entries."""
     left: list[str] = []
@@ -244,6 +251,19 @@ def installation(program: str, search_path: str) -> tuple[str, ...]:
         if pending is not None:
             found[pending] = None
     return tuple(found)
+
+
+def mechanism_here(bubblewrap: str | None) -> tuple[str, str] | None:
+    """What can hold a program to some paths here, and the helper it takes; None when nothing can.
+
+    `bubblewrap` is the path of one that is used where the kernel has no Landlock.
+    """
+    if sys.platform == "darwin":
+        usable = os.path.exists(SEATBELT_PROGRAM)
+        return (SEATBELT, SEATBELT_PROGRAM) if usable else None
+    if landlock_version():
+        return LANDLOCK, ""
+    return (BUBBLEWRAP, bubblewrap) if bubblewrap else None
 
 
 def landlock_version() -> int:

@@ -45,11 +45,15 @@ _PACKAGE_FOLDERS: Final = [
     ".nuget/packages",
     ".dotnet",
 ]
-_VARIABLES: Final = [
+# Where the user keeps a toolchain.
+_FOLDER_VARIABLES: Final = [
     "DOTNET_ROOT",
-    "GOFLAGS",
     "GOROOT",
     "JAVA_HOME",
+    "RUSTUP_HOME",
+]
+_VARIABLES: Final = [
+    "GOFLAGS",
     "RUSTUP_TOOLCHAIN",
 ]
 
@@ -125,7 +129,7 @@ def _run(step: _Step, project: Path) -> BuildResult:
     command = Command(
         (program, *step.words[1:]),
         cwd=project,
-        env=child_environment(python, keep=_VARIABLES),
+        env=child_environment(python, keep=[*_VARIABLES, *_FOLDER_VARIABLES]),
     )
     done = run(
         replace(command, confined=confined),
@@ -160,6 +164,7 @@ def _confinement(program: str, project: Path) -> Confinement | None:
             link.symlink_to(home / name)
     read = [*python_folders(), *installation(program, os.environ.get("PATH", ""))]
     read += [str(home / name) for name in there]
+    read += [os.environ[name] for name in _FOLDER_VARIABLES if name in os.environ]
     return Confinement(
         mechanism,
         read=tuple(read),

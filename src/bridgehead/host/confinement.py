@@ -147,8 +147,8 @@ class Confinement:
             }
         return told
 
-    def wrap(self, argv: list[str], cwd: str) -> list[str]:
-        """The command that starts `argv` confined."""
+    def wrap(self, argv: list[str], cwd: str, python: tuple[str, ...]) -> list[str]:
+        """The command that starts `argv` confined; `python` runs this file as a script."""
         if self.mechanism == BUBBLEWRAP:
             # The link on PATH is not there, and a script looks for its packages beside the file it is in.
             return [*self._bubblewrap(cwd), os.path.realpath(argv[0]), *argv[1:]]
@@ -157,7 +157,7 @@ class Confinement:
         readable = (*visible(SYSTEM, self.hidden), *_KERNEL, *self.read)
         words = [word for path in readable for word in ("-r", path)]
         words += [word for path in (*self.write, *_DEVICES) for word in ("-w", path)]
-        return [*_launcher(words), *argv]
+        return [*python, __file__, *words, "--", *argv]
 
     def _bubblewrap(self, cwd: str) -> list[str]:
         # A process table of its own: through /proc/<pid>/root of a process outside everything could be read.
@@ -204,13 +204,6 @@ class Confinement:
             else []
         )
         return "\n".join([*rules, f"(allow file-write*{write})"])
-
-
-def _launcher(words: list[str]) -> list[str]:
-    """The command that runs this file as a script."""
-    from bridgehead.host.command import isolated_python
-
-    return [*isolated_python("-S", __file__), *words, "--"]
 
 
 def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:

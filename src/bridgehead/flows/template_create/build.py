@@ -68,7 +68,7 @@ class BuildResult:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _BuildCommand:
     """One command, and what a person would type for it."""
 
     words: tuple[str, ...]
@@ -88,7 +88,7 @@ def build(package: TemplatePackage) -> list[BuildResult]:
         return [_run(step, target) for step in _steps(target)]
 
 
-def _steps(project: Path) -> Iterator[_Step]:
+def _steps(project: Path) -> Iterator[_BuildCommand]:
     """What this project is built and tested with."""
     has = {path.name for path in project.iterdir()}
     if "Cargo.toml" in has:
@@ -105,18 +105,18 @@ def _steps(project: Path) -> Iterator[_Step]:
             if script in scripts:
                 yield _program("npm", "run", "--silent", script)
     if any(name in has for name in ("pyproject.toml", "setup.py", "requirements.txt")):
-        words = ("-m", "compileall", "-q", ".")
-        yield _Step(isolated_python(*words), " ".join(("python", *words)))
+        compiling = isolated_python("-m", "compileall", "-q", ".")
+        yield _BuildCommand(compiling, "python -m compileall -q .")
         if list(project.rglob("test_*.py")):
-            words = ("-m", "pytest", "-q", "-x")
-            yield _Step(our_python(*words), " ".join(("python", *words)))
+            testing = our_python("-m", "pytest", "-q", "-x")
+            yield _BuildCommand(testing, "python -m pytest -q -x")
 
 
-def _program(*words: str) -> _Step:
-    return _Step(words, " ".join(words))
+def _program(*words: str) -> _BuildCommand:
+    return _BuildCommand(words, " ".join(words))
 
 
-def _run(step: _Step, project: Path) -> BuildResult:
+def _run(step: _BuildCommand, project: Path) -> BuildResult:
     program = shutil.which(step.words[0])
     if program is None:
         return BuildResult(step.shown, skipped=f"{step.words[0]} is not installed")

@@ -279,6 +279,9 @@ class AcpAgent(CliConnection):
         self.own_folders = agent.folders or like.own_folders  # type: ignore[misc]
         self.own_files = like.own_files  # type: ignore[misc]
         self.folder_variables = like.folder_variables  # type: ignore[misc]
+        # Of an agent nobody knows it is not known that it does without.
+        self.starts_servers = agent.like is None or like.serves_acp  # type: ignore[misc]
+        self.server_ports = like.server_ports  # type: ignore[misc]
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:

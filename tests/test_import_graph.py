@@ -226,6 +226,7 @@ RIM = (
     "flows/handlers.py",
     "flows/journals/",
     "flows/operations/",
+    "flows/template_create/build.py",
     "flows/template_create/choices.py",
     "flows/template_create/phases/p1_analysis.py",
     "flows/template_create/phases/p5_agents.py",

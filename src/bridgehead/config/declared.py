@@ -97,6 +97,11 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "extra paths that sandboxed AI programs may read, for example a version manager's directory",
     ),
     _guarded(
+        "council.ports",
+        (),
+        "extra TCP ports that sandboxed AI programs may connect to, for example 8123, 3000-3999 or all",
+    ),
+    _guarded(
         "flows.handler",
         None,
         "who answers requests of `flow drive`: runtime:NAME, rig:ID, cmd:COMMAND or pending",

@@ -15,7 +15,13 @@ from bridgehead.doctor.checkup import check_everything
 from bridgehead.doctor.diagnosis import Checkup
 from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, iso_ms
-from bridgehead.host.command import OUR_COMMAND, Cancel, Command
+from bridgehead.host.command import (
+    Cancel,
+    Command,
+    our_command,
+    our_environment,
+    runs_code_of_flows,
+)
 from bridgehead.host.process import run
 
 MOST_RUNNING: Final = 8
@@ -133,9 +139,11 @@ class CommandRunner:
 
     def _run(self, command: StartedCommand, stdin: str) -> None:
         child = Command(
-            (*OUR_COMMAND, *command.words),
+            our_command(*command.words),
             stdin=stdin,
-            env=self._environ,
+            env=our_environment(
+                self._environ, search_path=runs_code_of_flows(command.words)
+            ),
             cwd=command.place,
             grace_seconds=GRACE_SECONDS,
             stdout_cap=MOST_OUTPUT,

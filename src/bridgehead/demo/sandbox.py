@@ -14,6 +14,7 @@ from typing import Final, Self
 
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.child import SignalsHeld, run_child
+from bridgehead.host.command import beside_python, our_environment
 
 WAITING_S: Final = 30.0
 STOPPING_S: Final = 10.0
@@ -33,11 +34,11 @@ class Sandbox:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._environ = {
-            **os.environ,
+            **our_environment(os.environ),
             "BRIDGEHEAD_HOME": str(folder / "home"),
             "GIT_CONFIG_GLOBAL": str(folder / "gitconfig"),
         }
-        self._scripts = Path(sys.executable).parent
+        self._program = beside_python("bridgehead")
         self._running: list[BackgroundCommand] = []
 
     def __enter__(self) -> Self:
@@ -50,7 +51,7 @@ class Sandbox:
     @property
     def program_for_people(self) -> str:
         """How somebody who stands where the demo was started calls this installation."""
-        program = self._scripts / "bridgehead"
+        program = Path(self._program)
         if shutil.which("bridgehead") == str(program):
             return "bridgehead"
         return (
@@ -107,7 +108,7 @@ class Sandbox:
         return started
 
     def _words(self, arguments: tuple[str, ...]) -> list[str]:
-        return [str(self._scripts / "bridgehead"), *arguments]
+        return [self._program, *arguments]
 
     def _show(self, arguments: tuple[str, ...], at: Path) -> None:
         words = " ".join(

@@ -171,6 +171,7 @@ def check_refusals(store: Store) -> list[Diagnosis]:
 def check_confinement(assembly: Assembly) -> list[Diagnosis]:
     """What keeps the tools of AI programs to the private copy; without it they are asked without tools."""
     from bridgehead.assembly.council.seats import held_programs
+    from bridgehead.host.confinement import holds_ports
 
     held = held_programs(assembly)
     loose = [name for name, by in held.items() if not by]
@@ -188,7 +189,21 @@ def check_confinement(assembly: Assembly) -> list[Diagnosis]:
             "allow user namespaces"
         )
         found.append(_look("confinement.missing", message, fix))
+    if any(held.values()):
+        found.append(judge_ports(is_held=holds_ports()))
     return found
+
+
+def judge_ports(*, is_held: bool) -> Diagnosis:
+    """Whether confined programs reach the servers of this machine, our hub among them."""
+    if is_held:
+        message = "connect only to the ports of their own endpoints, not to our hub"
+        return Diagnosis(Group.RUNTIMES, "confinement.ports", State.FINE, message)
+    return _look(
+        "confinement.ports",
+        "can connect to every server on this machine, our hub included: this system cannot hold programs to ports",
+        "use Linux 6.7 or newer, or set bus.hub_token",
+    )
 
 
 def check_flows(assembly: Assembly) -> list[Diagnosis]:

@@ -12,19 +12,82 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from bridgehead.host.confinement import Confinement
 
 
-# Ourselves, in a process of its own. -P: no module of the directory it runs in, which may be foreign, is imported.
-OUR_COMMAND: Final = (
-    sys.executable,
-    "-P",
-    "-c",
-    "from bridgehead.cli import main; main()",
+_OURSELVES: Final = "from bridgehead.cli import main; main()"
+_OURSELVES_BY_STDIN: Final = (
+    "import json, sys; sys.argv[1:] = json.load(sys.stdin); " + _OURSELVES
 )
+
+
+def isolated_python(*arguments: str) -> tuple[str, ...]:
+    """Return the words that start our Python for the standard library alone.
+
+    `-I`: nothing is imported from the working folder, from a variable or from the user's own packages.
+    """
+    return (sys.executable, "-I", *arguments)
+
+
+def our_python(*arguments: str) -> tuple[str, ...]:
+    """Return the words that start our Python with the packages it was installed with.
+
+    `-P`: nothing is imported from the working folder, which may be foreign. `-I` would lose packages that were
+    installed for the user. The environment that goes with it is `our_environment`, or an allow-list without PYTHON*.
+    """
+    return (sys.executable, "-P", *arguments)
+
+
+def our_command(*words: str) -> tuple[str, ...]:
+    """Return the words that start bridgehead itself in a process of its own; see `our_python`."""
+    return our_python("-c", _OURSELVES, *words)
+
+
+def our_command_by_stdin() -> tuple[str, ...]:
+    """Return the same for words that come as a JSON list on standard input.
+
+    A command line is readable for every user of the machine.
+    """
+    return our_python("-c", _OURSELVES_BY_STDIN)
+
+
+def our_environment(
+    environ: Mapping[str, str], *, search_path: bool = False
+) -> dict[str, str]:
+    """Return `environ` without the variables that tell Python what to import and run.
+
+    With `search_path` the absolute folders of PYTHONPATH stay, for code of the user's that needs them.
+    """
+    kept = {
+        name: value for name, value in environ.items() if not name.startswith("PYTHON")
+    }
+    if not search_path:
+        return kept
+    folders = environ.get("PYTHONPATH", "").split(os.pathsep)
+    absolute = [folder for folder in folders if Path(folder).is_absolute()]
+    if absolute:
+        kept["PYTHONPATH"] = os.pathsep.join(absolute)
+    return kept
+
+
+def runs_code_of_flows(words: Sequence[str]) -> bool:
+    """Return whether a command of ours runs programs of the user's in its own process."""
+    return words[0] == "flow"
+
+
+def python_folders() -> tuple[str, ...]:
+    """Return what a confined Python of ours must be able to read: itself, and where it imports from."""
+    imported_from = (folder for folder in sys.path if Path(folder).is_absolute())
+    return (sys.prefix, sys.base_prefix, sys.executable, *imported_from)
+
+
+def beside_python(program: str) -> str:
+    """Return the path of a program that is installed with the packages of this Python."""
+    return str(Path(sys.executable).parent / program)
 
 
 class Cancel:

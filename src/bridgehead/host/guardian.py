@@ -8,11 +8,12 @@ Families are found by the mark in their environment, so this needs `/proc` (Linu
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from bridgehead.host.command import isolated_python
 
 SHELL = "/bin/sh"
 MARK = "BRIDGEHEAD_RUN_ID"
@@ -27,7 +28,7 @@ while read -r line; do
     -*) case $left in *" $id"*) left="${left%%" $id"*}${left#*" $id"}" ;; esac ;;
   esac
 done
-[ -z "$left" ] || exec "$0" -I -c "$1" "$2" $left
+[ -z "$left" ] || exec "$@" $left
 """
 _END = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
@@ -91,9 +92,8 @@ class Guardian:
                     SHELL,
                     "-c",
                     _SCRIPT,
-                    sys.executable,
-                    _END,
-                    str(Path(__file__).parents[2]),
+                    SHELL,
+                    *isolated_python("-c", _END, str(Path(__file__).parents[2])),
                 ],
                 {"PATH": os.environ.get("PATH", os.defpath)},
                 file_actions=[

@@ -19,6 +19,7 @@ from bridgehead.host.command import (
     Ended,
     child_environment,
     exit_code_of,
+    isolated_python,
 )
 from bridgehead.host.family import GIVE_UP_SECONDS, Family
 from bridgehead.host.guardian import GUARDIAN, MARK
@@ -351,7 +352,8 @@ def _start(command: Command, family: Family) -> subprocess.Popen[bytes]:
     argv = list(command.argv)
     if command.confined is not None:
         environment |= command.confined.environment()
-        argv = command.confined.wrap(argv, os.fspath(command.cwd or "."))
+        cwd = os.fspath(command.cwd or ".")
+        argv = command.confined.wrap(argv, cwd, isolated_python("-S"))
     return subprocess.Popen(
         argv,
         stdin=subprocess.PIPE if command.stdin else subprocess.DEVNULL,

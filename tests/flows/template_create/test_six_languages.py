@@ -16,8 +16,8 @@ from bridgehead.flows import RunRequest, run_flow
 from bridgehead.flows.engine.run_request import RunOptions
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.template_create import template_create
+from bridgehead.flows.template_create.build import build
 from bridgehead.flows.template_create.package import (
-    build,
     check,
     make,
     open_package,

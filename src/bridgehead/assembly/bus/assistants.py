@@ -10,7 +10,6 @@ import re
 import secrets
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
@@ -28,7 +27,13 @@ from bridgehead.contract.fencing import Fence
 from bridgehead.errors import ConfigError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.host.clock import SystemClock
-from bridgehead.host.command import Cancel, Command, CommandResult
+from bridgehead.host.command import (
+    Cancel,
+    Command,
+    CommandResult,
+    our_command_by_stdin,
+    our_environment,
+)
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.process import run
 
@@ -39,8 +44,6 @@ if TYPE_CHECKING:
 TAKES_TOOLS: Final = ("claude", "codex", "gemini", "opencode")
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _log: Final = logging.getLogger("bridgehead.bus")
-_OURSELVES: Final = "import json, sys; sys.argv[1:] = json.load(sys.stdin); from bridgehead.cli import main; main()"
-"""Words on standard input: a command line is readable for every user of the machine."""
 QUESTION: Final = "a question asked on the bus"
 """The scope of a council: words, so that nobody on the bus chooses files of the project by naming them."""
 COUNCIL_TASK: Final = (
@@ -187,14 +190,14 @@ class OwnCommand:
 
     def __init__(self, assembly: Assembly, timeout_s: float) -> None:
         self._cwd = assembly.cwd
-        self._environ = {**os.environ, **assembly.environ}
+        self._environ = our_environment({**os.environ, **assembly.environ})
         self._timeout_s = timeout_s
 
     async def document(self, *words: str) -> dict[str, Any]:
         """The JSON object it prints; ModelFailed with its last words where there is none."""
         told, cancel = json.dumps([*words]), Cancel()
         command = Command(
-            (sys.executable, "-c", _OURSELVES),
+            our_command_by_stdin(),
             stdin=told,
             env=self._environ,
             cwd=self._cwd,

@@ -54,8 +54,14 @@ from bridgehead.council.scope.working_copies import (
 )
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
 from bridgehead.council.seating.seating import LocalSeats
-from bridgehead.errors import BridgeheadError, NotFound, for_this_installation
+from bridgehead.errors import (
+    BridgeheadError,
+    ConfigError,
+    NotFound,
+    for_this_installation,
+)
 from bridgehead.host.clock import Clock, SystemClock, parse_iso
+from bridgehead.host.ports import PortRules, parse_span, port_of
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.init import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest, send
@@ -260,6 +266,7 @@ def local_seats(
         worktree=worktree.path if worktree else None,
         pass_env=assembly.settings.texts("council.pass_env"),
         readable=assembly.settings.texts("council.readable"),
+        ports=port_rules(assembly),
         host_seat=council.request.options.host_seat,
         project=assembly.places.project,
         cache=assembly.places.cache,
@@ -372,6 +379,33 @@ def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
     return list(dict.fromkeys((*installed, *filter(is_acp, settings.runtimes))))
 
 
+def address_of_running_hub(assembly: Assembly) -> str | None:
+    """Where the embedded hub of this user listens now, whatever it was told at its start."""
+    from bridgehead.bus.gateway.status_site import running_bridge
+
+    chosen = assembly.settings.text("bus.state")
+    folder = Path(chosen).expanduser() if chosen else assembly.places.data / "bus"
+    running = running_bridge(folder)
+    return running.hub_address if running is not None else None
+
+
+def port_rules(assembly: Assembly) -> PortRules:
+    """Which ports the user opened for confined programs, and on which our own servers listen."""
+    settings = assembly.settings
+    try:
+        chosen = tuple(map(parse_span, settings.texts("council.ports")))
+    except ValueError as error:
+        raise ConfigError(
+            f"council.ports: {error}",
+            hint='write ports as "8123", "3000-3999" or "all"',
+        ) from error
+    addresses = [settings.text("bus.hub_listen"), settings.text("bus.listen")]
+    addresses += [settings.text("bus.hub"), f"web:{settings.number('web.port')}"]
+    addresses.append(address_of_running_hub(assembly))
+    closed = {port_of(address) for address in addresses if address} - {None}
+    return PortRules(chosen, frozenset(filter(None, closed)))
+
+
 def held_programs(assembly: Assembly) -> dict[str, str]:
     """The AI programs that are installed and what confines each here; empty text where nothing does."""
     machine = make_machine(assembly)
@@ -415,6 +449,7 @@ def _setup(
         environment=machine.environment,
         pass_env=assembly.settings.texts("council.pass_env"),
         readable=assembly.settings.texts("council.readable"),
+        ports=port_rules(assembly),
         project=assembly.places.project,
         retired=bridge in retired,
     )

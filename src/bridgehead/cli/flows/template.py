@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from bridgehead.cli.click_classes import Group
 from bridgehead.cli.output import App, columns
 from bridgehead.errors import plural
 from bridgehead.flows.template_create import package as packages
+
+if TYPE_CHECKING:
+    from bridgehead.flows.template_create.build import BuildResult
 
 HEAD = ("NAME", "LANGUAGE", "FILES", "ABOUT", "PATH")
 package_argument = click.argument("package", type=click.Path(path_type=Path))
@@ -126,7 +129,11 @@ def check(app: App, /, package: Path, build: bool) -> int:
     """Fill in PACKAGE under two different names and check that every file parses and every reference resolves."""
     opened = packages.open_package(package)
     proof = packages.check(opened)
-    built = packages.build(opened) if build else []
+    built: list[BuildResult] = []
+    if build:
+        from bridgehead.flows.template_create.build import build as build_and_test
+
+        built = build_and_test(opened)
     failed = [result for result in built if result.problem]
     document = {
         **asdict(proof),

@@ -14,6 +14,7 @@ import os
 import re
 import shlex
 import shutil
+import site
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +54,13 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.gemini import GeminiCli, rules
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.council.runtimes.opencode import HOSTED_PROVIDER, READ_ONLY, OpencodeCli
-from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.command import (
+    Command,
+    CommandResult,
+    our_environment,
+    our_python,
+    python_folders,
+)
 from bridgehead.host.confinement import Confinement
 
 READ_ONLY_MODES: Final = ("read-only", "plan")
@@ -272,6 +279,9 @@ class AcpAgent(CliConnection):
         self.own_folders = agent.folders or like.own_folders  # type: ignore[misc]
         self.own_files = like.own_files  # type: ignore[misc]
         self.folder_variables = like.folder_variables  # type: ignore[misc]
+        # Of an agent nobody knows it is not known that it does without.
+        self.starts_servers = agent.like is None or like.serves_acp  # type: ignore[misc]
+        self.server_ports = like.server_ports  # type: ignore[misc]
 
     @classmethod
     def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
@@ -340,30 +350,18 @@ class AcpAgent(CliConnection):
             if servers
             else []
         )
-        ours = [
-            sys.executable,
-            "-m",
-            __name__,
-            *tools,
-            *option("--model", ask.model),
-            "--",
-        ]
-        environment = {
-            **(command.env or {}),
-            "PYTHONPATH": str(_package()),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        model = option("--model", ask.model)
+        # -B: it can write nothing there.
+        ours = our_python("-B", "-m", __name__, *tools, *model, "--")
+        environment = our_environment(command.env or {})
+        if site.ENABLE_USER_SITE:  # packages of the user are not in its scratch home
+            environment["PYTHONUSERBASE"] = site.getuserbase()
         return replace(command, argv=(*ours, *command.argv), env=environment)
 
     def _confinement(self, ask: exchange.RuntimeRequest) -> Confinement | None:
         usual = super()._confinement(ask)
         if usual is not None:
-            imported_from = (
-                path
-                for path in (*sys.path, str(_package()))
-                if Path(path).is_absolute()
-            )
-            usual.read += (sys.prefix, sys.base_prefix, sys.executable, *imported_from)
+            usual.read += (*python_folders(), str(_package()))
         return usual
 
     def read_result(

@@ -26,6 +26,7 @@ from bridgehead.council.runtimes.exchange import (
     RuntimeRequest,
 )
 from bridgehead.council.runtimes.machine import Machine
+from bridgehead.host.ports import PortRules
 
 ENTRY_POINT_GROUP: Final = "bridgehead.runtimes"
 NO_CONNECTION: Final = "no_connection"
@@ -54,6 +55,8 @@ class SeatSetup:
     """Further variables the user lets through to the runtime (`[council] pass_env`)."""
     readable: tuple[str, ...] = ()
     """Further paths a confined program may read (`[council] readable`)."""
+    ports: PortRules = field(default_factory=PortRules)
+    """What is said about the ports a confined program may connect to."""
     native: NativeDispatcher | None = None
     host_seat: bool = False
     """The agent that started us answers for this runtime (council §4)."""

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -29,6 +29,12 @@ from bridgehead.host.command import Command, CommandResult, Ended, child_environ
 from bridgehead.host.confinement import SEATBELT, XDG_FOLDERS, Confinement, installation
 from bridgehead.host.directories import make_private_dir
 from bridgehead.host.files import read_bounded, write_atomic
+from bridgehead.host.ports import (
+    ephemeral_ports,
+    ports_in_urls,
+    ports_in_value,
+    reachable_ports,
+)
 
 StartupErrors = Sequence[tuple[re.Pattern[str], ErrorClass]]
 """What a CLI writes to stderr when it does not even begin, in the order in which it is looked for."""
@@ -47,6 +53,8 @@ _FILE_VARIABLES: Final = [
     "GOOGLE_APPLICATION_CREDENTIALS",
 ]
 _SETTINGS: Final = frozenset({".json", ".jsonc", ".toml", ".md", ".yaml", ".yml"})
+_SYSTEM_SETTINGS: Final = ["claude-code", "codex", "gemini-cli", "opencode"]
+_SETTINGS_BYTES: Final = 1024 * 1024
 _OWN_FILE_BYTES: Final = 16 * 1024 * 1024
 NOT_CONFINED: Final = "asked_without_tools"
 
@@ -155,6 +163,12 @@ class CliConnection(Connection):
     """JSON files of the same kind; it works on copies, without what they say about other projects."""
     folder_variables: ClassVar[tuple[str, ...]] = ()
     """Variables by which the user moves such a folder."""
+    starts_servers: ClassVar[bool] = False
+    """It starts servers of its own on this machine and connects to them, on a port that the system chooses."""
+    serves_acp: ClassVar[bool] = False
+    """It does so when it speaks ACP."""
+    server_ports: ClassVar[frozenset[int]] = frozenset()
+    """Ports on which they listen by default."""
     nests_sandbox: ClassVar[bool] = False
     """It puts its own commands into a sandbox made of mounts."""
 
@@ -241,11 +255,11 @@ class CliConnection(Connection):
         own = {
             name: _in_home(name, self._home, environment) for name in self.own_folders
         }
-        moved = (
+        moved_folders = [
             environment[name] for name in self.folder_variables if environment.get(name)
-        )
+        ]
         files = (environment[name] for name in _FILE_VARIABLES if environment.get(name))
-        write = [*own.values(), *moved]
+        write = [*own.values(), *moved_folders]
         read = [
             *installation(self.path, environment.get("PATH", os.defpath)),
             *files,
@@ -269,6 +283,7 @@ class CliConnection(Connection):
             write += [f"{self._home}/{name}" for name in self.own_files]
         return Confinement(
             mechanism,
+            connect=self._ports(ask, [*own.values(), *moved_folders]),
             read=tuple(read),
             write=tuple(write),
             hidden=hidden,
@@ -276,6 +291,28 @@ class CliConnection(Connection):
             temporary=str(scratch / "tmp") if scratch else None,
             helper=helper,
         )
+
+    def _ports(
+        self, ask: exchange.RuntimeRequest, folders: Sequence[str]
+    ) -> tuple[range, ...] | None:
+        """The ports of the addresses the program was told: by variables, its own settings and the servers of the call.
+
+        None where the call brings servers that the program starts: where those connect to is the operator's business.
+        """
+        if any(tool.words for tool in ask.tools):
+            return None
+        named = {port for tool in ask.tools for port in ports_in_urls(tool.url)}
+        for value in self.environment(ask).values():
+            named |= ports_in_value(value)
+        for option_value in self.setup.settings.options.values():
+            named |= ports_in_urls(str(option_value))
+        for folder in [*folders, *(f"/etc/{name}" for name in _SYSTEM_SETTINGS)]:
+            for text in _settings_texts(folder):
+                named |= ports_in_urls(text)
+        servers = ephemeral_ports() if self.starts_servers else None
+        if self.starts_servers:
+            named |= self.server_ports
+        return reachable_ports(named, own_servers=servers, rules=self.setup.ports)
 
     def read(
         self, ask: exchange.RuntimeRequest, received: exchange.Received
@@ -335,6 +372,18 @@ def _linked_settings(folders: Iterable[str]) -> list[str]:
             ]
             found += [link.resolve() for link in links if link.suffix in _SETTINGS]
     return [str(path) for path in found if path.suffix in _SETTINGS]
+
+
+def _settings_texts(folder: str) -> Iterator[str]:
+    """The settings files directly in a folder, for the addresses in them."""
+    try:
+        paths = sorted(Path(folder).iterdir())
+    except OSError:
+        return
+    for path in paths:
+        if path.suffix in _SETTINGS or path.name == ".env":
+            with suppress(FileError, OSError):
+                yield read_bounded(path, _SETTINGS_BYTES).decode("utf-8", "replace")
 
 
 def _furnished(

@@ -21,7 +21,13 @@ import msgspec
 from bridgehead.council.runtimes.exchange import HttpReply
 from bridgehead.errors import FileError
 from bridgehead.host import process
-from bridgehead.host.command import Command, CommandResult, Ended, child_environment
+from bridgehead.host.command import (
+    Command,
+    CommandResult,
+    Ended,
+    beside_python,
+    child_environment,
+)
 from bridgehead.host.confinement import (
     BUBBLEWRAP,
     LANDLOCK,
@@ -96,8 +102,8 @@ class Machine:
 
     def beside_python(self, program: str) -> str | None:
         """The path of a program that was installed with the packages of this Python."""
-        found = Path(sys.executable).parent / program
-        return str(found) if os.access(found, os.X_OK) and found.is_file() else None
+        found = beside_python(program)
+        return found if os.access(found, os.X_OK) and Path(found).is_file() else None
 
     def run(self, command: Command, *, slow: bool = False) -> CommandResult:
         """Run a probe; some programs are slow at telling what they have."""

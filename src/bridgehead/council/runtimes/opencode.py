@@ -396,6 +396,8 @@ class OpencodeCli(cli.CliConnection):
         "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
     }
 
+    serves_acp: ClassVar = True
+    server_ports: ClassVar = frozenset({4096})
     own_folders: ClassVar = tuple(f"{part}/opencode" for part in XDG_FOLDERS.values())
     takes_tools = True
 

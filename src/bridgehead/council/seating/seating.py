@@ -61,6 +61,7 @@ from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.command import Cancel
 from bridgehead.host.files import write_atomic
+from bridgehead.host.ports import PortRules
 
 T = TypeVar("T")
 
@@ -130,6 +131,7 @@ class LocalSeats:
     worktree: Path | None = None
     pass_env: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
+    ports: PortRules = field(default_factory=PortRules)
     native: Mapping[str, NativeDispatcher] = field(default_factory=dict)
     host_seat: str | None = None
     project: Path | None = None
@@ -271,6 +273,7 @@ class LocalSeats:
             environment=self.machine.environment,
             pass_env=self.pass_env,
             readable=self.readable,
+            ports=self.ports,
             native=self.native.get(runtime),
             host_seat=self.host_seat == runtime,
             project=self.project,

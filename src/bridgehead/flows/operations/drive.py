@@ -41,7 +41,13 @@ from bridgehead.flows.words import (
     Profile,
     RunStatus,
 )
-from bridgehead.host.command import OUR_COMMAND, Cancel, Command, Ended
+from bridgehead.host.command import (
+    Cancel,
+    Command,
+    Ended,
+    our_command,
+    our_environment,
+)
 from bridgehead.host.process import Stream, run
 
 DEFAULT_MAX_ITERATIONS: Final = 50
@@ -447,11 +453,11 @@ def resume_in_process(
     cancel: Cancel,
 ) -> bool:
     """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
-    words = (*OUR_COMMAND, "flow", "resume", ready.run.id)
+    words = our_command("flow", "resume", ready.run.id, "--dir", str(ready.root))
     say(f"{ready.run.id} {ready.run.name} in {ready.root}: resuming")
     command = Command(
-        (*words, "--dir", str(ready.root)),
-        env=dict(os.environ),
+        words,
+        env=our_environment(os.environ, search_path=True),
         cwd=ready.root,
         stdout_cap=STDOUT_LIMIT,
     )

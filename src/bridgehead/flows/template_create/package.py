@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -16,7 +14,6 @@ from typing import Final
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.template_create.phases.p2_manifest import Manifest
 from bridgehead.flows.template_create.phases.p4_templates import (
-    TRIALS,
     Origin,
     Proof,
     Template,
@@ -31,8 +28,6 @@ from bridgehead.flows.template_create.phases.placeholders import (
 from bridgehead.flows.template_create.project.languages import language_of, words_of
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import Unfit, from_plain
-from bridgehead.host.command import Command
-from bridgehead.host.process import run
 
 _RESERVED: Final = frozenset(
     [
@@ -100,8 +95,6 @@ _RESERVED: Final = frozenset(
         "yield",
     ]
 )
-_MOST_OUTPUT_LINES: Final = 12
-BUILD_SECONDS: Final = 600.0
 
 
 class NotAPackage(FlowMistake):
@@ -130,15 +123,6 @@ class Made:
     files: tuple[str, ...]
     missing: tuple[str, ...] = ()
     """Files that the new ones refer to, which the package does not have."""
-
-
-@dataclass(frozen=True)
-class BuildResult:
-    """One command of the project, run on what the package makes; `problem` is empty when it went well."""
-
-    command: str
-    problem: str = ""
-    skipped: str = ""
 
 
 def open_package(path: Path) -> TemplatePackage:
@@ -257,59 +241,6 @@ def _documents(package: Path) -> Iterator[tuple[str, str]]:
     ):
         if (text := staging.read(name)) is not None:
             yield (f".claude/{name}" if name.startswith("agents/") else name), text
-
-
-def build(package: TemplatePackage) -> list[BuildResult]:
-    """Run the project's own build and tests on a scratch project under other names. This runs the package's code."""
-    name, entity = TRIALS[0]
-    with tempfile.TemporaryDirectory(prefix="bridgehead-template-") as scratch:
-        target = Path(scratch) / "project"
-        make(package, target, name=name, entity=entity if package.origin.entity else "")
-        return [_run(words, target) for words in _commands(target)]
-
-
-def _commands(project: Path) -> Iterator[tuple[str, ...]]:
-    """What this project is built and tested with."""
-    has = {path.name for path in project.iterdir()}
-    if "Cargo.toml" in has:
-        yield "cargo", "check", "--offline", "--quiet"
-    if "go.mod" in has:
-        yield "go", "build", "./..."
-    if "pom.xml" in has:
-        yield "mvn", "--offline", "--quiet", "compile"
-    if any(name.endswith((".sln", ".csproj")) for name in has):
-        yield "dotnet", "build", "--no-restore"
-    if "package.json" in has:
-        scripts = json.loads((project / "package.json").read_text()).get("scripts", {})
-        yield from (
-            ("npm", "run", "--silent", script)
-            for script in ("build", "test")
-            if script in scripts
-        )
-    if any(name in has for name in ("pyproject.toml", "setup.py", "requirements.txt")):
-        yield sys.executable, "-m", "compileall", "-q", "."
-        if list(project.rglob("test_*.py")):
-            yield sys.executable, "-m", "pytest", "-q", "-x"
-
-
-def _run(words: tuple[str, ...], project: Path) -> BuildResult:
-    shown = " ".join(("python" if word == sys.executable else word) for word in words)
-    if words[0] != sys.executable and shutil.which(words[0]) is None:
-        return BuildResult(shown, skipped=f"{words[0]} is not installed")
-    sources = os.pathsep.join(str(project / part) for part in ("src", "."))
-    environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
-    done = run(
-        Command(words, cwd=project, env=environment),
-        timeout_seconds=BUILD_SECONDS,
-        idle_seconds=None,
-    )
-    if done.exit_code == 0:
-        return BuildResult(shown)
-    lines = (done.text() + done.error_text()).strip().splitlines()
-    return BuildResult(
-        shown,
-        "\n".join(lines[-_MOST_OUTPUT_LINES:]) or f"it ended with {done.exit_code}",
-    )
 
 
 def _new_values(

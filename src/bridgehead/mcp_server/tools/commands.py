@@ -9,7 +9,12 @@ from bridgehead.contract.record_words import PendingKind
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.host.command import OUR_COMMAND, Command
+from bridgehead.host.command import (
+    Command,
+    our_command,
+    our_environment,
+    runs_code_of_flows,
+)
 from bridgehead.host.process import run
 from bridgehead.mcp_server.tools.call import (
     Caller,
@@ -51,8 +56,10 @@ def answered_by_person(
 def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
     foreign = ForeignText()
     command = Command(
-        (*OUR_COMMAND, *words),
-        env=dict(caller.assembly.environ),
+        our_command(*words),
+        env=our_environment(
+            caller.assembly.environ, search_path=runs_code_of_flows(words)
+        ),
         cwd=caller.assembly.cwd,
     )
     done = run(

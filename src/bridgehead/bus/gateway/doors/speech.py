@@ -19,6 +19,7 @@ from wyoming.event import Event, async_read_event, async_write_event
 
 from bridgehead.bus.sockets.dial import keep_alive
 from bridgehead.errors import BridgeheadError, ProtocolError, UserError
+from bridgehead.host.command import our_python
 from bridgehead.host.process import Cancel, Command, Ended, run
 
 MICROPHONE: Final = {"rate": 16_000, "width": 2, "channels": 1}
@@ -36,11 +37,8 @@ AT_ONCE: Final = 2
 """Programs under way at once; each satellite has one for each direction at most, so they take turns."""
 SURE: Final = 1e-18
 """How sure pocketsphinx must be of the one word it listens for; less hears it in other words, too."""
-_RECOGNISER: Final = (
-    sys.executable,
-    "-P",
-    "-c",
-    "from bridgehead.bus.gateway.doors.speech import main; main()",
+_RECOGNISER: Final = our_python(
+    "-c", "from bridgehead.bus.gateway.doors.speech import main; main()"
 )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,12 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 import yaml
 
 from bridgehead.contract.words import Severity
-from bridgehead.host.command import Command, CommandResult, child_environment
+from bridgehead.host.command import (
+    Command,
+    CommandResult,
+    child_environment,
+    our_python,
+)
 
 FILES_PER_RUN: Final = 400
 OUTPUT_BYTES: Final = 64 * 1024 * 1024
@@ -86,9 +90,7 @@ class Analyser(ABC):
     def __init__(self, program: str | None = None) -> None:
         self._program = program
         self._launch = (
-            [program]
-            if program
-            else [sys.executable, "-P", "-m", self.module or self.name]
+            [program] if program else our_python("-m", self.module or self.name)
         )
 
     def wants(self, path: str) -> bool:

@@ -193,7 +193,8 @@ class SqliteJournal:
                 {"flow_id": flow_id, "path": path},
             )
             self._db.execute(
-                "DELETE FROM request WHERE flow_id = :flow_id AND path NOT IN (SELECT path FROM step WHERE flow_id = :flow_id)",
+                "DELETE FROM request WHERE flow_id = :flow_id"
+                " AND path NOT IN (SELECT path FROM step WHERE flow_id = :flow_id)",
                 {"flow_id": flow_id},
             )
 
@@ -211,7 +212,10 @@ class SqliteJournal:
 
         The requests made at `path` are kept, those of other dropped calls are not; open ones go with `drop_open`.
         """
-        dropped = "FROM step WHERE flow_id = :flow_id AND rowid >= (SELECT rowid FROM step WHERE flow_id = :flow_id AND path = :path)"
+        dropped = (
+            "FROM step WHERE flow_id = :flow_id AND rowid >="
+            " (SELECT rowid FROM step WHERE flow_id = :flow_id AND path = :path)"
+        )
         values = {"flow_id": flow_id, "path": path or ""}
         with self._transaction():
             self._db.execute(

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgehead.host.clock import Clock, ManualClock, SystemClock, iso_ms, parse_iso
+from bridgehead.host.clock import (
+    Clock,
+    ManualClock,
+    SystemClock,
+    clamped,
+    iso_ms,
+    moment_after,
+    parse_iso,
+)
 
 MOMENT = datetime(2026, 11, 15, 10, 15, 2, 123000, tzinfo=UTC)
 
@@ -97,3 +105,20 @@ def test_property_what_is_written_is_read_back_to_the_millisecond(
 ) -> None:
     cut = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
     assert parse_iso(iso_ms(moment)) == cut
+
+
+def test_a_moment_from_another_clock_is_never_in_the_future() -> None:
+    now = ManualClock().now()
+    second = timedelta(seconds=1)
+
+    assert clamped(now + second, now) == now
+    assert clamped(now - second, now) == now - second
+
+
+def test_what_follows_is_later_even_if_the_clock_has_gone_back() -> None:
+    now = ManualClock().now()
+    second = timedelta(seconds=1)
+
+    assert moment_after(now - second, now) == now
+    assert moment_after(now, now) > now
+    assert moment_after(now + second, now) > now + second

@@ -118,6 +118,16 @@ def parse_iso(text: str) -> datetime:
         raise ValueError(f"not a moment with a time zone: {text!r}") from error
 
 
+def clamped(moment: datetime, now: datetime) -> datetime:
+    """Return `moment`, or `now` if it lies in the future: another clock was ahead, or this one has gone back."""
+    return min(moment, now)
+
+
+def moment_after(earlier: datetime, now: datetime) -> datetime:
+    """Return `now`, or the millisecond after `earlier` if the clock has gone back since."""
+    return max(now, earlier + timedelta(milliseconds=1))
+
+
 def _in_utc(moment: datetime) -> datetime:
     if moment.utcoffset() is None:
         raise ValueError(f"a moment needs a time zone: {moment.isoformat()}")

@@ -169,7 +169,8 @@ def test_a_gate_is_about_the_files_that_were_reviewed(orders: Machine) -> None:
     other = council(orders, "gate", "--commit", "HEAD", "--json")
     assert other.code == 3
     assert other.json["refused_because"] == [
-        "it is about another state than commit HEAD: orders/store.py"
+        "it is about another state than commit HEAD: orders/store.py",
+        "it did not look at what commit HEAD changes: orders/new.py",
     ]
 
     assert council(orders, "gate", "--require-runtime", "claude").code == 3

@@ -8,7 +8,15 @@ import msgspec
 import pytest
 
 from bridgehead.contract.words import Verdict
-from bridgehead.council.reporting.gate import Gate, GateDemands, GatedState, objections
+from bridgehead.council.reporting.gate import (
+    BegunCouncil,
+    Gate,
+    GateDecision,
+    GateDemands,
+    GatedState,
+    decide_gate,
+    refuse_unfinished,
+)
 from bridgehead.council.reporting.report import CouncilReport
 from council.test_council import Council, finds, ready, skipped
 
@@ -38,7 +46,19 @@ def refused(
     seats: int = 0,
     runtimes: tuple[str, ...] = (),
 ) -> list[str]:
-    return list(objections(made, GateDemands(level, seats, runtimes), states))
+    return list(
+        decided(made, *states, level=level, seats=seats, runtimes=runtimes).refusals
+    )
+
+
+def decided(
+    made: CouncilReport,
+    *states: GatedState,
+    level: Gate = Gate.FAIL,
+    seats: int = 0,
+    runtimes: tuple[str, ...] = (),
+) -> GateDecision:
+    return decide_gate(made, GateDemands(level, seats, runtimes), states)
 
 
 def test_a_report_about_this_state_passes() -> None:
@@ -70,8 +90,76 @@ def test_a_report_that_looked_at_less_than_the_change_is_refused() -> None:
     )
 
     assert refused(report(), wider) == [
-        "it did not look at what commit HEAD changes: other.py"
+        "it did not look at what commit HEAD changes: other.py, deleted.py"
     ]
+
+
+def test_a_removal_counts_as_seen_in_the_change_or_with_its_whole_folder() -> None:
+    fewer = GatedState("commit HEAD", SAME.digests, ("lib/deleted.py",))
+
+    assert refused(report(), fewer) != []
+    assert refused(report(removed=("lib/deleted.py",)), fewer) == []
+    assert refused(report(scope_paths=("lib",)), fewer) == []
+    assert refused(report(scope_paths=("li",)), fewer) != []
+    back = GatedState(
+        "commit HEAD", {**SAME.digests, "lib/deleted.py": ""}, ("lib/deleted.py",)
+    )
+    assert refused(report(removed=("lib/deleted.py",)), back) != []
+
+
+def test_only_the_letters_of_its_own_threads_need_not_be_seen() -> None:
+    made = report(envelope_folders=("threads",))
+    paths = ("threads/001.md", "threads/evil.py", "threads.md", "other/002.md")
+    state = GatedState("commit HEAD", SAME.digests | dict.fromkeys(paths, ""), paths)
+
+    assert refused(made, state) == [
+        "it did not look at what commit HEAD changes: threads/evil.py, threads.md, other/002.md"
+    ]
+
+
+def test_a_decision_names_what_it_speaks_for_and_what_to_do_next() -> None:
+    base = "0123456789abcdef"
+    other = GatedState("the index", {}, commit="c2")
+    state = msgspec.structs.replace(report(), base_commit=base)
+
+    passed = decided(state, other, GatedState("commit HEAD", SAME.digests, commit="c1"))
+    refused_now = decided(state, other)
+    whole = decided(report(scope_paths=(".",)), other)
+    failed = decided(report(), SAME, seats=9)
+
+    assert (passed.state, passed.commit, passed.next_step) == (
+        "commit HEAD",
+        "c1",
+        None,
+    )
+    assert passed.passed
+    assert passed.scope == state.scope
+    assert refused_now.next_step == "bridgehead council review --diff 0123456789ab"
+    assert whole.next_step == "bridgehead council review ."
+    assert failed.next_step == f"bridgehead council show {state.review_id}"
+
+
+def test_a_state_that_nobody_can_compare_is_refused() -> None:
+    lost = GatedState("commit HEAD", SAME.digests, problem="commit x is not here")
+
+    assert refused(report(), lost) == ["commit x is not here"]
+
+
+@pytest.mark.parametrize(
+    ("council", "says"),
+    [
+        (BegunCouncil("k1"), "council k1 was begun and has not ended"),
+        (BegunCouncil("k1", failure="OSError"), "council k1 broke off: OSError"),
+        (BegunCouncil("k1", waiting_for=("a", "b")), "council k1 waits for a, b"),
+    ],
+)
+def test_a_council_without_a_result_is_refused_and_says_how_it_goes_on(
+    council: BegunCouncil, says: str
+) -> None:
+    decision = refuse_unfinished(council, Gate.FAIL, SAME, "src")
+
+    assert (decision.refusals, decision.passed) == ((says,), False)
+    assert "council resume k1" in (decision.next_step or "")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bridgehead.council.scope.git import GitFailed, NoSuchRevision, repository_at
-from bridgehead.council.scope.resolve import Change, NoRepository, resolve_scope
+from bridgehead.council.scope.resolve import Change, Extent, NoRepository, resolve_scope
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
@@ -538,7 +538,10 @@ def test_nothing_a_repository_configures_is_run(
     resolve(diff_base="HEAD")
     reviewed = repository_at(project, quiet_environment)
     assert reviewed is not None
-    assert "src/app.py" in Change(reviewed).touched("HEAD")
+    extent = Extent((".",), ("HEAD",), frozenset({"src/app.py", "src/db.py"}))
+    assert "src/app.py" in Change(reviewed).in_working_tree(extent).required
+    assert "src/app.py" in Change(reviewed).in_index(extent).required
+    assert "src/app.py" in Change(reviewed).in_commit("HEAD", extent).required
 
     assert not mark.exists()
 

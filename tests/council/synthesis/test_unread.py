@@ -9,9 +9,10 @@ from bridgehead.contract.words import Confidence, TaskType, Verdict
 from bridgehead.council.reporting.gate import (
     Gate,
     GateDemands,
+    GatedState,
     GateOutcome,
     council_exit_code,
-    objections,
+    decide_gate,
 )
 from bridgehead.council.reporting.render.markdown import render_markdown
 from bridgehead.council.reporting.render.text import render_text
@@ -45,9 +46,9 @@ def test_what_no_seat_has_read_is_no_pass_and_no_gate_opens() -> None:
     )
     assert report.unread == ("src/a.py", "src/b.py")
     assert msgspec.to_builtins(report)["verdict"] is None
-    assert "no seat has read src/a.py, src/b.py" in list(
-        objections(report, GateDemands(), [])
-    )
+    state = GatedState("the working tree", {})
+    refusals = decide_gate(report, GateDemands(), [state]).refusals
+    assert "no seat has read src/a.py, src/b.py" in refusals
     code = council_exit_code(
         GateOutcome.REPORT,
         verdict=None,
@@ -89,9 +90,9 @@ def test_what_is_bad_already_stays_so_and_is_refused_all_the_same() -> None:
     ).report
 
     assert (report.verdict, report.incomplete) == (Verdict.CONCERNS, True)
-    assert any(
-        "no seat has read" in one for one in objections(report, GateDemands(), [])
-    )
+    state = GatedState("the working tree", {})
+    refusals = decide_gate(report, GateDemands(), [state]).refusals
+    assert any("no seat has read" in one for one in refusals)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,14 @@ def hostile(bridge: Bridge) -> Clone:
 def precious(bridge: Bridge) -> Path:
     """A database of the user that no bridge has any business with."""
     path = bridge.base / "precious.db"
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         database.execute("create table mine (x)")
+        database.commit()
     return path
 
 
 def tables(path: Path) -> list[str]:
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         return [
             name
             for (name,) in database.execute(

@@ -14,7 +14,11 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.events import CouncilRecord, councils_to_retry
+from bridgehead.assembly.council.events import (
+    CouncilRecord,
+    councils_to_retry,
+    record_crash,
+)
 from bridgehead.assembly.council.files import (
     StoredScopes,
     ask_to_stop,
@@ -29,7 +33,12 @@ from bridgehead.assembly.council.journal import (
     run_inputs,
     seat_reports,
 )
-from bridgehead.assembly.council.opening import Opened, open_council, write_context
+from bridgehead.assembly.council.opening import (
+    Opened,
+    new_id,
+    open_council,
+    write_context,
+)
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Reports
 from bridgehead.assembly.council.request import CouncilRequest
@@ -55,7 +64,7 @@ from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.scope.scope import Scope
 from bridgehead.council.seating.preflight import Ready
 from bridgehead.council.seating.seating import OwnReport
-from bridgehead.errors import NotFound, UserError
+from bridgehead.errors import BridgeheadError, NotFound, UserError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 from bridgehead.host.command import Cancel
 
@@ -85,29 +94,21 @@ class Councils:
         with closing(
             CouncilJournal(self.assembly.places.project, self.clock)
         ) as journal:
-            opened = open_council(
-                self.assembly,
-                request,
-                machine=self.machine,
-                clock=self.clock,
-                is_taken=lambda review_id: (
-                    review_id in journal.ids() or self._is_recorded(review_id)
-                ),
-                ask=audience.ask,
-            )
+            opened = self._open(request, journal, audience)
             council = opened.council
             refuse_gate(council, gate)
             with hold_council(self.assembly, council.review_id):
                 # A root that is taken, or nothing to branch off from, is found out before the council exists.
                 HostSeatRequests.of(self.assembly, council, self.clock)
                 Workplace.prepare(self.assembly, council, opened.scope)
+                # From here on a gate knows that it was begun, whatever becomes of it.
+                record = CouncilRecord(self.assembly, council, self.clock)
+                record.save(RunState.RUNNING, event="council.started")
                 if request.options.rewrites_settings:
                     write_seats_file(self.assembly, opened.seats, self.clock.now())
                 journal.begin(council)
                 StoredScopes(self.assembly).save(council.review_id, opened.scope)
                 write_context(self.assembly.places.project, opened, self.clock)
-                record = CouncilRecord(self.assembly, council, self.clock)
-                record.save(RunState.RUNNING, event="council.started")
                 process = CouncilProcess(
                     self.assembly,
                     journal,
@@ -199,6 +200,31 @@ class Councils:
         return planned_calls(self.assembly, opened, self.machine, self.clock)
 
     # -- parts of a run
+
+    def _open(
+        self, request: CouncilRequest, journal: CouncilJournal, audience: Audience
+    ) -> Opened:
+        """Settle a council; a crash on the way is recorded, a refusal in words is not."""
+
+        def is_taken(review_id: str) -> bool:
+            return review_id in journal.ids() or self._is_recorded(review_id)
+
+        try:
+            return open_council(
+                self.assembly,
+                request,
+                machine=self.machine,
+                clock=self.clock,
+                is_taken=is_taken,
+                ask=audience.ask,
+            )
+        except BridgeheadError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            review_id = request.review_id or new_id(is_taken)
+            why = f"{type(error).__name__}: {error}"
+            record_crash(self.assembly, request, review_id, why, self.clock)
+            raise
 
     def _is_recorded(self, review_id: str) -> bool:
         with self.assembly.store(read_only=True) as store:

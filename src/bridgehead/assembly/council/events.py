@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 from uuid import uuid4
@@ -13,6 +14,7 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.journal import StoredCalls, StoredCouncil
+from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.event_writer import EventWriter
 from bridgehead.contract.events import Event
 from bridgehead.contract.pending import Question
@@ -33,10 +35,12 @@ from bridgehead.council.calls import CallFailed
 from bridgehead.council.council import council_facts
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.errors import BridgeheadError, shortened
-from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.clock import Clock, iso_ms, moment_after, parse_iso
 
 MOST_ANSWERED: Final = 1_000
 RETRY: Final = "retry"
+FAILURE: Final = "failure"
+"""Where a run's data say why it broke off; gone when it is taken up again."""
 CHOICES: Final = (RETRY, "skip")
 # A title may hold a whole request; a notice is read at a glance.
 MOST_TITLE: Final = 200
@@ -68,14 +72,16 @@ class CouncilRecord:
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep where the council stands, with the event that says so."""
-        now = iso_ms(self._clock.now())
         with self._assembly.store() as store:
             known = store.run(self._council.review_id)
+            now = iso_ms(self._later_than(known))
             data = {
                 **(known.data if known else {}),
                 **_settled(self._council),
                 **(facts or {}),
             }
+            if state is RunState.RUNNING:
+                data.pop(FAILURE, None)
             run = Run(
                 id=self._council.review_id,
                 part=Part.COUNCIL,
@@ -90,10 +96,15 @@ class CouncilRecord:
             )
             store.save_run(run, events=[self.event(event, data)] if event else [])
 
+    def _later_than(self, known: Run | None) -> datetime:
+        """Return now, later than the last update: the record ignores what looks older, even after a clock went back."""
+        now = self._clock.now()
+        return moment_after(parse_iso(known.updated_at), now) if known else now
+
     def failed(self, why: str) -> None:
         """The council broke off; whatever is wrong with the record must not hide what is wrong with the council."""
         try:
-            self.save(RunState.FAILED, event="run.ended", facts={"failure": why})
+            self.save(RunState.FAILED, event="run.ended", facts={FAILURE: why})
         except BridgeheadError as error:
             logger.warning("not recorded: %s", error.message)
         self.notice(NoticeStatus.FAILED)
@@ -208,6 +219,40 @@ def councils_to_retry(assembly: Assembly) -> frozenset[str]:
     with assembly.store(read_only=True) as store:
         items = store.pending(where, limit=MOST_ANSWERED)
     return frozenset(item.question.run_id or "" for item in items)
+
+
+def record_crash(
+    assembly: Assembly, request: CouncilRequest, review_id: str, why: str, clock: Clock
+) -> None:
+    """Record a council that broke off before it was settled, so that no gate speaks of the one before it."""
+    now = iso_ms(clock.now())
+    title = request.task.strip() or f"{request.verb} {' '.join(request.scope.paths)}"
+    run = Run(
+        id=review_id,
+        part=Part.COUNCIL,
+        kind=request.verb,
+        title=title.strip(),
+        state=RunState.FAILED,
+        started_at=now,
+        updated_at=now,
+        project=assembly.project,
+        ended_at=now,
+        data={FAILURE: why},
+    )
+    event = Event(
+        id=str(uuid4()),
+        kind="council.crashed",
+        part=Part.COUNCIL,
+        at=now,
+        project=assembly.project,
+        run_id=review_id,
+        data={FAILURE: why},
+    )
+    try:
+        with assembly.store() as store:
+            store.save_run(run, events=[event])
+    except BridgeheadError as error:
+        logger.warning("not recorded: %s", error.message)
 
 
 class RecordObserver:

@@ -143,7 +143,7 @@ def open_council(
     task_type, mode = _kind_of_task(request, settled)
     rules, rules_from = review_rules(assembly, scope.base_commit or scope.commit)
     task = BridgeInput(
-        session_id=request.review_id or _new_id(is_taken),
+        session_id=request.review_id or new_id(is_taken),
         scope=scope.described,
         task_description=request.task.strip()
         or f"{request.verb} of {', '.join(scope.described)}",
@@ -412,7 +412,7 @@ def _warnings(
     return (*said, *stale, *made_on_head, *scope.warnings, *left_out)
 
 
-def _new_id(is_taken: Callable[[str], bool]) -> str:
+def new_id(is_taken: Callable[[str], bool]) -> str:
     for _ in range(MOST_DRAWS):
         drawn = "".join(secrets.choice(CROCKFORD) for _ in range(ID_LENGTH))
         if not is_taken(drawn):

@@ -8,7 +8,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import ErrorClass
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.control_plane.stores.base import Store
-from bridgehead.host.clock import parse_iso
+from bridgehead.host.clock import clamped, parse_iso
 
 RECENT_REFUSALS: Final = 200
 # How long a refusal counts before the runtime is asked again. A login is looked at each time; that costs no call.
@@ -25,9 +25,18 @@ class LastRefusal(NamedTuple):
     reason: str
     at: str
 
-    @property
-    def skip_reason(self) -> str:
-        until = parse_iso(self.at) + BELIEVED[self.error_class]
+    def is_believed(self, now: datetime) -> bool:
+        """Return whether the runtime need not be asked again yet.
+
+        The time may come from another clock. A refusal that lies further in the future than it would
+        count is not believed: nobody knows when it was, and asking again costs one call.
+        """
+        lasting = BELIEVED.get(self.error_class, timedelta())
+        return abs(now - parse_iso(self.at)) < lasting
+
+    def skip_reason(self, now: datetime) -> str:
+        lasting = BELIEVED.get(self.error_class, timedelta())
+        until = clamped(parse_iso(self.at), now) + lasting
         return f"still_refused: {self.error_class}, asked again after {until:%Y-%m-%d %H:%M} UTC; {self.reason}"
 
 
@@ -53,12 +62,7 @@ def refusals_in(store: Store) -> dict[str, LastRefusal]:
 def believed_refusals(assembly: Assembly, now: datetime) -> dict[str, LastRefusal]:
     """Those that are recent enough to spare the runtime another call (hazard 5)."""
     refused = last_refusals(assembly).items()
-    never = timedelta()
-    return {
-        seat: last
-        for seat, last in refused
-        if now - parse_iso(last.at) < BELIEVED.get(last.error_class, never)
-    }
+    return {seat: last for seat, last in refused if last.is_believed(now)}
 
 
 def retired_runtimes(refused: Mapping[str, LastRefusal]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -27,11 +27,10 @@ from bridgehead.contract.record_words import Part
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Severity, Verdict
 from bridgehead.control_plane.questions import AmbiguousReference
-from bridgehead.control_plane.records import Run, RunFilter
+from bridgehead.control_plane.records import EventFilter, Run, RunFilter
 from bridgehead.council.findings.dismissals import code_of
 from bridgehead.council.findings.fingerprint import FAMILIES, place_fingerprints, places
 from bridgehead.council.findings.tree import Tree
-from bridgehead.council.reporting.gate import GateDemands, GatedState, objections
 from bridgehead.council.reporting.render.html import render_html
 from bridgehead.council.reporting.render.markdown import render_markdown
 from bridgehead.council.reporting.render.text import Screen, render_text
@@ -49,8 +48,7 @@ from bridgehead.council.request.plan import DEBATE_PROTOCOL
 from bridgehead.council.request.settings import is_rig
 from bridgehead.council.running.artifacts import COUNCIL, DEBATE, OutputFolder
 from bridgehead.council.scope.git import GitFailed, repository_at
-from bridgehead.council.scope.resolve import Change, read_working
-from bridgehead.council.scope.scope import text_digest
+from bridgehead.council.scope.resolve import read_working
 from bridgehead.council.scope.working_copies import Implementation
 from bridgehead.errors import FileError, NotFound, UserError
 from bridgehead.exit_codes import ExitCode
@@ -59,6 +57,7 @@ from bridgehead.host.files import read_bounded, write_atomic
 
 MOST_REPORT_BYTES: Final = 256 << 20
 MOST_LISTED: Final = 500
+BEGUN: Final = ("council.started", "council.resumed", "council.crashed")
 
 
 class NoVerdict(UserError):
@@ -202,17 +201,6 @@ class StoredReport:
             raise NoVerdict(self.review_id)
         return verdict, self.review_id
 
-    def refusals(self, demands: GateDemands, states: Sequence[GatedState]) -> list[str]:
-        """What a gate has against it."""
-        if self.doubt is not None:
-            return [f"the report cannot be confirmed: {self.doubt}"]
-        if not isinstance(self.report, CouncilReport):
-            raise NoVerdict(self.review_id)
-        found = list(objections(self.report, demands, states))
-        if self.report.gate_verdict is None and not found:
-            raise NoVerdict(self.review_id)
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class DismissRequest:
@@ -249,12 +237,20 @@ class Reports:
         self._clock = clock or SystemClock()
 
     def runs(self, *, limit: int, everywhere: bool = False) -> list[Run]:
-        """The latest first."""
+        """The latest begun first, as the record has them: their times may come from several clocks."""
         project = None if everywhere else self._assembly.project
+        begun = EventFilter(kinds=BEGUN, parts=(Part.COUNCIL,), project=project)
         with self._assembly.store(read_only=True) as store:
-            return store.runs(
+            runs = store.runs(
                 RunFilter(parts=(Part.COUNCIL,), project=project), limit=limit
             )
+            recorded = store.events(begun, limit=limit, newest_first=True)
+            listed = {run.id for run in runs}
+            order = list(dict.fromkeys(one.event.run_id for one in recorded))
+            for run_id in order:
+                if run_id is not None and run_id not in listed:
+                    runs += filter(None, [store.run(run_id)])
+        return sorted(runs, key=lambda run: _place(order, run.id))
 
     def find(self, reference: str | None, *, everywhere: bool = False) -> StoredReport:
         """The report of the council whose id begins like this; the newest without one."""
@@ -275,7 +271,7 @@ class Reports:
                 f"no report of council {reference!r} in this project",
                 hint="bridgehead council list",
             )
-        return self._stored(runs[0])
+        return self.stored(runs[0])
 
     def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
         """Verdict and digest of a report as the record has them; of an edited file its own digest."""
@@ -427,33 +423,13 @@ class Reports:
         )
         return not told or any(not found.isdisjoint(told) for found in there)
 
-    def _stored(self, run: Run) -> StoredReport:
+    def stored(self, run: Run) -> StoredReport:
+        """The report of a council that has one."""
         files = msgspec.convert(run.data["report"], Written)
         project = Path(run.project)
         content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
         report = council_report_from_json(content)
         return StoredReport(project, run.id, files, report, sha256(content).hexdigest())
-
-    def states(self, commit: str | None, paths: Collection[str]) -> list[GatedState]:
-        """What a gate is asked about: a commit, or what is in the working tree or the index now."""
-        project = self._assembly.places.project
-        git = repository_at(project, self._assembly.environ)
-        if git is None:
-            return [GatedState("the project", _digests_on_disk(project, paths))]
-        change = Change(git)
-        base = change.pushed_base(commit)
-        if commit is not None:
-            return [
-                GatedState(
-                    f"commit {commit}",
-                    *change.committed(git.commit(commit), base, paths),
-                )
-            ]
-        changed = change.touched(base)
-        now = GatedState(
-            "the working tree", _digests_on_disk(project, {*paths, *changed}), changed
-        )
-        return [now, GatedState("the index", *change.indexed(base, paths))]
 
     def _entry(self, finding: FindingEntry, request: DismissRequest) -> dict[str, Any]:
         anchor = anchor_of(finding)
@@ -504,19 +480,14 @@ class Reports:
         return self._assembly.environ.get("USER", "unknown")
 
 
+def _place(order: Sequence[str | None], run_id: str) -> int:
+    return order.index(run_id) if run_id in order else len(order)
+
+
 def _digest(project: Path, name: str) -> str:
     return sha256(
         read_bounded(project / name, MOST_REPORT_BYTES, root=project)
     ).hexdigest()
-
-
-def _digests_on_disk(project: Path, paths: Collection[str]) -> dict[str, str]:
-    contents = {path: read_working(project, path) for path in paths}
-    return {
-        path: text_digest(text.decode("utf-8", "replace"))
-        for path, text in contents.items()
-        if text is not None
-    }
 
 
 def write_report(

@@ -38,7 +38,7 @@ from bridgehead.assembly.council.journal import (
 from bridgehead.assembly.council.opening import AskQuestion
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Written, mark_superseded, write_report
-from bridgehead.assembly.council.seats import Workplace, local_seats
+from bridgehead.assembly.council.seats import Workplace, local_seats, rig_threads
 from bridgehead.contract.record_words import RunState
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts
 from bridgehead.council.findings.tree import stopping_when
@@ -222,6 +222,9 @@ class CouncilProcess:
         except (BridgeheadError, OSError) as error:
             self.record.failed(str(error))
             raise
+        except Exception as error:
+            self.record.failed(f"{type(error).__name__}: {error}")
+            raise
 
     def _wait(self, waiting: Waiting, *, is_new: bool) -> Finished:
         pause = (
@@ -254,7 +257,15 @@ class CouncilProcess:
                 if entry.reason not in (Reason.IGNORED, Reason.MASKED)
             }
             report = msgspec.structs.replace(
-                report, commit=self.scope.commit, reviewed=kept_back | seen
+                report,
+                commit=self.scope.commit,
+                base_commit=self.scope.base_commit,
+                scope_paths=council.scope_request.named_paths,
+                removed=self.scope.removed,
+                envelope_folders=tuple(
+                    sorted(rig_threads(self.assembly.places.project, council))
+                ),
+                reviewed=kept_back | seen,
             )
         with stopping_when(lambda: calls.signal is not None):
             seats = seat_reports(self.run.again(), calls.inputs())

@@ -241,12 +241,12 @@ def local_seats(
     resumed: bool = False,
 ) -> LocalSeats:
     """The seats of a stored council. Who is named, or called for again, is asked whatever it refused before."""
-    now = parse_iso(council.started_at)
-    refused = believed_refusals(assembly, clock.now())
+    now = clock.now()
+    refused = believed_refusals(assembly, now)
     named = council.seats if resumed else council.request.options.runtimes
     settings = SeatsFile(
         council.settings_text, council.settings_trusted, assembly.settings.agents
-    ).settings(now)
+    ).settings(parse_iso(council.started_at))
     worktree = workplace.worktree
     return LocalSeats(
         task=council.task,
@@ -273,7 +273,7 @@ def local_seats(
         transport=_transport(assembly.places.project, council),
         retired=retired_runtimes(refused),
         refused={
-            name: last.skip_reason
+            name: last.skip_reason(now)
             for name, last in refused.items()
             if name not in named
         },

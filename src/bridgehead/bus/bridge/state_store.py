@@ -69,9 +69,13 @@ class SqliteState(StateStore):
             self._database = sqlite3.connect(
                 path, check_same_thread=False, isolation_level=None
             )
-            self._database.executescript(
-                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA
-            )
+            try:
+                self._database.executescript(
+                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + SCHEMA
+                )
+            except BaseException:
+                self._database.close()
+                raise
         except (sqlite3.Error, OSError) as error:
             raise BridgeStateUnusable(path, str(error)) from error
 

@@ -17,6 +17,7 @@ from bridgehead.host.terminal import escape_controls
 if TYPE_CHECKING:
     from bridgehead.assembly.council.reports import Reports
     from bridgehead.assembly.council.views import CouncilLine
+    from bridgehead.council.reporting.gate import GateDecision
 
 FORMATS = ("text", "md", "html", "json", "sarif")
 WIDTH_WITH_REPORTS = 120
@@ -137,31 +138,54 @@ def gate(
     require_seats: int,
     require_runtime: tuple[str, ...],
 ) -> int:
-    """Check a report: exits 0 if it passes, 3 if it is refused, 1 if it has no verdict.
+    """Check a council: exits 0 if it passes, 3 if it is refused, 1 if it has no verdict.
 
-    A report is refused for its verdict, and if it covers other files or another commit, covers less than the change
-    since upstream, was interrupted, was edited, or lacks the required seats.
+    It speaks for the council that was begun last, and for the working tree or the index, or for --commit. It refuses
+    for the verdict, if a file was changed, added or removed that the council did not see, if the council broke off,
+    has not ended or was interrupted, if its report was edited, and if a required seat is missing.
     """
+    from bridgehead.assembly.council.gate import check_gate
     from bridgehead.council.reporting.gate import Gate, GateDemands
     from bridgehead.exit_codes import ExitCode
 
-    reports = _reports(app)
-    stored = reports.find(review_id)
     demands = GateDemands(Gate(level), require_seats, require_runtime)
-    refusals = stored.refusals(
-        demands, reports.states(commit, getattr(stored.report, "reviewed", ()))
-    )
-    verdict, found = getattr(stored.report, "gate_verdict", None), stored.review_id
-    document = {"review_id": found, "verdict": verdict, "level": level}
-    document |= {"passed": not refusals, "refused_because": refusals}
-    word = "refused" if refusals else "passed"
-    why = "".join(
-        f"\n  {one}" for one in refusals if not one.startswith("the verdict is")
-    )
-    app.emit(
-        document, lambda: f"{word}   {verdict}   council {found}, gate {level}{why}"
-    )
-    return ExitCode.GATE if refusals else ExitCode.DONE
+    decision = check_gate(app.assembly(), review_id, demands, commit)
+    app.emit(_decided(decision), lambda: _decision_text(decision))
+    return ExitCode.DONE if decision.passed else ExitCode.GATE
+
+
+def _decided(decision: GateDecision) -> dict[str, Any]:
+    return {
+        "review_id": decision.review_id,
+        "verdict": decision.verdict,
+        "level": decision.level,
+        "passed": decision.passed,
+        "refused_because": list(decision.refusals),
+        "state": decision.state,
+        "commit": decision.commit,
+        "scope": decision.scope,
+        "next_step": decision.next_step,
+    }
+
+
+def _decision_text(decision: GateDecision) -> str:
+    word = "passed" if decision.passed else "refused"
+    verdict = decision.verdict or "no verdict"
+    lines = [
+        f"{word}   {verdict}   council {decision.review_id}, gate {decision.level}"
+    ]
+    place = decision.state
+    if decision.commit is not None:
+        place += f" at {decision.commit[:12]}"
+    lines.append(f"  for {place}; reviewed: {decision.scope or 'nothing'}")
+    lines += [
+        f"  {reason}"
+        for reason in decision.refusals
+        if not reason.startswith("the verdict is")
+    ]
+    if decision.next_step is not None:
+        lines.append(f"  next: {decision.next_step}")
+    return "\n".join(escape_controls(one_line(line)) for line in lines)
 
 
 @click.command(

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Final
 
 from bridgehead.contract.words import Mode, Status, TaskType, Verdict
-from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
-from bridgehead.council.scope.scope import named
+from bridgehead.council.scope.scope import is_below, named
 from bridgehead.errors import plural
 from bridgehead.exit_codes import ExitCode
 
@@ -83,34 +83,139 @@ class GateDemands:
 
 @dataclass(frozen=True, slots=True)
 class GatedState:
-    """A state of the project that wants to pass: digests of its files, and which of them the change touches."""
+    """A state of the project that wants to pass."""
 
     name: str
     digests: Mapping[str, str]
-    changed: tuple[str, ...] = ()
+    """Of every file that is there; empty text where the content is not compared."""
+    required: tuple[str, ...] = ()
+    """Files that a council has to have seen; one that is not in `digests` is gone."""
+    commit: str | None = None
+    """The commit it is, or stands on."""
+    problem: str = ""
+    """Why nobody can tell what has to have been seen."""
 
 
-def objections(
+@dataclass(frozen=True, slots=True)
+class BegunCouncil:
+    """A council that was begun and has no result."""
+
+    review_id: str
+    failure: str = ""
+    """Why it broke off; empty when it did not."""
+    waiting_for: tuple[str, ...] = ()
+
+    @property
+    def objection(self) -> str:
+        if self.failure:
+            return f"council {self.review_id} broke off: {self.failure}"
+        if self.waiting_for:
+            waiting = ", ".join(self.waiting_for)
+            return f"council {self.review_id} waits for {waiting}"
+        return f"council {self.review_id} was begun and has not ended"
+
+
+@dataclass(frozen=True, slots=True)
+class GateDecision:
+    """Whether a gate opens, what it speaks for, and why not."""
+
+    review_id: str
+    verdict: Verdict | None
+    level: Gate
+    refusals: tuple[str, ...]
+    state: str
+    """What wants to pass: a commit, the index or the working tree."""
+    commit: str | None
+    """The commit that the state is, or stands on."""
+    scope: str
+    """What the council looked at."""
+    next_step: str | None
+
+    @property
+    def passed(self) -> bool:
+        return not self.refusals
+
+
+def decide_gate(
     report: CouncilReport, demands: GateDemands, states: Sequence[GatedState]
-) -> Iterator[str]:
-    """Why the gate refuses, in words; nothing when it opens. One of `states` has to be the one that was reviewed."""
+) -> GateDecision:
+    """Decide about a report. One of `states` has to be the one that was reviewed; the nearest is spoken of."""
+    about = {state.name: list(_about_state(report, state)) for state in states}
+    state = min(states, key=lambda state: len(about[state.name]))
+    refusals = [
+        *_before_its_end(report),
+        *about[state.name],
+        *_about_seats(report, demands),
+    ]
+    if demands.level.refuses(report.gate_verdict):
+        refusals.append(f"the verdict is {report.gate_verdict}")
+    next_step = None
+    if about[state.name]:
+        next_step = _review_again(report)
+    elif refusals:
+        next_step = f"bridgehead council show {report.review_id}"
+    return GateDecision(
+        review_id=report.review_id,
+        verdict=report.gate_verdict,
+        level=demands.level,
+        refusals=tuple(refusals),
+        state=state.name,
+        commit=state.commit,
+        scope=report.scope,
+        next_step=next_step,
+    )
+
+
+def refuse_unfinished(
+    council: BegunCouncil, level: Gate, state: GatedState, scope: str
+) -> GateDecision:
+    """Refuse for a council without a result; the one before it is no answer to what it was asked."""
+    return GateDecision(
+        review_id=council.review_id,
+        verdict=None,
+        level=level,
+        refusals=(council.objection,),
+        state=state.name,
+        commit=state.commit,
+        scope=scope,
+        next_step=f"bridgehead council resume {council.review_id}, or bridgehead council review",
+    )
+
+
+def refuse_unconfirmed(
+    report: CouncilReport | AbortedReport, doubt: str, level: Gate, state: GatedState
+) -> GateDecision:
+    """Refuse for a report that is not the one that was written."""
+    return GateDecision(
+        review_id=report.review_id,
+        verdict=None,
+        level=level,
+        refusals=(f"the report cannot be confirmed: {doubt}",),
+        state=state.name,
+        commit=state.commit,
+        scope=getattr(report, "scope", ""),
+        next_step="bridgehead council review",
+    )
+
+
+def _before_its_end(report: CouncilReport) -> Iterator[str]:
     if any(warning.partition(":")[0] == INTERRUPTED for warning in report.warnings):
         yield "the council was stopped before its end"
     if report.incomplete:
         yield f"no seat has read {named(list(report.unread))}"
-    yield from min(
-        (list(_about_state(report, state)) for state in states), key=len, default=[]
-    )
+
+
+def _about_seats(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
     sat = [one.bridge for one in report.participants if one.status == Status.COMPLETED]
     if len(sat) < demands.seats:
         yield f"{plural(len(sat), 'seat')} completed; {demands.seats} required"
     if missing := [name for name in demands.runtimes if name not in sat]:
         yield f"{', '.join(missing)} did not take part and is required"
-    if demands.level.refuses(report.gate_verdict):
-        yield f"the verdict is {report.gate_verdict}"
 
 
 def _about_state(report: CouncilReport, state: GatedState) -> Iterator[str]:
+    if state.problem:
+        yield state.problem
     seen = report.reviewed
     if differ := [
         path
@@ -119,6 +224,26 @@ def _about_state(report: CouncilReport, state: GatedState) -> Iterator[str]:
     ]:
         yield f"it is about another state than {state.name}: {named(differ)}"
     if unseen := [
-        path for path in state.changed if path in state.digests and path not in seen
+        path
+        for path in state.required
+        if path not in seen and not _is_excused(report, state, path)
     ]:
         yield f"it did not look at what {state.name} changes: {named(unseen)}"
+
+
+def _is_excused(report: CouncilReport, state: GatedState, path: str) -> bool:
+    """Return whether a file need not have been seen.
+
+    Its removal was seen: in the change, or because all of its folder was. Or it is an envelope of the council itself.
+    """
+    if path not in state.digests:
+        return path in report.removed or is_below(path, report.scope_paths)
+    folder, _, name = path.partition("/")
+    return folder in report.envelope_folders and name.endswith(".md")
+
+
+def _review_again(report: CouncilReport) -> str:
+    """Return the command that looks at all of what the report should have seen."""
+    if "." in report.scope_paths or not (base := report.base_commit or report.commit):
+        return "bridgehead council review ."
+    return f"bridgehead council review --diff {base[:12]}"

@@ -270,6 +270,15 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     domain_reasons: dict[str, str] = {}
     """Why each domain was looked at."""
     commit: str | None = None
+    """What was checked out, or the end of the range."""
+    base_commit: str | None = None
+    """What a change was compared with."""
+    scope_paths: tuple[str, ...] = ()
+    """Files and folders that were named, `.` for the whole project; empty for a change."""
+    removed: tuple[str, ...] = ()
+    """Files that the change takes away."""
+    envelope_folders: tuple[str, ...] = ()
+    """Where envelopes to and from its seats on other machines lie."""
     superseded_by: str | None = None
     reviewed: dict[str, str] = {}
     """Path to digest of what was looked at; empty text for files that were named and kept from the seats."""

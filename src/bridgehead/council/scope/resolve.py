@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -25,9 +26,11 @@ from bridgehead.council.scope.scope import (
     ScopeFilter,
     ScopeRequest,
     UnknownScope,
+    is_below,
     is_text,
     renamed,
     sections,
+    shown_name,
     text_digest,
 )
 from bridgehead.council.scope.withheld import (
@@ -94,6 +97,26 @@ def walk(root: Path, start: str) -> Iterator[str]:
             yield (Path(folder) / name).relative_to(root).as_posix()
 
 
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a report has to have seen: files below folders, and those that differ from commits."""
+
+    folders: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
+    compared: frozenset[str] = frozenset()
+    """Files whose content is compared with what was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an extent comes to in one state of the project, by the names a report would use."""
+
+    digests: Mapping[str, str]
+    """Of every file that is there; empty text where the content is not compared."""
+    required: tuple[str, ...]
+    """Files of the extent, those that are gone included."""
+
+
 class Change:
     """A change and the files it touches, in the state after it."""
 
@@ -117,7 +140,12 @@ class Change:
             if path in sieve.texts
         )
         return self._scope(
-            f"changes since {base}", sieve, diff + added, base_commit=start, dirty=True
+            f"changes since {base}",
+            sieve,
+            diff + added,
+            base_commit=start,
+            dirty=True,
+            removed=self._removed(start),
         )
 
     def staged(self) -> Scope:
@@ -126,7 +154,12 @@ class Change:
         sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._entries(), _changed(diff))
         return self._scope(
-            "staged changes", sieve, diff, base_commit=self._git.head(), dirty=True
+            "staged changes",
+            sieve,
+            diff,
+            base_commit=self._git.head(),
+            dirty=True,
+            removed=self._removed("--cached"),
         )
 
     def commits(self, commit_range: str) -> Scope:
@@ -142,7 +175,12 @@ class Change:
         sieve = ScopeFilter(self._no_secrets)
         self._take_blobs(sieve, self._entries(end), _changed(diff))
         return self._scope(
-            f"changes in {commit_range}", sieve, diff, base_commit=start, commit=end
+            f"changes in {commit_range}",
+            sieve,
+            diff,
+            base_commit=start,
+            commit=end,
+            removed=self._removed(start, end),
         )
 
     def patch(self, patch: str) -> Scope:
@@ -154,9 +192,15 @@ class Change:
         for path, content in contents.items():
             sieve.take(path, content)
         warnings = () if applied else ("patch_not_applied",)
-        head = self._git.head()
+        touched = {path for section in sections(patch) for path in section.paths}
         return self._scope(
-            "a patch", sieve, patch, base_commit=head, dirty=True, warnings=warnings
+            "a patch",
+            sieve,
+            patch,
+            base_commit=self._git.head(),
+            dirty=True,
+            warnings=warnings,
+            removed=tuple(sorted(touched - set(contents))) if applied else (),
         )
 
     def pushed_base(self, commit: str | None) -> str | None:
@@ -169,61 +213,66 @@ class Change:
                 )
         return tip if commit is None else None
 
-    def touched(self, base: str | None) -> tuple[str, ...]:
-        """Files that differ from `base` in the working tree, new ones included."""
-        untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
-        return tuple(
-            dict.fromkeys(
-                [
-                    *self._differing(base),
-                    *(path for path in untracked if not is_ours(path)),
-                ]
-            )
-        )
+    def in_working_tree(self, extent: Extent) -> Contents:
+        """What an extent is in the working tree, new files included."""
+        root = self._git.directory
+        required = [*self._untracked(), *self._files_under(extent.folders)]
+        for base in extent.bases:
+            required += self._differing(base)
+        names = {*required, *extent.compared}
+        return Contents(digests_on_disk(root, names, extent.compared), _own(required))
 
-    def committed(
-        self, commit: str, base: str | None, paths: Collection[str]
-    ) -> tuple[dict[str, str], tuple[str, ...]]:
-        """Digests of files as a commit has them, and which of its files differ from `base`."""
-        changed = self._differing(base, commit)
-        return self._digests(self._entries(commit), {*paths, *changed}), changed
-
-    def indexed(
-        self, base: str | None, paths: Collection[str]
-    ) -> tuple[dict[str, str], tuple[str, ...]]:
+    def in_index(self, extent: Extent) -> Contents:
         """The same of what the next commit would hold."""
-        changed = self._differing("--cached", base)
-        return self._digests(self._entries(), {*paths, *changed}), changed
+        return self._contents(extent, None)
 
-    def _differing(self, *what: str | None) -> tuple[str, ...]:
-        """Files of the user's that git names; ours are never part of a review."""
-        if None in what:
-            return ()
-        names = self._git.fields(
-            "diff",
-            NO_SUBMODULES,
-            "--name-only",
-            "--relative",
-            "-z",
-            *filter(None, what),
-            "--",
+    def in_commit(self, commit: str, extent: Extent) -> Contents:
+        """The same of a commit."""
+        return self._contents(extent, commit)
+
+    def _contents(self, extent: Extent, commit: str | None) -> Contents:
+        entries = list(self._entries(commit))
+        required = [path for _, _, path in entries if is_below(path, extent.folders)]
+        for base in extent.bases:
+            ends = ("--cached", base) if commit is None else (base, commit)
+            required += self._differing(*ends)
+        return Contents(
+            self._digests(entries, {*required, *extent.compared}, extent.compared),
+            _own(required),
         )
-        return tuple(name for name in names if not is_ours(name))
+
+    def _untracked(self) -> list[str]:
+        return self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
+
+    def _files_under(self, folders: Sequence[str]) -> list[str]:
+        """Tracked files below these folders."""
+        tracked = self._git.fields("ls-files", "-z", "--cached") if folders else []
+        return [path for path in tracked if is_below(path, folders)]
+
+    def _differing(self, *what: str) -> list[str]:
+        """Files that git names as different; one that was renamed by both names."""
+        options = (NO_SUBMODULES, "--name-only", "--no-renames", "--relative", "-z")
+        return self._git.fields("diff", *options, *what, "--")
+
+    def _removed(self, *what: str) -> tuple[str, ...]:
+        return tuple(map(shown_name, self._differing("--diff-filter=D", *what)))
 
     def _digests(
-        self, entries: Iterator[tuple[str, str, str]], wanted: Collection[str]
+        self,
+        entries: Sequence[tuple[str, str, str]],
+        wanted: Collection[str],
+        compared: Collection[str],
     ) -> dict[str, str]:
-        found = {
-            path: blob
-            for mode, blob, path in entries
-            if path in wanted and mode not in (_SYMLINK, _GITLINK)
-        }
-        texts = zip(found, self._git.blobs(list(found.values())), strict=True)
-        return {
-            path: text_digest(text.decode("utf-8", "replace"))
-            for path, text in texts
-            if text is not None
-        }
+        """Digests of the files to be compared; empty text for others that are there."""
+        found = {path: blob for _, blob, path in entries if path in wanted}
+        links = {path for mode, _, path in entries if mode in (_SYMLINK, _GITLINK)}
+        digests = dict.fromkeys(map(shown_name, found), "")
+        read = [path for path in found if path in compared and path not in links]
+        texts = self._git.blobs([found[path] for path in read])
+        for path, text in zip(read, texts, strict=True):
+            if text is not None:
+                digests[path] = text_digest(text.decode("utf-8", "replace"))
+        return digests
 
     def _scope(
         self,
@@ -235,6 +284,7 @@ class Change:
         commit: str | None = None,
         dirty: bool = False,
         warnings: tuple[str, ...] = (),
+        removed: tuple[str, ...] = (),
     ) -> Scope:
         shown = sieve.clean_diff(diff)
         if not shown and not sieve.texts:
@@ -250,6 +300,7 @@ class Change:
             base_commit=base_commit,
             dirty=dirty,
             warnings=warnings,
+            removed=removed,
         )
 
     def _entries(self, commit: str | None = None) -> Iterator[tuple[str, str, str]]:
@@ -285,6 +336,32 @@ class Change:
             regular, self._git.blobs([blob for _, blob in regular]), strict=True
         ):
             sieve.take(path, content)
+
+
+def _own(paths: Iterable[str]) -> tuple[str, ...]:
+    """The user's own files among some, by the names a report would use, each once."""
+    return tuple(dict.fromkeys(shown_name(path) for path in paths if not is_ours(path)))
+
+
+def digests_on_disk(
+    root: Path, paths: Iterable[str], compared: Collection[str]
+) -> dict[str, str]:
+    """Digests of the files on disk that are to be compared; empty text for others that are there."""
+    digests: dict[str, str] = {}
+    for path in paths:
+        if not os.path.lexists(root / path):
+            continue
+        content = read_working(root, path) if path in compared else None
+        text = None if content is None else content.decode("utf-8", "replace")
+        digests[shown_name(path)] = "" if text is None else text_digest(text)
+    return digests
+
+
+def on_disk(root: Path, extent: Extent) -> Contents:
+    """What an extent is in a project without git."""
+    required = [path for folder in extent.folders for path in walk(root, folder)]
+    names = {*required, *extent.compared}
+    return Contents(digests_on_disk(root, names, extent.compared), _own(required))
 
 
 def _changed(diff: str) -> list[str]:

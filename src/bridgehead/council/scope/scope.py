@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cached_property
+from posixpath import normpath
 from typing import Final
 
 from bridgehead.council.scope.withheld import (
@@ -178,6 +179,13 @@ class ScopeRequest:
     """The text of a patch."""
 
     @property
+    def named_paths(self) -> tuple[str, ...]:
+        """The files and folders that are meant, `.` for all of them; none for a change."""
+        if self.kinds not in ([], ["paths"]):
+            return ()
+        return tuple(map(normpath, self.paths)) or (".",)
+
+    @property
     def kinds(self) -> list[str]:
         given = {
             "paths": bool(self.paths),
@@ -231,6 +239,8 @@ class Scope:
     """What a change is compared with."""
     dirty: bool = False
     warnings: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Files that a change takes away, by the names they had."""
 
     @property
     def files(self) -> int:
@@ -357,8 +367,7 @@ class ScopeFilter:
 
     def leave_out(self, path: str, reason: Reason, detail: str = "") -> None:
         if not is_ours(path):
-            shown = path if is_text(path) else ascii(path)
-            self.left_out.append(LeftOut(shown, reason, detail))
+            self.left_out.append(LeftOut(shown_name(path), reason, detail))
 
     def clean_diff(self, diff: str) -> str:
         """The diff without withheld files, and without sections that bear a secret themselves; values are masked."""
@@ -401,6 +410,19 @@ def text_digest(text: str) -> str:
     """What a reviewed file is known by, as it was shown; a line end that git translates makes no difference."""
     shown = masked_text(text.replace("\r\n", "\n"))
     return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return whether a file is one of some paths or lies below one of them; `.` is the whole project."""
+    return any(
+        folder == "." or path == folder or path.startswith(f"{folder}/")
+        for folder in folders
+    )
+
+
+def shown_name(path: str) -> str:
+    """Return what a report calls a file."""
+    return path if is_text(path) else ascii(path)
 
 
 def is_text(path: str) -> bool:

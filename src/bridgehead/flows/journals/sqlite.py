@@ -188,13 +188,14 @@ class SqliteJournal:
         """Drop the record at `path`, everything recorded after it, and the requests of dropped calls."""
         with self._transaction():
             self._db.execute(
-                "DELETE FROM step WHERE flow_id = ?1 AND rowid >= "
-                "(SELECT rowid FROM step WHERE flow_id = ?1 AND path = ?2)",
-                (flow_id, path),
+                "DELETE FROM step WHERE flow_id = :flow_id AND rowid >= "
+                "(SELECT rowid FROM step WHERE flow_id = :flow_id AND path = :path)",
+                {"flow_id": flow_id, "path": path},
             )
             self._db.execute(
-                "DELETE FROM request WHERE flow_id = ?1 AND path NOT IN (SELECT path FROM step WHERE flow_id = ?1)",
-                (flow_id,),
+                "DELETE FROM request WHERE flow_id = :flow_id"
+                " AND path NOT IN (SELECT path FROM step WHERE flow_id = :flow_id)",
+                {"flow_id": flow_id},
             )
 
     def reopen(
@@ -211,13 +212,17 @@ class SqliteJournal:
 
         The requests made at `path` are kept, those of other dropped calls are not; open ones go with `drop_open`.
         """
-        dropped = "FROM step WHERE flow_id = ?1 AND rowid >= (SELECT rowid FROM step WHERE flow_id = ?1 AND path = ?2)"
+        dropped = (
+            "FROM step WHERE flow_id = :flow_id AND rowid >="
+            " (SELECT rowid FROM step WHERE flow_id = :flow_id AND path = :path)"
+        )
+        values = {"flow_id": flow_id, "path": path or ""}
         with self._transaction():
             self._db.execute(
-                f"DELETE FROM request WHERE flow_id = ?1 AND path != ?2 AND path IN (SELECT path {dropped})",
-                (flow_id, path or ""),
+                f"DELETE FROM request WHERE flow_id = :flow_id AND path != :path AND path IN (SELECT path {dropped})",
+                values,
             )
-            self._db.execute(f"DELETE {dropped}", (flow_id, path or ""))
+            self._db.execute(f"DELETE {dropped}", values)
             if drop_open:
                 open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
                 self._db.execute(

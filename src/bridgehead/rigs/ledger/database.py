@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -58,16 +59,21 @@ _COLUMNS = (
 
 
 class LedgerDatabase:
-    """One open control-plane file."""
+    """One open control-plane file, closed when nobody holds it any more."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(
             path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None
         )
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
-        self._connection.execute("PRAGMA foreign_keys = ON")
-        prepare(self._connection)
+        try:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            prepare(self._connection)
+        except BaseException:
+            self._connection.close()
+            raise
+        weakref.finalize(self, self._connection.close)
 
     def transaction(self) -> AbstractContextManager[None]:
         return transaction(self._connection)

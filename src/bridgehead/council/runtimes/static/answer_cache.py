@@ -89,10 +89,13 @@ class AnswerCache:
             raise FileNotFoundError("there is no folder for them")
         make_private_dir(self._folder)
         database = sqlite3.connect(self._folder / FILE, timeout=_WAIT_SECONDS)
-        with suppress(
-            sqlite3.OperationalError
-        ):  # a reader finds it there, a writer fails with its own error
-            database.execute(_MAKE)
+        try:
+            # A reader finds it there, a writer fails with its own error.
+            with suppress(sqlite3.OperationalError):
+                database.execute(_MAKE)
+        except BaseException:
+            database.close()
+            raise
         return closing(database)
 
     @contextmanager

@@ -14,11 +14,10 @@ from bridgehead.assembly.bus.notices import RecordNotices
 from bridgehead.bus.access.enrolment import set_key
 from bridgehead.bus.client.participant import (
     Incoming,
-    ItemAnswered,
     MessageRefused,
     Satellite,
 )
-from bridgehead.bus.interfaces import ItemAnswer, Notice, typed_answer
+from bridgehead.bus.interfaces import ItemAnswer, ItemAnswered, Notice, typed_answer
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import BRIDGE_ONLY, NOTICE
 from bridgehead.contract.record_words import PendingState

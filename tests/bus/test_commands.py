@@ -322,10 +322,12 @@ def test_a_device_pairs_and_someone_says_yes_on_the_command_line_or_in_chat(
             home.run("bus", "participant", "add", "phone", "--grant", "approve").code
             == 0
         )
-        chatted = home.run(
-            *trusted, stdin=f"answer {item['id']} yes\nanswer {item['id']} no\n\n"
-        )
-        first, second = chatted.err.splitlines()
+        yes = f"answer {item['id']} yes\n"
+        no = f"answer {item['id']} no\n"
+        chatted = home.run(*trusted, stdin=f"{yes}{yes}{no}\n")
+        unseen, *question, first, second = chatted.err.splitlines()
+        assert unseen.endswith("you were not shown this question as it is now")
+        assert "attic" in question[0], "so it is shown then"
         assert first == f"{item['id']} was answered: yes"
         assert "bus phone" in second, "whoever comes second is told who was first"
         assert ended(device) == 0

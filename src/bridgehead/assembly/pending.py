@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import known_clones
-from bridgehead.contract.pending import Answer, PendingItem, refusal
+from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
 from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores.base import Store
@@ -60,8 +60,10 @@ class PendingList:
         self._computed = computed
         self._takers = takers or {}
 
-    def items(self, where: PendingFilter, *, limit: int) -> list[PendingItem]:
-        """The latest asked first, no two with one title. Computed items are open by nature."""
+    def items(
+        self, where: PendingFilter, *, limit: int, numbered: bool = True
+    ) -> list[PendingItem]:
+        """The latest asked first, no two with one title if `numbered`. Computed items are open by nature."""
         recorded = self._store.pending(where, limit=limit)
         computed = [
             item
@@ -69,11 +71,10 @@ class PendingList:
             for item in source.items()
             if where.admits(item)
         ]
-        return told_apart(
-            sorted(
-                [*recorded, *computed], key=lambda item: item.opened_at, reverse=True
-            )[:limit]
-        )
+        latest = sorted(
+            [*recorded, *computed], key=lambda item: item.opened_at, reverse=True
+        )[:limit]
+        return told_apart(latest) if numbered else latest
 
     def find(self, reference: str) -> PendingItem:
         """The item a person means by an id or its unambiguous ending."""
@@ -82,8 +83,13 @@ class PendingList:
             (item for item in computed if item.id == reference), None
         ) or self._store.find_pending(reference)
 
-    def answer(self, reference: str, answer: Answer) -> PendingItem:
-        """Answer once. Whoever comes second is told who was first."""
+    def answer(
+        self, reference: str, answer: Answer, *, asked: Question | None = None
+    ) -> PendingItem:
+        """Answer once. Whoever comes second is told who was first.
+
+        With `asked` the answer counts for this wording of the question only.
+        """
         item = self.find(reference)
         if item.state is PendingState.ANSWERED and item.answer is not None:
             raise AlreadyAnswered(item.id, by=item.answer.by, at=item.answer.at)
@@ -93,7 +99,7 @@ class PendingList:
             if any(own.id == item.id for own in source.items()):
                 return source.answer(item, answer)
         self._give_to_part(item, answer)
-        return self._store.answer_pending(item.id, answer)
+        return self._store.answer_pending(item.id, answer, asked=asked)
 
     def _give_to_part(self, item: PendingItem, answer: Answer) -> None:
         """Hand the answer to the part that keeps it; one that was first there may not be in the record yet."""

@@ -10,6 +10,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from bridgehead.bus.wire.session import Session
+from bridgehead.contract.pending import shown_digest
+from bridgehead.errors import UserError
 from bridgehead.host.clock import Clock, SystemClock
 
 _log: Final = logging.getLogger("bridgehead.bus")
@@ -17,6 +19,8 @@ _ANSWER: Final = re.compile(
     r"/?answer\s+([a-z]-[0-9a-f]+)\s+(\S.*)", re.DOTALL | re.IGNORECASE
 )
 _SPOKEN: Final = re.compile(r"/?answer\W+(\S.*)", re.DOTALL | re.IGNORECASE)
+
+MOST_SHOWN: Final = 100
 
 
 class Announcer(Protocol):
@@ -60,8 +64,12 @@ class Approvals(Protocol):
         """Answer a question of the bus itself; raises a `UserError` if it was answered meanwhile."""
         ...
 
-    def answer(self, item_id: str, text: str, by: str) -> None:
-        """Answer a pending item for a participant with the grant `approve`; raises a `UserError` if it cannot be."""
+    def answer(self, item_id: str, text: str, by: str, shown: str) -> None:
+        """Answer a pending item for a participant with the grant `approve`.
+
+        `shown` is the digest of the question as the participant was shown it. Raise `AnswerRefused` if it is
+        not that of the question as it is now, another `UserError` if the item takes no answer.
+        """
         ...
 
 
@@ -85,6 +93,13 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def awaits(self) -> bool:
         return self.kind == "pending" and self.status == "needs_you"
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything that is shown of a question."""
+        facts = [f"{name}: {fact}" for name, fact in self.details.items()]
+        text = "\n".join([self.title, self.prompt, *facts])
+        return shown_digest(self.id, text, self.choices)
 
     @property
     def rest(self) -> str:
@@ -117,7 +132,10 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def to_data(self) -> dict[str, Any]:
+        """Return what a participant gets; a question brings the digest that its answer must carry."""
         built: dict[str, Any] = msgspec.to_builtins(self)
+        if self.awaits:
+            built["digest"] = self.digest
         return built
 
 
@@ -138,6 +156,59 @@ class ItemAnswer(msgspec.Struct, frozen=True):
 
     id: str
     text: str
+    shown: str = ""
+    """The digest of the question as it was shown; empty if it was not shown, or something was said since."""
+
+
+class ItemAnswered(msgspec.Struct, frozen=True):
+    """What became of an answer to a pending item; names the item again, so that nobody approves by mistake."""
+
+    id: str
+    ok: bool
+    sentence: str = msgspec.field(name="message")
+    notice: Notice | None = None
+    """The question as it is now, where another one was answered."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Return what the participant is sent."""
+        facts = {"id": self.id, "ok": self.ok, "message": self.sentence}
+        if self.notice is None:
+            return facts
+        return {**facts, "notice": self.notice.to_data()}
+
+
+class AnswerRefused(UserError):
+    """An answer to another question than the one that is open, or none of its choices."""
+
+    def __init__(self, message: str, notice: Notice) -> None:
+        super().__init__(message, hint="read the question again and answer it")
+        self.notice = notice
+
+
+class ShownQuestions:
+    """The questions that one reader has in view where they and everything else are only words.
+
+    Whatever else is said there may pose as a question or rename one, so after it every question counts as not shown.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[str, str] = {}
+
+    def show(self, notice: Notice) -> None:
+        """Note that the reader was told of a question, or of its end."""
+        self._digests.pop(notice.id, None)
+        if notice.awaits:
+            self._digests[notice.id] = notice.digest
+        if len(self._digests) > MOST_SHOWN:
+            del self._digests[next(iter(self._digests))]
+
+    def speak(self) -> None:
+        """Note that the reader was told something else."""
+        self._digests.clear()
+
+    def digest_of(self, item_id: str) -> str:
+        """Return the digest of the question in view, or nothing."""
+        return self._digests.get(item_id, "")
 
 
 def typed_answer(line: object) -> ItemAnswer | None:

@@ -16,14 +16,22 @@ from bridgehead.bus.bridge.admission import ABSENT
 from bridgehead.bus.bridge.bridge import Bridge
 from bridgehead.bus.bridge.counters import BATCH, OutcomeCounters
 from bridgehead.bus.bridge.state_store import StateStore
-from bridgehead.bus.interfaces import Announcer, LogAnnouncer
+from bridgehead.bus.interfaces import (
+    Announcer,
+    ItemAnswered,
+    LogAnnouncer,
+    ShownQuestions,
+)
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.transports.base import HubListener, Transport
 from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.topics import RESERVED_TOPIC
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock, SystemClock, iso_ms
 
 _log: Final = logging.getLogger("bridgehead.bus")
+
+HearsAnswer = Callable[[str, str, ShownQuestions, Callable[[ItemAnswered], None]], bool]
 
 
 class ParticipantConnection(Protocol):
@@ -76,10 +84,10 @@ class Relay(HubListener):
         """Keeps hub messages from participants, for escalation to an upstream bridge where there is one (bus §7)."""
         self.overhearing: list[Callable[[Message], bool]] = []
         """Each may take what a participant says for itself, before it reaches the hub, and says so."""
-        self.hears_answer: Callable[[str, str, Callable[[str], None]], bool] = (
-            lambda *_said: False
-        )
-        """Takes (participant, words, say) of a door if they answer a pending item."""
+        self.hears_answer: HearsAnswer = lambda *_said: False
+        """Takes (participant, words, questions in view, reply) of a door if they answer a pending item."""
+        self.hub_refused: Callable[[str], None] = lambda _reason: None
+        """Learns of messages that nobody may send over the hub."""
         self.watcher: Callable[[Message], None] | None = None
         """Sees what the hub carries while the operator looks."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
@@ -92,7 +100,7 @@ class Relay(HubListener):
             actions.Left: self._left,
             actions.Close: self._close,
             actions.Undelivered: self._undelivered,
-            actions.HubIgnored: lambda effect: self.ignored(effect.reason),
+            actions.HubIgnored: self._hub_ignored,
             **dict.fromkeys(get_args(actions.StateChange), self._keep),
         }
 
@@ -229,6 +237,11 @@ class Relay(HubListener):
         """Offer a hub message to the participants it concerns."""
         self._execute(self.bridge.hub_sent(message, self._now()))
 
+    def _hub_ignored(self, effect: actions.HubIgnored) -> None:
+        self.ignored(effect.reason)
+        if effect.reason == RESERVED_TOPIC:
+            self.hub_refused(effect.reason)
+
     def ignored(self, reason: str) -> None:
         self.counters.hub_ignored[reason] += 1
 
@@ -248,6 +261,10 @@ class Relay(HubListener):
     def inject(self, message: Message, *, author: str, hops: int) -> None:
         """Put a message of an upstream bridge on the hub; participants it names get it like any other."""
         self._execute(self.bridge.relayed(message, author, hops, self._now()))
+
+    def tell(self, participant_id: str, message: Message) -> None:
+        """Tell a participant something from the gateway itself; the hub neither carries nor sees it."""
+        self._execute(self.bridge.tell(participant_id, message, self._now()))
 
     def publish(self, message: Message) -> bool:
         """Put a message of the bridge itself on the hub, for listeners there."""

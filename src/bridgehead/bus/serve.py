@@ -226,6 +226,7 @@ class BusServer:
                 path,
                 self._services.clock,
                 serving.assistant_later_s,
+                self.gateway.http_turns,
             )
             self._closing.push_async_callback(later.stop)
         config = AssistantConfig(
@@ -551,11 +552,7 @@ class BusServer:
                 "source": self.settings.bridge.bridge_id,
                 "destination": participant.source,
             }
-            if not self.relay.publish(Message(NOTICE, notice.to_data(), context)):
-                _log.warning(
-                    "a notice did not reach %s: the hub is not connected",
-                    participant.id,
-                )
+            self.relay.tell(participant.id, Message(NOTICE, notice.to_data(), context))
         return len(recipients)
 
     # -- stop -----------------------------------------------------------------------------------------------------

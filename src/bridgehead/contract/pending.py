@@ -6,7 +6,8 @@ A flow's request, a halted runtime, an envelope awaiting a reply and a bus appro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -108,6 +109,12 @@ class PendingItem(msgspec.Struct, frozen=True, kw_only=True):
     state: PendingState
     opened_at: str
     answer: Answer | None = None
+
+
+def shown_digest(item_id: str, text: str, choices: Sequence[str]) -> str:
+    """Return the digest of a question as it was shown; an answer carries it (bus §10.4)."""
+    shown = msgspec.json.encode([item_id, text, list(choices)])
+    return hashlib.sha256(shown).hexdigest()
 
 
 def refusal(question: Question, answer: Answer) -> str | None:

@@ -89,8 +89,10 @@ def ask_again(item: PendingItem, question: Question, at: str) -> Change:
     return Change(reopened, "pending.opened", {**_wording(question), "again": True})
 
 
-def answer(item: PendingItem, given: Answer, at: str) -> Change:
-    """The one answer, if it fits and the question is still open."""
+def answer(
+    item: PendingItem, given: Answer, at: str, asked: Question | None = None
+) -> Change:
+    """The one answer, if it fits and the question is still open, in the wording of `asked` if that is given."""
     if item.state is PendingState.ANSWERED:
         first = item.answer or Answer()
         raise AlreadyAnswered(item.id, by=first.by or None, at=first.at or None)
@@ -99,6 +101,11 @@ def answer(item: PendingItem, given: Answer, at: str) -> Change:
     if item.question.expires_at is not None and is_expired(item, at):
         raise UserError(
             f"{item.id} expired at {item.question.expires_at} and no longer takes an answer"
+        )
+    if asked is not None and item.question != asked:
+        raise UserError(
+            f"{item.id} was not answered: the question has changed",
+            hint=f"`bridgehead pending {item.id}` shows it",
         )
     if why := refusal(item.question, given):
         raise UserError(

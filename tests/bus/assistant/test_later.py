@@ -12,6 +12,7 @@ import pytest
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import RecordApprovals
+from bridgehead.assembly.bus.notices import question_notice
 from bridgehead.bus.assistant.assistant import (
     LATER,
     SORRY,
@@ -247,7 +248,9 @@ def test_what_somebody_answers_elsewhere_is_said(here: Here) -> None:
             await until(lambda: len(here.items()) == 1)
             with here.assembly.store() as store:
                 (item,) = store.pending()
-            RecordApprovals(here.assembly).answer(item.id, "ask me instead", "a person")
+            RecordApprovals(here.assembly).answer(
+                item.id, "ask me instead", "a person", question_notice(item).digest
+            )
             assert (await spoken(kitchen)).endswith("ask me instead")
 
     run(main())

@@ -264,7 +264,7 @@ def test_the_default_session_is_nobody_s() -> None:
         ({}, "ovos.inner.working", False),
         ({"role": "peer"}, "ovos.inner.working", True),
         ({}, NOTICE, False),
-        ({"grants": {"notices": True}}, NOTICE, True),
+        ({"grants": {"notices": True}}, NOTICE, False),
         ({}, SPEAK, True),
         ({"deliver": ["ovos.stop"]}, SPEAK, False),
     ],

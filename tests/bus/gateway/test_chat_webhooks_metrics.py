@@ -351,7 +351,7 @@ class Approvals:
 
     def withdraw(self, key: str) -> None: ...
 
-    def answer(self, item_id: str, text: str, by: str) -> None:
+    def answer(self, item_id: str, text: str, by: str, shown: str) -> None:
         if item_id in self.answered:
             raise UserError(f"{item_id} was answered before")
         self.answered[item_id] = (text, by)

@@ -55,7 +55,7 @@ class Approver:
     def withdraw(self, key: str) -> None:
         self.withdrawn.append(key)
 
-    def answer(self, item_id: str, text: str, by: str) -> None: ...
+    def answer(self, item_id: str, text: str, by: str, shown: str) -> None: ...
 
 
 async def ask_to_join(

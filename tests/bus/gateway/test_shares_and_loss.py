@@ -11,9 +11,9 @@ import pytest
 
 from bridgehead.bus.actions import Refused
 from bridgehead.bus.assistant.agents import ScriptedAgent
-from bridgehead.bus.client.participant import ItemAnswered, MessageRefused, SendRefused
+from bridgehead.bus.client.participant import MessageRefused, SendRefused
 from bridgehead.bus.gateway.pending_answers import AT_ONCE_EACH, PendingAnswers
-from bridgehead.bus.interfaces import ItemAnswer
+from bridgehead.bus.interfaces import ItemAnswer, ItemAnswered
 from bridgehead.bus.participants.participants import Register
 from bridgehead.bus.wire.message import Message
 from bus.support.bridging import frame, make_bridge, make_record, outcomes, written
@@ -165,7 +165,7 @@ def test_answers_of_one_participant_leave_places_for_the_others() -> None:
             known.add(make_record(name, grants={"approve": True}), name, 0)
 
         class Slow:
-            def answer(self, item_id: str, text: str, by: str) -> None:
+            def answer(self, item_id: str, text: str, by: str, shown: str) -> None:
                 asked.append(by)
                 asyncio.run_coroutine_threadsafe(go_on.wait(), loop).result()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import RecordApprovals
+from bridgehead.assembly.bus.notices import question_notice
 from bridgehead.bus.assistant.agents import ScriptedAgent
 from bridgehead.bus.client.participant import Incoming, Satellite
 from bridgehead.bus.gateway.pending_answers import Speaker, SpokenAnswer
@@ -102,7 +103,9 @@ def test_a_question_may_be_answered_elsewhere_and_is_withdrawn_when_nobody_waits
             )
             await heard(kitchen)
             (item,) = waiting()
-            approvals.answer(item, "the postman", "somebody at a desk")
+            with store(read_only=True) as opened:
+                shown = question_notice(opened.pending_item(item)).digest
+            approvals.answer(item, "the postman", "somebody at a desk", shown)
             assert await asking == SpokenAnswer("the postman")
 
             given_up = asyncio.ensure_future(

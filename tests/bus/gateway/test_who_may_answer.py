@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.bus.client.participant import ItemAnswered, Satellite
+from bridgehead.bus.client.participant import Satellite
+from bridgehead.bus.interfaces import ItemAnswered
 from bridgehead.bus.participants.record import Grant, Role
 from bridgehead.contract.record_words import PendingState
 from bus.support.pages import enter, page, told
@@ -21,6 +22,17 @@ RIGHTS = [
     (Grant.NOTICES, Grant.APPROVE),
     (Grant.PEER_MESSAGING, Grant.NOTICES),
 ]
+
+
+async def answer_what_is_asked(satellite: Satellite, item_id: str) -> ItemAnswered:
+    """Say yes; whoever was not shown the question is shown it then and says it again."""
+    await satellite.answer(item_id, "yes")
+    became = await read_back(satellite)
+    if became.notice is None:
+        return became
+    assert not became.ok and became.notice.id == item_id
+    await satellite.answer(item_id, "yes")
+    return await read_back(satellite)
 
 
 async def read_back(satellite: Satellite) -> ItemAnswered:
@@ -50,8 +62,7 @@ def test_of_all_roles_and_rights_only_approve_answers(
                 assert kept(assembly, item).state is PendingState.OPEN, (
                     "what is said aloud is no answer"
                 )
-                await someone.answer(item.id, "yes")
-                told_back = await read_back(someone)
+                told_back = await answer_what_is_asked(someone, item.id)
 
                 assert told_back.id == item.id
                 state = kept(assembly, item)
@@ -90,8 +101,12 @@ def test_a_chat_page_answers_only_where_it_was_given_the_right(
             one = await page(server, await enter(server))
             await told(one, "welcome")
             item = asked(assembly, "deploy")
-            await one.send(json.dumps({"text": f"answer {item.id} yes"}).encode())
+            line = json.dumps({"text": f"answer {item.id} yes"}).encode()
+            await one.send(line)
             back = await told(one, "answered")
+            if "notice" in back:  # it was not shown before
+                await one.send(line)
+                back = await told(one, "answered")
             assert (back["id"], back["ok"]) == (item.id, "approve" in grants)
             state = PendingState.ANSWERED if "approve" in grants else PendingState.OPEN
             assert kept(assembly, item).state is state
@@ -109,8 +124,7 @@ def test_nobody_raises_their_own_rights_with_an_answer(tmp_path: Path) -> None:
             someone = await server.satellite("kitchen", grants={"approve": True})
             before = server.relay.bridge.known.get("kitchen")
             item = asked(assembly, "pair kitchen")
-            await someone.answer(item.id, "yes")
-            assert (await read_back(someone)).ok
+            assert (await answer_what_is_asked(someone, item.id)).ok
             server.gateway.reload()
             after = server.relay.bridge.known.get("kitchen")
             assert (

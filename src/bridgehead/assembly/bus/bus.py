@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from bridgehead.assembly.application import Assembly, event_now
 from bridgehead.assembly.bus.assistants import agent_for
-from bridgehead.assembly.bus.notices import RecordNotices
+from bridgehead.assembly.bus.notices import RecordNotices, question_notice
 from bridgehead.assembly.event_writer import EventWriter
-from bridgehead.assembly.pending import pending_list
+from bridgehead.assembly.pending import UnfitAnswer, pending_list
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.interfaces import ApprovalRequest, BusServices
+from bridgehead.bus.interfaces import AnswerRefused, ApprovalRequest, BusServices
 from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
 from bridgehead.contract.pending import Answer, Question
@@ -114,15 +114,30 @@ class RecordApprovals:
     def settle(self, key: str, text: str, by: str) -> None:
         with self._assembly.store(read_only=True) as store:
             item = store.pending_item(self._key(key))
-        self.answer(item.id, text, by)
-
-    def answer(self, item_id: str, text: str, by: str) -> None:
-        answer = Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
         with self._assembly.store() as store:
-            pending_list(self._assembly, store, _log.warning).answer(item_id, answer)
+            pending_list(self._assembly, store, _log.warning).answer(
+                item.id, _given(text, by)
+            )
+
+    def answer(self, item_id: str, text: str, by: str, shown: str) -> None:
+        with self._assembly.store() as store:
+            pending = pending_list(self._assembly, store, _log.warning)
+            item = pending.find(item_id)
+            question = question_notice(item)
+            if item.state is PendingState.OPEN and question.digest != shown:
+                reason = "you were not shown this question as it is now"
+                raise AnswerRefused(f"{item.id} was not answered: {reason}", question)
+            try:
+                pending.answer(item.id, _given(text, by), asked=item.question)
+            except UnfitAnswer as unfit:
+                raise AnswerRefused(unfit.message, question) from unfit
 
     def _key(self, key: str) -> QuestionKey:
         return QuestionKey(part=Part.BUS, key=key, project=self._assembly.project)
+
+
+def _given(text: str, by: str) -> Answer:
+    return Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
 
 
 def _plain(value: object) -> object:

@@ -57,7 +57,7 @@ class RecordNotices:
     def open_items(self) -> list[Notice]:
         """Pending items now, the newest last."""
         with self._assembly.store(read_only=True) as store:
-            return [_waiting(item) for item in reversed(self._open(store))]
+            return [question_notice(item) for item in reversed(self._open(store))]
 
     def follow(self, notify: Notify) -> Callable[[], None]:
         """Hand over each new notice from a thread of its own, until the returned function is called."""
@@ -100,17 +100,22 @@ class RecordNotices:
     def _notices(self, store: Store, recorded: RecordedEvent) -> list[Notice]:
         event = recorded.event
         if event.kind == PULLED:
-            return [_waiting(item) for item in self._new_envelopes(store)]
+            return [question_notice(item) for item in self._new_envelopes(store)]
         if event.kind in (WAITING, OVERDUE):
             return _of_rig(event)
         if event.kind == "notice":
             kind, run_id, title, status = (
                 str(event.data.get(key, "")) for key in _NOTICE_KEYS
             )
+            if kind == PENDING:  # only an item of the record is a question
+                _log.warning(
+                    "a notice that poses as pending item %s is ignored", run_id
+                )
+                return []
             return [Notice(kind=kind, id=run_id, title=title, status=status)]
         item = store.pending_item(str(event.data["id"]))
         if event.kind == "pending.opened":
-            return [_waiting(item)] if item.state is PendingState.OPEN else []
+            return [question_notice(item)] if item.state is PendingState.OPEN else []
         return [_closed(item)]
 
     def _new_envelopes(self, store: Store) -> list[PendingItem]:
@@ -124,8 +129,9 @@ class RecordNotices:
         return new
 
     def _open(self, store: Store) -> list[PendingItem]:
+        # Titles as they were asked: a number after one would change the digest with every question of that title.
         return pending_list(self._assembly, store, _log.warning).items(
-            PendingFilter(), limit=MAX_OPEN
+            PendingFilter(), limit=MAX_OPEN, numbered=False
         )
 
 
@@ -153,7 +159,8 @@ def _of_rig(event: Event) -> list[Notice]:
     ]
 
 
-def _waiting(item: PendingItem) -> Notice:
+def question_notice(item: PendingItem) -> Notice:
+    """Return a pending item as participants are shown it."""
     asked = item.question
     text = (
         asked.text

@@ -320,6 +320,8 @@ class Bridge:
         effects: list[actions.Effect] = (
             [] if now < self.known.due_at else self.tick(now)
         )
+        if message.type in topics.GATEWAY_ONLY:
+            return effects + self._forged(message)
         echo = self._echoes.answer(message, now) if self._echoes.waits else None
         context = message.context
         carried = context.get("session")
@@ -384,6 +386,36 @@ class Bridge:
                 ]
         elif self._names.may_wait_for_audio and topic == SPEAK and echo is None:
             effects += self._after_speech(message, recipients, now)
+        return effects
+
+    def _forged(self, message: Message) -> list[actions.Effect]:
+        """Refuse what only the gateway tells participants; an operator who tried it learns why."""
+        effects: list[actions.Effect] = [actions.HubIgnored(topics.RESERVED_TOPIC)]
+        if message.context.get("source") == topics.OPERATOR:
+            for name in destinations(message.context):
+                named = self._sources.owner(name) or name
+                effects.append(
+                    actions.Undelivered(named, topics.RESERVED_TOPIC, message)
+                )
+        return effects
+
+    def tell(
+        self, participant_id: str, message: Message, now: float
+    ) -> list[actions.Effect]:
+        """Offer a participant a message of the gateway's own, which no hub has seen."""
+        effects = self.tick(now)
+        participant = self.known.get(participant_id)
+        if participant is None:
+            return effects
+        offer = Offer(message, None, DEFAULT, None, None, 1)
+        self.offered += 1
+        obstacle = self._router.obstacle(participant, offer)
+        if obstacle is not None:
+            return [*effects, self._deliveries.dropped(participant, offer, obstacle)]
+        addressed = self._router.addressed_to(participant, offer)
+        self._deliveries.deliver(
+            participant, addressed, offer, "destination", now, effects
+        )
         return effects
 
     def _end_questions(self, offer: Offer, recipients: Sequence[Match]) -> None:

@@ -27,6 +27,7 @@ from bridgehead.bus.access.credentials import (
 )
 from bridgehead.bus.access.join_file import JoinFile
 from bridgehead.bus.actions import CloseCode
+from bridgehead.bus.interfaces import ItemAnswered, Notice, ShownQuestions
 from bridgehead.bus.sockets.dial import (
     ClientConversation,
     Closing,
@@ -45,7 +46,7 @@ from bridgehead.bus.wire.message import (
     read_value,
 )
 from bridgehead.bus.wire.session import Session
-from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, UNMATCHED
+from bridgehead.bus.wire.topics import HANDLE, HANDLED, NOTICE, SPEAK, UNMATCHED
 from bridgehead.errors import BridgeheadError, ProtocolError
 
 CLAIM_HEADER: Final = "X-Bridgehead-Claimed-Id"
@@ -80,14 +81,6 @@ class MessageRefused(msgspec.Struct, frozen=True):
 
     code: str
     details: dict[str, Any]
-
-
-class ItemAnswered(msgspec.Struct, frozen=True):
-    """What became of an answer to a pending item; names the item again, so that nobody approves by mistake."""
-
-    id: str
-    ok: bool
-    sentence: str = msgspec.field(name="message")
 
 
 class Ponged(msgspec.Struct, frozen=True):
@@ -133,6 +126,8 @@ class Satellite(Closing):
         """The session of the last answer; sent with the next utterance."""
         self.aside: Callable[[Message], None] = _disregard
         """Gets what arrives during `ask` and is no part of the answer, such as a notice."""
+        self.shown = ShownQuestions()
+        """The questions that have arrived and that nothing was said after."""
         self.told: Callable[[str], None] = _disregard
         """Gets a sentence when the connection is lost and when it is there again."""
 
@@ -283,9 +278,13 @@ class Satellite(Closing):
         finally:
             self._open = None
 
-    async def answer(self, item_id: str, text: str) -> None:
-        """Answer a pending item; needs the grant `approve`."""
-        await self._send(frames.answer(item_id, text))
+    async def answer(self, item_id: str, text: str, shown: str | None = None) -> None:
+        """Answer a pending item; needs the grant `approve`.
+
+        `shown` is the digest of the question as the person saw it, by default of the notice that arrived last.
+        """
+        digest = self.shown.digest_of(item_id) if shown is None else shown
+        await self._send(frames.answer(item_id, text, digest))
 
     async def receive(self) -> Event:
         """The next thing the bridge sent; raises `ConnectionEnded` when there will be nothing more."""
@@ -314,13 +313,27 @@ class Satellite(Closing):
                     str(frame.get("id")),
                     frame.get("ok") is True,
                     str(frame.get("message")),
+                    self._noticed(frame.get("notice")),
                 )
             elif kind == "pong":
                 return Ponged()
             elif kind == "ping":
                 await self._send(frames.pong(frame.get("t")))
 
+    def _noticed(self, data: object) -> Notice | None:
+        """Return the notice and remember that its question is in view."""
+        try:
+            notice = msgspec.convert(data, Notice)
+        except msgspec.ValidationError:
+            return None
+        self.shown.show(notice)
+        return notice
+
     def _adopt(self, message: Message) -> None:
+        if message.type == NOTICE:
+            self._noticed(message.data)
+        elif message.type == SPEAK:
+            self.shown.speak()
         session = message.context.get("session")
         if message.type == HANDLED and isinstance(session, dict):
             self.session = session

@@ -18,7 +18,13 @@ import msgspec
 from bridgehead.bus.actions import Delivery
 from bridgehead.bus.gateway.connections import RawConnection
 from bridgehead.bus.gateway.gateway import Gateway
-from bridgehead.bus.interfaces import ItemAnswer, typed_answer
+from bridgehead.bus.interfaces import (
+    ItemAnswer,
+    ItemAnswered,
+    Notice,
+    ShownQuestions,
+    typed_answer,
+)
 from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site, Upgrade
 from bridgehead.bus.sockets.origin import UserOf, user_behind
@@ -172,6 +178,13 @@ class ChatEndpoint(Site):
 class ChatSocket(RawConnection):
     """One open page. What it sends and gets is small JSON of its own; the page knows nothing of topics."""
 
+    def __init__(
+        self, gateway: Gateway, record: ParticipantRecord, claim: object
+    ) -> None:
+        super().__init__(gateway, record, claim)
+        self._shown = ShownQuestions()
+        """For answers that are typed; a button answers the question beside it."""
+
     def received(self, payload: bytes, *, text: bool) -> None:
         if not self._joined:
             return
@@ -180,12 +193,12 @@ class ChatSocket(RawConnection):
         given = (
             _answer_in(said["answer"])
             if "answer" in said
-            else typed_answer(said.get("text"))
+            else self._typed_answer(said.get("text"))
         )
         if given is not None:
             if self._gateway.relay.admits(self._participant):
                 self._gateway.pending_answers.answer(
-                    self._participant, given, lambda it: self._send({"answered": it})
+                    self._participant, given, self._answered
                 )
         elif said.get("stop") is True:
             self._gateway.relay.take(self._participant, payload, value={"type": STOP})
@@ -205,7 +218,7 @@ class ChatSocket(RawConnection):
             {"welcome": {"participant": self._participant, "may_answer": may_answer}}
         )
         self._gateway.pending_answers.send_open_items(
-            self._participant, lambda notice: self._send({"notice": notice.to_data()})
+            self._participant, self._show_question
         )
 
     def deliver(self, delivery: Delivery) -> None:
@@ -213,6 +226,7 @@ class ChatSocket(RawConnection):
         if delivery.topic == PIECE:
             self._send({"piece": str(message["data"].get("text", ""))})
         elif delivery.topic == SPEAK:
+            self._shown.speak()
             data = message["data"]
             self._send(
                 {
@@ -223,7 +237,7 @@ class ChatSocket(RawConnection):
                 }
             )
         elif delivery.topic == NOTICE:
-            self._send({"notice": message["data"]})
+            self._show_question(msgspec.convert(message["data"], Notice))
         elif delivery.topic in (HANDLED, UNMATCHED):
             kind = "handled" if delivery.topic == HANDLED else "unmatched"
             self._send({kind: True, "id": message["context"].get("utterance_id")})
@@ -232,6 +246,21 @@ class ChatSocket(RawConnection):
         self._send({"error": {"code": code, **details}})
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _typed_answer(self, line: object) -> ItemAnswer | None:
+        given = typed_answer(line)
+        if given is None:
+            return None
+        return ItemAnswer(given.id, given.text, self._shown.digest_of(given.id))
+
+    def _answered(self, became: ItemAnswered) -> None:
+        if became.notice is not None:
+            self._shown.show(became.notice)
+        self._send({"answered": became.to_data()})
+
+    def _show_question(self, notice: Notice) -> None:
+        self._shown.show(notice)
+        self._send({"notice": notice.to_data()})
 
     def _send(self, event: dict[str, Any]) -> None:
         self._reply(msgspec.json.encode(event))

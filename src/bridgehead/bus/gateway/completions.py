@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bridgehead.bus.gateway.http_turns import MOST_EARLIER, HttpTurn
 from bridgehead.bus.gateway.webhooks import HttpCall, HttpCalls
 from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
 from bridgehead.host.clock import Clock, SystemClock
@@ -40,6 +41,13 @@ class CompletionRequest(msgspec.Struct, frozen=True):
     channel: str
     stream: bool
     with_usage: bool
+    turn: HttpTurn = HttpTurn()
+    """Which requests belong together."""
+    names_user: bool = False
+    is_named: bool = False
+    """Whether the request says which conversation it is of, or for whom it is."""
+    previous: str = ""
+    """The response that it continues, where it names one."""
 
 
 class CompletionsEndpoint(Site):
@@ -85,10 +93,15 @@ class CompletionsEndpoint(Site):
             return _refused(400, str(error))
         call = HttpCall(asked.channel)
         body = {"text": asked.text, "channel": asked.channel, "pieces": asked.stream}
-        heard = self._calls.put(record, body, call, self._wait_s)
         form = (_Response if is_response else _Completion)(
             asked, int(self._clock.now().timestamp())
         )
+        turn: HttpTurn | None = asked.turn
+        if isinstance(form, _Response) and not asked.is_named:
+            turn = self._calls.turns.response(form.id, asked.previous)
+        if record.person is not None and not asked.names_user:
+            turn = None
+        heard = self._calls.put(record, body, call, self._wait_s, turn)
         if not asked.stream:
             said = "".join([piece async for piece in heard])
             return _problem(call) or json_answer(form.whole(said))
@@ -177,8 +190,9 @@ class _Response:
 
     def __init__(self, asked: CompletionRequest, created: int) -> None:
         unique = secrets.token_hex(8)
+        self.id = f"resp_{asked.channel}_{unique}"
         self._head = {
-            "id": f"resp_{asked.channel}_{unique}",
+            "id": self.id,
             "object": "response",
             "created_at": created,
         }
@@ -275,12 +289,35 @@ def read_completion(
     if not text:
         raise ValueError("the last message has no text")
     options = document.get("stream_options")
+    channel = _channel(messages, document, headers.get(CHAT_ID, ""))
+    user = str(document.get("user") or "")
+    is_named = any((user, headers.get(CHAT_ID), document.get("conversation")))
+    named_turn = HttpTurn.named(f"{channel} of {user}")
     return CompletionRequest(
         text,
-        _channel(messages, document, headers.get(CHAT_ID, "")),
+        channel,
         stream=document.get("stream") is True,
         with_usage=isinstance(options, dict) and options.get("include_usage") is True,
+        turn=named_turn if is_named else _unnamed_turn(channel, messages),
+        names_user=bool(user),
+        is_named=is_named,
+        previous=str(document.get("previous_response_id") or ""),
     )
+
+
+def _unnamed_turn(channel: str, messages: list[dict[str, Any]]) -> HttpTurn:
+    """Return the turn of a conversation that has no name: whoever continues it sends every question before.
+
+    Its beginning alone is not enough, because many conversations begin with the same word.
+    """
+    asked = [message for message in messages if message.get("role") == "user"]
+    digest = hashlib.sha256(channel.encode())
+    names = []
+    for message in asked:
+        content = msgspec.json.encode(message.get("content"))
+        digest.update(hashlib.sha256(content).digest())
+        names.append(f"{channel} {digest.hexdigest()[:24]}")
+    return HttpTurn(names[-1], tuple(names[-MOST_EARLIER - 1 : -1]))
 
 
 def _text(content: object) -> str:

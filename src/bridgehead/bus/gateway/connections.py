@@ -10,9 +10,8 @@ import msgspec
 
 from bridgehead.bus.access.credentials import NONCE_BYTES, Challenge
 from bridgehead.bus.actions import CloseCode, Delivery
-from bridgehead.bus.client.participant import ItemAnswered
 from bridgehead.bus.gateway.pending_answers import PendingAnswers
-from bridgehead.bus.interfaces import ItemAnswer
+from bridgehead.bus.interfaces import ItemAnswer, ItemAnswered
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
@@ -328,14 +327,15 @@ class FramedConnection(RawConnection):
     def _answer(self, frame: frames.Frame) -> None:
         """An answer to a pending item; needs the grant `approve`."""
         item, text = frame.id, frame.text
+        shown = frame.shown if isinstance(frame.shown, str) else ""
         if not isinstance(item, str) or not isinstance(text, str):
             self._answered(
                 ItemAnswered(str(item)[:64], False, "an answer needs id and text")
             )
         else:
             self._gateway.pending_answers.answer(
-                self._participant, ItemAnswer(item, text), self._answered
+                self._participant, ItemAnswer(item, text, shown), self._answered
             )
 
     def _answered(self, became: ItemAnswered) -> None:
-        self._reply(frames.answered(became))
+        self._reply(frames.answered(became.to_data()))

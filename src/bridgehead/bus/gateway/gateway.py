@@ -24,6 +24,7 @@ from bridgehead.bus.access.credentials import (
 )
 from bridgehead.bus.access.enrolled import EnrolledParticipants
 from bridgehead.bus.gateway.connections import FramedConnection, RawConnection
+from bridgehead.bus.gateway.http_turns import HttpTurns
 from bridgehead.bus.gateway.pending_answers import PendingAnswers
 from bridgehead.bus.interfaces import Announcer, Approvals, LogAnnouncer, Notices
 from bridgehead.bus.participants.record import HARD_FRAME_BYTES, ParticipantRecord, Role
@@ -101,7 +102,9 @@ class Gateway(Site):
         self.endpoints: dict[str, Site] = {}
         """First segment of the path to what is served below it."""
         self.pending_answers = PendingAnswers(relay.bridge.known, approvals, notices)
+        self.http_turns = HttpTurns()
         relay.hears_answer = self.pending_answers.hears
+        relay.hub_refused = lambda reason: self.refused("the hub", reason)
         self._announcer = announcer or LogAnnouncer()
         self._clock = clock or SystemClock()
         self._names = own_names(socket.gethostname(), self.settings.hosts)
@@ -254,7 +257,7 @@ class Gateway(Site):
         summary = self._refusals.take(self._clock.monotonic())
         if summary is not None:
             _log.warning(
-                "refused %d connections, the last from %s: %s",
+                "refused %d connections or messages, the last from %s: %s",
                 summary.count,
                 summary.address,
                 summary.reason,

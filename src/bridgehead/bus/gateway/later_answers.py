@@ -1,5 +1,8 @@
 """Answers that take longer than anybody waits for: each is a pending item until it is there, and is then told to the
 person on whichever of their devices is used. What is still open survives a restart.
+
+What was asked in a conversation of its own (a channel, an HTTP request) is told in that conversation and nowhere else:
+one key may stand for many people.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.assistant.assistant import SORRY
+from bridgehead.bus.gateway.http_turns import HttpTurns
 from bridgehead.bus.gateway.pending_answers import (
     ELSEWHERE_S,
     answered_anywhere,
@@ -21,6 +25,7 @@ from bridgehead.bus.interfaces import ApprovalRequest, Approvals
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire.message import Message
+from bridgehead.bus.wire.session import context_session_id
 from bridgehead.bus.wire.topics import HANDLE, SPEAK
 from bridgehead.errors import BridgeheadError
 from bridgehead.host.clock import Clock
@@ -46,6 +51,8 @@ class LaterQuestion(msgspec.Struct, frozen=True):
     """Of the message that asked, so that the answer finds its conversation."""
     expires: float
     answer: str | None = None
+    conversation: str | None = None
+    """Where alone it may be told; None: to its person on any device, empty: with no other request."""
 
     @property
     def spoken(self) -> dict[str, Any]:
@@ -69,12 +76,14 @@ class LaterAnswers:
         path: Path,
         clock: Clock,
         later_s: float,
+        turns: HttpTurns | None = None,
     ) -> None:
         self._relay = relay
         self._approvals = approvals
         self._path = path
         self._clock = clock
         self._later_s = later_s
+        self._turns = turns or HttpTurns()
         self._kept = _read(path)
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._told: dict[str, asyncio.Event] = {}
@@ -99,7 +108,13 @@ class LaterAnswers:
         if len(self._kept) >= MOST_KEPT:
             self._forget(next(iter(self._kept)))
         self._kept[question_id] = LaterQuestion(
-            question_id, person, text, lang, entry.context, expires
+            question_id,
+            person,
+            text,
+            lang,
+            entry.context,
+            expires,
+            conversation=self._conversation(entry),
         )
         self._begin(self._kept[question_id])
 
@@ -134,6 +149,9 @@ class LaterAnswers:
             )
             await self._save()
         while not self._told[question.id].is_set() and not self._tell(question):
+            if self._clock.now().timestamp() > question.expires + self._later_s:
+                _log.warning("nobody came for the late answer %s", question.id)
+                break
             try:
                 await asyncio.wait_for(self._told[question.id].wait(), ELSEWHERE_S)
             except TimeoutError:
@@ -184,8 +202,34 @@ class LaterAnswers:
         participant = self._relay.bridge.known.by_source(str(source))
         return person_of(participant.record) if participant is not None else str(source)
 
+    def _conversation(self, message: Message) -> str | None:
+        """Return the conversation of its own that something was asked in, None where it is its person's."""
+        turn = self._turns.of(message.context.get("utterance_id"))
+        if turn is not None:
+            return turn.conversation
+        participant = self._relay.bridge.known.by_source(
+            str(message.context.get("source"))
+        )
+        if participant is None or participant.record.person:
+            return None
+        hub_session = context_session_id(message.context)
+        channel = participant.sessions.get(hub_session, hub_session)
+        is_channel = participant.record.mode == "manage" and channel != hub_session
+        return f"channel {channel}" if is_channel else None
+
+    def _may_be_told(self, question: LaterQuestion, asking: Message) -> bool:
+        """Whether the answer may be told to whoever asks this now."""
+        if question.person != self._person(asking.context.get("source")):
+            return False
+        turn = self._turns.of(asking.context.get("utterance_id"))
+        if turn is not None:
+            return question.conversation in turn.continues
+        return question.conversation == self._conversation(asking)
+
     def _tell(self, question: LaterQuestion) -> bool:
-        """Say it where the person last asked something, else on another device of theirs that is there."""
+        """Say it in its conversation, or where the person last asked something, else on another device of theirs."""
+        if question.conversation is not None:
+            return self._tell_in_conversation(question)
         here = [
             participant
             for participant in self._relay.bridge.known
@@ -208,22 +252,38 @@ class LaterAnswers:
         }
         return self._relay.publish(Message(SPEAK, question.spoken, context))
 
+    def _tell_in_conversation(self, question: LaterQuestion) -> bool:
+        """Say it in the channel that asked, if somebody listens there."""
+        asker = self._relay.bridge.known.by_source(str(question.context.get("source")))
+        is_over_http = not str(question.conversation).startswith("channel ")
+        if is_over_http or asker is None or not self._relay.listens(asker.id):
+            return False
+        said = Message(HANDLE, {}, question.context).reply(SPEAK, question.spoken)
+        context = {**said.context, "late": True}
+        return self._relay.publish(Message(SPEAK, said.data, context))
+
     def _overhears(self, message: Message) -> bool:
         """Note which device a person uses; one that comes and goes is told what waits before its own answer."""
         if message.type != HANDLE:
             return False
+        if self._conversation(message) is None:
+            self._note_device(message)
+        for question in self._kept.values():
+            told = self._told[question.id]
+            if question.answer is None or told.is_set():
+                continue
+            if not self._may_be_told(question, message):
+                continue
+            if self._relay.publish(message.reply(SPEAK, question.spoken)):
+                told.set()
+        return False
+
+    def _note_device(self, message: Message) -> None:
         person = self._person(message.context.get("source"))
         self._last.pop(person, None)
         self._last[person] = Message(HANDLE, {}, message.context)
         if len(self._last) > MOST_PEOPLE:
             del self._last[next(iter(self._last))]
-        for question in self._kept.values():
-            told = self._told[question.id]
-            if question.person != person or question.answer is None or told.is_set():
-                continue
-            if self._relay.publish(message.reply(SPEAK, question.spoken)):
-                told.set()
-        return False
 
 
 def person_of(record: ParticipantRecord) -> str:

@@ -14,13 +14,15 @@ from typing import Final
 
 import msgspec
 
-from bridgehead.bus.client.participant import ItemAnswered
 from bridgehead.bus.interfaces import (
+    AnswerRefused,
     ApprovalRequest,
     Approvals,
     ItemAnswer,
+    ItemAnswered,
     Notice,
     Notices,
+    ShownQuestions,
     spoken_answer,
     typed_answer,
 )
@@ -61,7 +63,13 @@ class PendingAnswers:
         else:
             self._told.pop(notice.id, None)
 
-    def hears(self, participant_id: str, text: str, say: Callable[[str], None]) -> bool:
+    def hears(
+        self,
+        participant_id: str,
+        text: str,
+        shown: ShownQuestions,
+        reply: Callable[[ItemAnswered], None],
+    ) -> bool:
         """Take an answer that was said at a door; False for what is meant for the assistant."""
         given = spoken_answer(text, next(reversed(self._told.values()), None))
         if given is None or not self.may(participant_id, Grant.APPROVE):
@@ -69,11 +77,11 @@ class PendingAnswers:
         if (
             len(self._told) > 1 and typed_answer(text) is None
         ):  # else a yes to one would approve another
-            say(
-                f"several questions are open; say which: answer {given.id} {given.text}"
-            )
+            which = f"say which: answer {given.id} {given.text}"
+            reply(ItemAnswered(given.id, False, f"several questions are open; {which}"))
             return True
-        self.answer(participant_id, given, lambda became: say(became.sentence))
+        seen = ItemAnswer(given.id, given.text, shown.digest_of(given.id))
+        self.answer(participant_id, seen, reply)
         return True
 
     def may(self, participant_id: str, grant: Grant) -> bool:
@@ -135,7 +143,9 @@ async def _answer(
     reply: Callable[[ItemAnswered], None],
 ) -> None:
     try:
-        await asyncio.to_thread(approvals.answer, given.id, given.text, by)
+        await asyncio.to_thread(approvals.answer, given.id, given.text, by, given.shown)
+    except AnswerRefused as refused:
+        reply(ItemAnswered(given.id, False, refused.message, refused.notice))
     except BridgeheadError as error:
         reply(ItemAnswered(given.id, False, error.message))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 from collections.abc import AsyncGenerator
 from typing import Any, Final
@@ -13,6 +14,7 @@ from bridgehead.bus.access.credentials import bearer_token
 from bridgehead.bus.actions import CloseCode, Delivery
 from bridgehead.bus.bridge.admission import is_channel
 from bridgehead.bus.gateway.gateway import Gateway
+from bridgehead.bus.gateway.http_turns import HttpTurn
 from bridgehead.bus.participants.participants import TooManyParticipants
 from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
@@ -45,6 +47,7 @@ class HttpCalls:
         self._gateway = gateway
         self._clock = clock or SystemClock()
         self._participants: dict[str, HttpParticipant] = {}
+        self.turns = gateway.http_turns
 
     def caller(
         self, request: Request, expected: str | None = None
@@ -71,14 +74,20 @@ class HttpCalls:
         asked: dict[str, Any],
         call: HttpCall,
         wait_s: float,
+        turn: HttpTurn | None,
     ) -> AsyncGenerator[str, None]:
-        """Put a question and yield what is spoken, as it is spoken; `call` knows in the end how it went."""
+        """Put a question and yield what is spoken, as it is spoken; `call` knows in the end how it went.
+
+        Without a `turn` everybody who has this key is the person of its record.
+        """
         participant = self._participants.setdefault(record.id, HttpParticipant())
         if len(participant.waiting) >= MAX_WAITING:
             call.refusal = {"code": "too_many_questions"}
             return
         utterance_id = secrets.token_hex(8)
         participant.waiting[utterance_id] = call
+        if turn is not None:
+            self.turns.note(utterance_id, turn)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         try:
@@ -136,8 +145,14 @@ class WebhookEndpoint(Site):
         wait_s = _wait(request, self._wait_s)
         if wait_s is None:
             return Answer(400, b"wait_s must be a number of seconds up to 300\n")
-        call = HttpCall(asked.get("channel"))
-        async for _said in self._calls.put(record, asked, call, wait_s):
+        channel = asked.get("channel")
+        user = asked.pop("user", None)
+        if user is not None:
+            channel = asked["channel"] = _channel_of_user(user, channel)
+        is_of_person = record.person is not None and user is None
+        turn = None if is_of_person else _turn_in(channel)
+        call = HttpCall(channel)
+        async for _said in self._calls.put(record, asked, call, wait_s, turn):
             pass
         wanted = (
             request.headers.get("accept", "")
@@ -245,6 +260,18 @@ class _Posted(msgspec.Struct, frozen=True):
     text: str
     lang: str | None = None
     channel: str | None = None
+    user: str | None = None
+    """Who asks, where several people use one hook: each has conversations of their own."""
+
+
+def _turn_in(channel: str | None) -> HttpTurn:
+    return HttpTurn() if channel is None else HttpTurn.named(f"hook {channel}")
+
+
+def _channel_of_user(user: str, channel: str | None) -> str:
+    """Return the name of one user's channel; no other user has it."""
+    named = msgspec.json.encode([user, channel])
+    return "hook-" + hashlib.sha256(named).hexdigest()[:24]
 
 
 def _read_text(request: Request) -> dict[str, Any] | Answer:

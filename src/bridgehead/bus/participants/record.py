@@ -20,7 +20,8 @@ from bridgehead.bus.wire.topics import (
 )
 from bridgehead.errors import ConfigError
 
-PARTICIPANT_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+PARTICIPANT_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+"""Nothing that a program could read as an option, a folder or a hidden file."""
 MIB: Final = 1024 * 1024
 MOST_TURNS: Final = 100
 HARD_FRAME_BYTES: Final = 16 * MIB
@@ -231,7 +232,7 @@ def check_participant_id(participant_id: str) -> str:
     if PARTICIPANT_ID.fullmatch(participant_id) is None:
         raise ConfigError(
             f"{participant_id!r} is not a valid participant ID",
-            hint="use 1 to 64 letters, digits, dots, underscores and hyphens",
+            hint="use 1 to 64 letters, digits, dots, underscores and hyphens, and no dot or hyphen at the beginning",
         )
     return participant_id
 

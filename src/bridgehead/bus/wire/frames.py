@@ -29,6 +29,7 @@ class Frame(msgspec.Struct, frozen=True):
     reason: Any = None
     id: Any = None
     text: Any = None
+    shown: Any = None
 
 
 class MessageFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
@@ -141,9 +142,11 @@ def bye(reason: str) -> bytes:
     return _encoder.encode({"l2": "bye", "reason": reason})
 
 
-def answer(item_id: str, text: str) -> bytes:
-    return _encoder.encode({"l2": "answer", "id": item_id, "text": text})
+def answer(item_id: str, text: str, shown: str) -> bytes:
+    return _encoder.encode(
+        {"l2": "answer", "id": item_id, "text": text, "shown": shown}
+    )
 
 
-def answered(became: msgspec.Struct) -> bytes:
-    return _encoder.encode({"l2": "answered", **msgspec.to_builtins(became)})
+def answered(became: dict[str, Any]) -> bytes:
+    return _encoder.encode({"l2": "answered", **became})

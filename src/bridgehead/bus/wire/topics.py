@@ -44,6 +44,10 @@ PIECE: Final = "bridgehead.speak.piece"
 """A piece of an answer as the model makes it, for whoever asked with `pieces` in the context; the whole follows."""
 BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE, REFUSED, UNDELIVERED, PIECE})
 """What only a bridge says: forged, a notice would invite a wrong answer and a subscription deafen the bridge."""
+GATEWAY_ONLY: Final = frozenset({NOTICE, REFUSED})
+"""What the gateway tells its own participants directly: on a hub these are forged, whoever sends them."""
+RESERVED_TOPIC: Final = "reserved_topic"
+"""Why such a message takes no part."""
 
 SESSION_BOOTSTRAP: Final = frozenset({SYNC, UPDATE_DEFAULT})
 """What stock clients send unasked when they begin (bus §11.2)."""

@@ -20,7 +20,6 @@ from bridgehead.bus.access.join_file import read_join_file
 from bridgehead.bus.client.hub_client import HubClient
 from bridgehead.bus.client.participant import (
     Incoming,
-    ItemAnswered,
     Satellite,
     SendRefused,
     Spoken,
@@ -28,10 +27,10 @@ from bridgehead.bus.client.participant import (
 from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.gateway.status_site import SpeakRequest
-from bridgehead.bus.interfaces import Notice, typed_answer
+from bridgehead.bus.interfaces import ItemAnswered, Notice, typed_answer
 from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame
-from bridgehead.bus.wire.topics import NOTICE, OPERATOR, SPEAK
+from bridgehead.bus.wire.topics import GATEWAY_ONLY, NOTICE, OPERATOR, SPEAK
 from bridgehead.cli.bus.participants import hub_url, settings_and_folder
 from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
@@ -123,6 +122,11 @@ def send(
     """Send one message: TOPIC with DATA (a JSON object), or an utterance with --say."""
     if (topic is None) == (say is None):
         raise UserError("give a TOPIC or --say TEXT")
+    if topic in GATEWAY_ONLY:
+        raise UserError(
+            f"{topic} is a reserved topic: only the gateway sends it to participants",
+            hint="`bridgehead bus announce TEXT` speaks to everybody who is connected",
+        )
     # Where a bridge runs on this machine it knows under which source the participant is known.
     settings, folder = settings_and_folder(app, None)
     source = None if to is None else participant_source(folder, to)
@@ -333,6 +337,8 @@ def chat(
                         if isinstance(event, Incoming):
                             reached.aside(event.message)
                     app.insist(escape_controls(event.sentence))
+                    if event.notice is not None:
+                        _show_notice(app, Message(NOTICE, event.notice.to_data()))
                     continue
                 try:
                     spoken = await reached.ask(said, lang, wait_s=CHAT_WAIT_S)

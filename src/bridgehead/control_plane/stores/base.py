@@ -358,10 +358,17 @@ class Store(ABC):
         """The item with this full id, or with this key."""
         return self._read(lambda transaction: _item(transaction, which))
 
-    def answer_pending(self, full_id: str, answer: Answer) -> PendingItem:
-        """Take the one answer; exactly one of several that race is taken."""
+    def answer_pending(
+        self, full_id: str, answer: Answer, *, asked: Question | None = None
+    ) -> PendingItem:
+        """Take the one answer; exactly one of several that race is taken.
+
+        With `asked` it is refused if the question was reworded in the meantime.
+        """
         given = rows.checked_answer(answer, full_id)
-        return self._change(full_id, lambda item, at: questions.answer(item, given, at))
+        return self._change(
+            full_id, lambda item, at: questions.answer(item, given, at, asked)
+        )
 
     def withdraw_pending(
         self, which: str | records.QuestionKey, *, reason: str

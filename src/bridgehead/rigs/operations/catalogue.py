@@ -47,6 +47,7 @@ class Catalogue(EnvelopeIndex):
         for_reading: bool = False,
         idle: Mapping[str, str] | None = None,
     ) -> None:
+        rig.repository.refuse_shallow()  # before an index of half a history is kept
         super().__init__(
             rig.repository,
             thread_id,

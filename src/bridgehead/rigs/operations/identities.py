@@ -67,6 +67,7 @@ class Identities:
         arriving: Sequence[RawEntry] = (),
         parents: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
+        rig.repository.refuse_shallow()
         self._rig = rig
         self._arriving = arriving
         self._parents = parents

@@ -1,6 +1,6 @@
 """What concerns this rig: what it owes, what it is owed, what was delivered and not seen (rigs §8 inbox)."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from bridgehead import __version__
@@ -122,12 +122,19 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
             (debtor, creditor)
         )
 
-    def owed_in(
-        thread: list[Turn], counts: Callable[[Turn], bool] = lambda _turn: True
-    ) -> list[Obligation]:
+    def owed_in(thread: list[Turn], judge: _Judge | None = None) -> list[Obligation]:
         is_closed = known.is_closed(thread[0].thread_id)
+        if judge is None:
+            return obligations(
+                thread, concerns=concerns, unseen=unseen, is_closed=is_closed
+            )
         return obligations(
-            thread, concerns=concerns, counts=counts, unseen=unseen, is_closed=is_closed
+            thread,
+            concerns=concerns,
+            counts=judge.counts,
+            settles=judge.settles,
+            unseen=unseen,
+            is_closed=is_closed,
         )
 
     naming = known.thread_ids(naming=(own, *wards))
@@ -161,7 +168,7 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
             judge.debt(one)
             for thread, owed in owing
             for one in (
-                owed_in(thread, judge.counts)
+                owed_in(thread, judge)
                 if thread[0].thread_id in judge.doubtful
                 else owed
             )
@@ -297,6 +304,25 @@ class _Judge:
         place = place_of(self._listed[turn.path])
         verified = found.state is VerificationState.VERIFIED
         return verified or not self._identities.keyring.must_sign(turn.sender, place)
+
+    def settles(self, end: Turn, owed: Obligation) -> bool:
+        """Tell whether the end of a thread settles this: what a member with a key asked, no stranger ends.
+
+        Whoever was asked may end it as they may answer it.
+        """
+        asked = self._listed.get(owed.asked.path)
+        if end.path not in self._listed or asked is None:
+            return True
+        is_verified = self._verdicts[end.path].state is VerificationState.VERIFIED
+        if is_verified or end.sender == owed.debtor:
+            return True
+        if not self._identities.keyring.must_sign(asked.turn.sender, place_of(asked)):
+            return True
+        self._rig.tell_once(
+            f"warning: {end.path} settles nothing that {owed.asked.sender} asked: {owed.asked.sender} has a key, and "
+            f"this RESOLUTION of {end.sender} is not verified"
+        )
+        return False
 
     def notice(self, turn: Turn) -> Notice:
         return Notice(turn, self._verdicts[turn.path])

@@ -21,6 +21,7 @@ class SyncRequest(NamedTuple):
 
 def sync(rig: Rig, request: SyncRequest) -> Synced:
     """Fetch, compare, verify; with `auto` move the branch to exactly what was inspected."""
+    rig.repository.refuse_shallow()
     wire = rig.repository.upstream()
     with rig.repository.lock():
         rig.repository.recover()

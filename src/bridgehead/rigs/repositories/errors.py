@@ -3,6 +3,7 @@
 UserError, exit 1
   GitFailed                   a git command was refused; `git_says` holds git's own words
     CommitFailed  SigningFailed  FetchFailed  PushFailed
+  ShallowHistory              nothing can be proven from a part of history
 """
 
 from __future__ import annotations
@@ -21,6 +22,16 @@ class GitFailed(UserError):
             f"{what}: {reason}" if reason else what, hint=hint or advice_on(git_says)
         )
         self.git_says = git_says
+
+
+class ShallowHistory(UserError):
+    """The clone has only the newest commits, so neither membership nor signatures can be proven."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this clone is shallow: without its whole history nobody's turns can be verified here",
+            hint="run `git fetch --unshallow` in the clone",
+        )
 
 
 class CommitFailed(GitFailed):

@@ -76,12 +76,14 @@ def obligations(
     *,
     concerns: Callable[[str, str], bool] = lambda _debtor, _creditor: True,
     counts: Callable[[Turn], bool] = lambda _turn: True,
+    settles: Callable[[Turn, Obligation], bool] = lambda _end, _owed: True,
     unseen: Callable[[str], Collection[str]] = lambda _path: (),
     is_closed: bool = False,
 ) -> list[Obligation]:
     """Return what the turns of one thread leave owed and settled, oldest question first.
 
-    `concerns` picks debtor and creditor; `counts` tells whether a turn really is by whom it says. `unseen` names, for
+    `concerns` picks debtor and creditor; `counts` tells whether a turn really is by whom it says, `settles` whether the
+    end that somebody put to the thread is one for this obligation, too. `unseen` names, for
     the path of an answer, what came in while it was on its way. `is_closed` without a turn that says so settles all.
     """
     turns = sorted((turn for turn in thread if turn.commit_sha is not None), key=place)
@@ -105,9 +107,9 @@ def obligations(
     owed = _after_the_rest(
         owed, [one for one in said if not _names_something(one[0])], counts, unseen
     )
-    ends = [place(turn) for turn in turns if turn.type == CLOSING_TYPE and counts(turn)]
+    ends = [turn for turn in turns if turn.type == CLOSING_TYPE and counts(turn)]
     if ends:
-        owed = [_settled(one) if place(one.asked) < max(ends) else one for one in owed]
+        owed = [_after_the_end(one, ends, settles) for one in owed]
     elif is_closed and not any(turn.type == CLOSING_TYPE for turn in turns):
         owed = [_settled(one) for one in owed]
     return owed
@@ -263,6 +265,17 @@ def _after_the_rest(
                         mine.remove(at)
                 break
     return result
+
+
+def _after_the_end(
+    one: Obligation,
+    ends: Sequence[Turn],
+    settles: Callable[[Turn, Obligation], bool],
+) -> Obligation:
+    for end in reversed(ends):
+        if place(one.asked) < place(end) and one.is_open and settles(end, one):
+            return _settled(one)
+    return one
 
 
 def _settled(one: Obligation) -> Obligation:

@@ -8,10 +8,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
+from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
 
@@ -79,7 +80,7 @@ class Quarantine:
     def __init__(self, directory: Path) -> None:
         self._path = directory / _FILE_NAME
         self.state = quarantine_state(directory)  # equal texts: the same is kept apart
-        self._entries = _read(self.state)
+        self._entries = _read(self._path, self.state)
 
     @property
     def entries(self) -> list[KeptApart]:
@@ -136,25 +137,54 @@ class Quarantine:
         self._entries, self.state = changed, text
 
 
+class DamagedQuarantine(FileError):
+    """The list of what is kept apart cannot be read; without it every envelope would take part."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path} is damaged ({problem}), so it is not known which envelopes are in quarantine",
+            hint="move the file away and run `bridgehead rig verify`, which checks every envelope and writes it anew",
+        )
+
+
 def quarantine_state(directory: Path) -> str:
     """Return the stored text; empty where nothing was ever kept apart."""
+    path = directory / _FILE_NAME
     try:
-        return read_bounded(directory / _FILE_NAME, _MAX_BYTES).decode(
-            "utf-8", "replace"
-        )
-    except FileError:
+        return read_bounded(path, _MAX_BYTES).decode()
+    except FileMissing:
         return ""
+    except UnicodeDecodeError as error:
+        raise DamagedQuarantine(path, "it is not UTF-8") from error
 
 
-def _read(text: str) -> Mapping[str, KeptApart]:
-    try:
-        rows = json.loads(text)["entries"] if text else ()
-        entries = [KeptApart(**{**row, "kinds": tuple(row["kinds"])}) for row in rows]
-        return {
-            entry.path: entry for entry in entries if _KINDS.issuperset(entry.kinds)
-        }
-    except (ValueError, TypeError, KeyError):
+def _read(path: Path, text: str) -> Mapping[str, KeptApart]:
+    """Return the entries by path; whatever is not as `change` writes it is damage, never an empty list."""
+    if not text:
+        if path.exists():
+            raise DamagedQuarantine(path, "it is empty")
         return {}
+    try:
+        document = json.loads(text)
+        if document["format"] != _FORMAT:
+            raise DamagedQuarantine(path, f"format {document['format']!r} is not known")
+        entries = [_entry(row) for row in document["entries"]]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DamagedQuarantine(path, str(error) or type(error).__name__) from error
+    return {entry.path: entry for entry in entries}
+
+
+def _entry(row: dict[str, Any]) -> KeptApart:
+    """Return one entry; raise ValueError, TypeError or KeyError for anything else."""
+    entry = KeptApart(**{**row, "kinds": tuple(row["kinds"])})
+    texts = (entry.path, entry.blob, entry.commit, entry.verdict, *entry.kinds)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("an entry has a field that is not a text")
+    if not isinstance(entry.accepted, bool):
+        raise TypeError("an entry does not say whether it is accepted")
+    if unknown := set(entry.kinds) - _KINDS:
+        raise ValueError(f"{sorted(unknown)[0]!r} is no kind of finding")
+    return entry
 
 
 _KINDS = frozenset(map(str, Kind))

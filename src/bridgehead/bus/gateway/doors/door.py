@@ -17,8 +17,12 @@ from typing import Any, Final
 import msgspec
 
 from bridgehead.bus.actions import CloseCode, Delivery
-from bridgehead.bus.client.participant import LONGEST_WAIT_S, REFUSED, waits
-from bridgehead.bus.interfaces import Notice
+from bridgehead.bus.client.participant import (
+    LONGEST_WAIT_S,
+    REFUSED,
+    waits,
+)
+from bridgehead.bus.interfaces import ItemAnswered, Notice, ShownQuestions
 from bridgehead.bus.participants.record import Grant, ParticipantRecord
 from bridgehead.bus.relay import Relay
 from bridgehead.bus.wire.session import context_session_id
@@ -43,6 +47,8 @@ class Door(ABC):
         self._record = record
         self._open: dict[str, str] = {}
         """Questions without an end marker, each with its room."""
+        self._shown: dict[str, ShownQuestions] = {}
+        """The questions in view, for each participant of this door."""
         self._task: asyncio.Task[None] | None = None
 
     @abstractmethod
@@ -68,10 +74,12 @@ class Door(ABC):
 
     def heard(self, room: str, text: str, message_id: str) -> None:
         """A person said something in a room, under an id that the network gave it."""
+        speaker = self.participant(room)
         if self._relay.hears_answer(
-            self.participant(room),
+            speaker,
             text,
-            lambda said: self.speak(room, said, None, is_open=False),
+            self._shown_to(speaker),
+            lambda became: self._read_back(room, speaker, became),
         ):
             return
         value: dict[str, Any] = {
@@ -86,9 +94,18 @@ class Door(ABC):
         else:
             self._open[message_id] = room
             self.think(room, message_id, on=True)
-        self._relay.take(
-            self.participant(room), msgspec.json.encode(value), value=value
-        )
+        self._relay.take(speaker, msgspec.json.encode(value), value=value)
+
+    def _shown_to(self, participant_id: str) -> ShownQuestions:
+        return self._shown.setdefault(participant_id, ShownQuestions())
+
+    def _read_back(self, room: str, participant_id: str, became: ItemAnswered) -> None:
+        """Say what became of an answer, and the question again where another one was answered."""
+        lines = [became.sentence]
+        if became.notice is not None:
+            self._shown_to(participant_id).show(became.notice)
+            lines.append(became.notice.words(self.longest_notice, may_answer=True))
+        self.speak(room, "\n".join(lines), None, is_open=False)
 
     def hush(self) -> None:  # noqa: B027
         """Whatever is being said is to end; where words are there at once there is nothing to do."""
@@ -149,11 +166,11 @@ class Door(ABC):
             room = place
         if delivery.topic == NOTICE:
             notice = msgspec.convert(message["data"], Notice)
-            who = self._relay.bridge.known.get(
-                self.participant(place) if place else self._record.id
-            )
+            reader = self.participant(place) if place else self._record.id
+            who = self._relay.bridge.known.get(reader)
             may_answer = who is not None and who.record.has(Grant.APPROVE)
             if notice.status in TOLD and (place or self.listens):
+                self._shown_to(reader).show(notice)
                 self.speak(
                     room,
                     notice.words(self.longest_notice, may_answer=may_answer),
@@ -162,8 +179,10 @@ class Door(ABC):
                 )
         elif delivery.topic == PIECE:
             if named in self._open:
+                self._shown_to(delivery.participant).speak()
                 self.piece(room, str(message["data"].get("text", "")), named)
         elif delivery.topic == SPEAK:
+            self._shown_to(delivery.participant).speak()
             self.speak(
                 room,
                 str(message["data"].get("utterance", "")),

@@ -98,7 +98,7 @@ function notice(data) {
   const rest = String(data.title ?? "").includes(first) ? more.join("\n").trim() : String(data.prompt);
   if (waits && rest) parts.splice(1, 0, paragraph("asked", rest));
   if (waits) for (const [about, told] of Object.entries(data.details ?? {})) parts.push(paragraph("where", about + ": " + told));
-  if (waits && mayAnswer) parts.push(answering(id, data.choices ?? []));
+  if (waits && mayAnswer) parts.push(answering(id, data.choices ?? [], data.digest));
   else if (waits) parts.push(paragraph("where", "answer with: bridgehead answer " + id));
   const known = notices.get(key);
   if (known) known.replaceChildren(...parts); // where it stands, so that nothing jumps
@@ -106,12 +106,12 @@ function notice(data) {
   notices.get(key).dataset.status = status;
 }
 
-function answering(id, choices) {
+function answering(id, choices, shown) {
   const form = document.createElement("form");
   form.className = "buttons";
   const give = (words) => {
     form.querySelectorAll("button, input").forEach((other) => { other.disabled = true; });
-    socket.send(JSON.stringify({ answer: { id, text: words } }));
+    socket.send(JSON.stringify({ answer: { id, text: words, shown } }));
   };
   for (const choice of choices) {
     const button = document.createElement("button");
@@ -135,7 +135,9 @@ function answering(id, choices) {
 
 function answered(data) {
   add(data.ok ? "remark" : "remark bad", data.message);
-  if (!data.ok) { // whoever was refused may try again
+  if (data.notice) {
+    notice(data.notice); // the question as it is now, with its own buttons
+  } else if (!data.ok) { // whoever was refused may try again
     notices.get("pending " + data.id)?.querySelectorAll("button, input").forEach((one) => { one.disabled = false; });
   }
 }

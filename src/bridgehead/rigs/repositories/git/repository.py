@@ -14,7 +14,7 @@ from bridgehead.host.directories import make_dir
 from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories import records
-from bridgehead.rigs.repositories.errors import GitFailed
+from bridgehead.rigs.repositories.errors import GitFailed, ShallowHistory
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.survey import GitSurvey, may_list
 from bridgehead.rigs.repositories.work_tree import WorkTree
@@ -83,6 +83,11 @@ class GitRepository(WorkTree):
         self.name = self._clone.location.top_level.name
         self.private_dir: Path = self._clone.location.private_dir
         self._head: records.Head | None = None
+
+    def refuse_shallow(self) -> None:
+        """Raise if history is cut off here: who may speak for whom is written at its beginning."""
+        if (self._clone.location.common_dir / "shallow").exists():
+            raise ShallowHistory()
 
     def lock(self) -> AbstractContextManager[object]:
         """Hold off every other command of ours in this clone and its linked worktrees; LockTimeout if in vain."""

@@ -37,6 +37,7 @@ from bridgehead.assembly.flows.recording import (
     record_event,
     withdraw_request,
 )
+from bridgehead.assembly.flows.stored_values import only_portable_json
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.control_plane.records import EventFilter
@@ -183,14 +184,14 @@ class Worker:
         self._hop = ThreadPoolExecutor(thread_name_prefix="checkpoint")
 
     def start(self) -> None:
-        from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+        from dbos import DBOS, DBOSConfig
         from dbos._queue import QueueRateLimit
 
         config = DBOSConfig(
             name=APPLICATION,
             system_database_url=self._address.dbos_url,
             dbos_system_schema=self._address.schema,
-            serializer=DBOSPortableJSONSerializer(),
+            serializer=only_portable_json(),
             application_version=self._version,
             executor_id=self.id,
             log_level="CRITICAL",
@@ -198,6 +199,7 @@ class Worker:
             notification_coalesce_sec=1.0,  # nothing here uses DBOS' messages; by default it looks 100 times a second
         )
         self._fleet.store.last_seq()  # says in plain words when the server cannot be reached
+        self._fleet.prepare()
         alive = self._hold_lock()
         DBOS(config=config)
 

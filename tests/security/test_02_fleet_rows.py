@@ -9,8 +9,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from assembly.fleet.conftest import Submit, TestFleet
 
+from assembly.fleet.conftest import Submit, TestFleet
 from bridgehead.assembly.flows.stored_values import (
     CONSTRAINT,
     RefusedEncoding,

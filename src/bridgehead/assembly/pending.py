@@ -92,6 +92,8 @@ class PendingList:
         for source in self._computed:
             if any(own.id == item.id for own in source.items()):
                 return source.answer(item, answer)
+        # Before a part gets it: what the record refuses must change nothing anywhere.
+        self._store.refuse_answer(item, answer)
         self._give_to_part(item, answer)
         return self._store.answer_pending(item.id, answer)
 

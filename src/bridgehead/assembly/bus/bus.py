@@ -17,6 +17,7 @@ from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.interfaces import ApprovalRequest, BusServices
 from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
@@ -119,7 +120,9 @@ class RecordApprovals:
     def answer(self, item_id: str, text: str, by: str) -> None:
         answer = Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
         with self._assembly.store() as store:
-            pending_list(self._assembly, store, _log.warning).answer(item_id, answer)
+            pending_list(self._assembly, store, _log.warning).answer(
+                item_id, answer, Door.DEVICE
+            )
 
     def _key(self, key: str) -> QuestionKey:
         return QuestionKey(part=Part.BUS, key=key, project=self._assembly.project)

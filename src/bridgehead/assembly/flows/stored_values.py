@@ -44,7 +44,7 @@ def only_portable_json() -> Serializer:
     from dbos import DBOSPortableJSONSerializer
     from dbos._serialization import DefaultSerializer, deserialize_value
 
-    DefaultSerializer.deserialize = _refuse  # type: ignore[method-assign]
+    DefaultSerializer.deserialize = _refuse  # type: ignore[method-assign,assignment]
     serializer = DBOSPortableJSONSerializer()
     try:
         deserialize_value(_NONE_AS_PICKLE, PICKLE, serializer)

@@ -39,7 +39,12 @@ from bridgehead.assembly.flows.recording import (
 )
 from bridgehead.assembly.flows.stored_values import only_portable_json
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingState,
+    is_person,
+)
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.errors import BridgeheadError, StoreError, UserError
 from bridgehead.flows.calls import Reply
@@ -334,11 +339,9 @@ class Worker:
         known = {attempt.request_id for attempt in job.attempts}
         for attempt in ended.open_requests:
             # What the handler's own answer opened again is not put to it again: somebody has to look at that.
-            if (
-                self._handler
-                and attempt.request_id not in known
-                and attempt.path != ended.forget
-            ):
+            is_new = attempt.request_id not in known and attempt.path != ended.forget
+            for_person = is_person(attempt.document.get("agent_name"))
+            if self._handler and is_new and not for_person:
                 self._ask_handler(attempt.document, job.project)
         if self._answers(job, [attempt.request_id for attempt in ended.open_requests]):
             self._fleet.wake(job.run_id)

@@ -13,6 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bridgehead.contract.record_words import is_person
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.calls import outstanding_calls
@@ -29,7 +30,7 @@ from bridgehead.flows.files.documents import (
 )
 from bridgehead.flows.files.json_bytes import Unreadable
 from bridgehead.flows.files.root import DRIVER_LOCK, JOURNAL_FOLDER, FlowRoot
-from bridgehead.flows.handlers import Handler
+from bridgehead.flows.handlers import Handler, PendingHandler
 from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.respond import give
@@ -196,7 +197,9 @@ class _Driver:
     def _answer(self, asked: AgentRequest, files: CheckpointFiles) -> None:
         if asked.retry_count:  # the handler has just failed
             files.clock.sleep(backoff_before(asked.retry_count))
-        reply = self._handler.answer(asked, files)
+        # What asks for a person is put to no program.
+        handler = PendingHandler() if is_person(asked.agent_name) else self._handler
+        reply = handler.answer(asked, files)
         if reply is not None and not self._handler.cancel.cancelled:
             # Somebody else was quicker, and the first answer stands; or the flow goes on without one.
             with suppress(AlreadyAnswered, RequestExpired):

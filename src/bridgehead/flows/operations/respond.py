@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -37,6 +37,7 @@ from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
 
 SCHEMA_SHOWN: Final = 600
+Admit = Callable[[Mapping[str, Any]], None]
 
 
 class RespondRequest(NamedTuple):
@@ -52,8 +53,15 @@ class RespondResult(NamedTuple):
     path: Path
 
 
-def respond(request: RespondRequest, inputs: RunInputs | None = None) -> RespondResult:
-    """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked."""
+def respond(
+    request: RespondRequest,
+    inputs: RunInputs | None = None,
+    admit: Admit = lambda _: None,
+) -> RespondResult:
+    """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked.
+
+    `admit` is shown the request and raises if it may not be answered this way.
+    """
     inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     files = CheckpointFiles(
@@ -69,7 +77,10 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
         owner = _asker(journal, wanted)
         if owner is None and wanted != _on_file(files):
             raise NotFound(f"no request {wanted} is open in {root.path}")
-        refuse_expired(_attempt(files, owner), inputs.clock.now())
+        attempt = _attempt(files, owner)
+        refuse_expired(attempt, inputs.clock.now())
+        if attempt is not None:
+            admit(attempt.document)
         if owner is not None:
             refuse_unfit(request.reply, owner[1].document)
         path = _give(request.reply, wanted, files, journal, owner)

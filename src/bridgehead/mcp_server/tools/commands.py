@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bridgehead.contract.doors import asks_for_person
 from bridgehead.contract.record_words import PendingKind
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
@@ -20,7 +21,6 @@ from bridgehead.mcp_server.tools.call import (
 )
 from bridgehead.mcp_server.tools.pending import (
     NO_ANSWER,
-    PERSONS,
     form_for,
     give_persons_answer,
 )
@@ -94,11 +94,7 @@ def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
         )
     asked = (item for item in waiting if item.question.key in pause_line)
     return next(
-        (
-            form_for(caller, item)
-            for item in asked
-            if item.question.context.get("agent") in PERSONS
-        ),
+        (form_for(caller, item) for item in asked if asks_for_person(item.question)),
         None,
     )
 

@@ -9,18 +9,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import known_clones
+from bridgehead.contract.doors import (
+    Decision,
+    Door,
+    Evidence,
+    asks_for_person,
+    decide_door,
+)
 from bridgehead.contract.pending import Answer, PendingItem, Question, refusal
 from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import AlreadyAnswered, UserError
+
+NO_EVIDENCE: Final = Evidence()
 
 
 class ComputedItems(Protocol):
@@ -43,6 +52,13 @@ class UnfitAnswer(UserError):
             f"{item_id} was not answered: {reason}",
             hint=f"`bridgehead pending {item_id}` shows the question",
         )
+
+
+class ClosedDoor(UserError):
+    """An answer came by a door that the question is not open to."""
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__(decision.reason, hint=decision.hint or None)
 
 
 class PendingList:
@@ -84,13 +100,24 @@ class PendingList:
         ) or self._store.find_pending(reference)
 
     def answer(
-        self, reference: str, answer: Answer, *, asked: Question | None = None
+        self,
+        reference: str,
+        answer: Answer,
+        door: Door,
+        evidence: Evidence = NO_EVIDENCE,
+        *,
+        asked: Question | None = None,
     ) -> PendingItem:
-        """Answer once. Whoever comes second is told who was first.
+        """Answer once, by a door that the question is open to.
 
-        With `asked` the answer counts for this wording of the question only.
+        Whoever comes second is told who was first. With `asked` the answer counts
+        for this wording of the question only.
         """
         item = self.find(reference)
+        for_person = asks_for_person(item.question)
+        decision = decide_door(door, for_person, evidence, item.id)
+        if not decision.allowed:
+            raise ClosedDoor(decision)
         if item.state is PendingState.ANSWERED and item.answer is not None:
             raise AlreadyAnswered(item.id, by=item.answer.by, at=item.answer.at)
         if reason := refusal(item.question, answer):
@@ -98,6 +125,8 @@ class PendingList:
         for source in self._computed:
             if any(own.id == item.id for own in source.items()):
                 return source.answer(item, answer)
+        # Before a part gets it: what the record refuses must change nothing anywhere.
+        self._store.refuse_answer(item, answer)
         self._give_to_part(item, answer)
         return self._store.answer_pending(item.id, answer, asked=asked)
 

@@ -6,6 +6,10 @@ A module of its own because every pause of a flow tells the record: the council'
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+PERSONS: Final = frozenset({"human", "person", "user"})
+"""Names of the agent that a flow asks when it means a person."""
 
 
 class Part(StrEnum):
@@ -49,3 +53,8 @@ class AnswerStatus(StrEnum):
     SUCCESS = "success"
     ERROR = "error"
     CANCELLED = "cancelled"
+
+
+def is_person(agent: object) -> bool:
+    """Return whether the agent of a question is a person."""
+    return isinstance(agent, str) and agent.strip().casefold() in PERSONS

@@ -56,6 +56,10 @@ class Attempt(NamedTuple):
             else None
         )
 
+    def is_expired(self, at: datetime) -> bool:
+        """Return whether an answer that comes at this moment comes too late: after `expires_at`, not at it."""
+        return self.expires_at is not None and at > self.expires_at
+
     def issued(self, now: datetime) -> Self:
         """The same request written to the file now: its time starts (flows §9 R9, §14)."""
         document = {**self.document, "created_at": utc_text(now)}

@@ -37,6 +37,14 @@ class LockHeld(FlowRefused):
         super().__init__(root, f" ({holder})" if holder else "")
 
 
+class RequestExpired(FlowRefused):
+    """The time to answer is over; the flow goes on without an answer."""
+
+    action = "expired"
+    says = "request {} expired at {} and no longer takes an answer"
+    advice = "nothing was changed: the flow goes on without it when it is resumed"
+
+
 class NoCheckpoint(FlowRefused):
     action = "no_checkpoint"
     says = "no run is paused in {}"

@@ -102,6 +102,8 @@ class RunStatus(StrEnum):
     """On a fleet: it waits for a worker."""
     INTERRUPTED = "interrupted"
     """Never recorded: how a run is shown whose process is gone; `flow resume` goes on with it."""
+    DAMAGED = "damaged"
+    """Never recorded: how a run of a fleet is shown whose row in the database cannot be read."""
 
     @property
     def ended(self) -> bool:

@@ -41,7 +41,8 @@ PHRASES = {
     "pull new messages": "rig_sync",
     "fetch messages": "rig_sync",
     "wait for a reply": "rig_wait",
-    "resume a workflow": "command",
+    "resume a workflow": "flow_run",
+    "run a flow": "flow_run",
     "challenge a finding": "command",
     "diagnose installation": "doctor",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def release(context, agent='human'):
     place = context.ask('place', agent=agent, prompt='Where to?', schema=PLACE)
     return f"shipped {{ship}} {{place['to']}} {{place['copies']}}"
 """
-RUN = {"action": "flow run", "target": "release.py"}
+RUN = {"flow": "release.py"}
 SHOWS_FORMS = jsonrpc.Client("host", "2025-11-25", offers_forms=True)
 
 
@@ -80,6 +81,8 @@ def willing() -> Person:
 
 def releasing(machine: Machine) -> Machine:
     (machine.project / "release.py").write_text(FLOW)
+    words = ["git", "add", "release.py"]
+    subprocess.run(words, cwd=machine.project, env=machine.environ(), check=True)
     return machine
 
 
@@ -91,7 +94,7 @@ def test_a_flow_that_asks_a_person_goes_on_with_what_the_person_enters(
 
     done = with_client(
         releasing(orders),
-        lambda client: called(client, "command", **RUN),
+        lambda client: called(client, "flow_run", **RUN),
         mode=mode,
         elicitation_callback=person,
     )
@@ -119,7 +122,7 @@ def test_over_http_the_question_is_on_the_stream_of_the_call(orders: Machine) ->
         done = with_http_client(
             address,
             "legacy",
-            lambda client: called(client, "command", **RUN),
+            lambda client: called(client, "flow_run", **RUN),
             elicitation_callback=person,
         )
 
@@ -135,7 +138,7 @@ def test_a_form_that_is_not_filled_in_leaves_the_question_pending(
 
     left = with_client(
         releasing(orders),
-        lambda client: called(client, "command", **RUN),
+        lambda client: called(client, "flow_run", **RUN),
         mode=mode,
         elicitation_callback=person,
     )
@@ -152,9 +155,9 @@ def test_without_forms_and_for_other_agents_the_request_is_the_callers_as_before
     releasing(orders)
 
     async def drive(client: Client) -> dict[str, Any]:
-        return await called(client, "command", **RUN, options=["--agent", "reviewer"])
+        return await called(client, "flow_run", **RUN, options=["--agent", "reviewer"])
 
-    alone = with_client(orders, lambda client: called(client, "command", **RUN))
+    alone = with_client(orders, lambda client: called(client, "flow_run", **RUN))
     [item] = orders.run("pending", "--json").json["items"]
     assert alone["exit_code"] == 42 and "<<< begin foreign text" in alone["output"]
     assert orders.run("flow", "cancel", item["question"]["run_id"]).code == 0
@@ -243,7 +246,7 @@ def test_a_question_to_the_person_ends_with_its_call(orders: Machine) -> None:
         }
         client.ask("hello", "initialize", **capable)
         client.answer_to("hello")
-        client.ask(1, "tools/call", name="command", arguments=RUN)
+        client.ask(1, "tools/call", name="flow_run", arguments=RUN)
         asked = client.hear()
         client.say(
             {

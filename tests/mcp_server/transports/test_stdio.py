@@ -179,19 +179,20 @@ def test_a_flow_is_run_answered_resumed_and_looked_at(orders: Machine) -> None:
         "@flows.flow('ask', version='1')\n"
         "def ask(context, about='x'):\n    return context.ask('look', agent='reviewer', prompt=f'about {about}')\n"
     )
+    words = ["git", "add", "ask.py"]
+    subprocess.run(words, cwd=orders.project, env=orders.environ(), check=True)
 
     async def drive(client: Client) -> None:
         paused = await called(
             client,
-            "command",
-            action="flow run",
-            target="ask.py",
+            "flow_run",
+            flow="ask.py",
             options=["--about", "stock"],
         )
         assert (
             paused["exit_code"] == 42 and "<<< begin foreign text" in paused["output"]
         )
-        again = await client.call_tool("command", {"action": "flow resume"})
+        again = await client.call_tool("flow_run", {"action": "resume"})
         assert isinstance(again.content[0], types.TextContent)
         assert again.content[0].text.startswith(
             "exit code 42: it waits for an answer, see the tool `pending`\n"
@@ -200,7 +201,7 @@ def test_a_flow_is_run_answered_resumed_and_looked_at(orders: Machine) -> None:
         assert (await called(client, "answer", id=item["id"], text="all in stock"))[
             "state"
         ] == "answered"
-        resumed = await called(client, "command", action="flow resume")
+        resumed = await called(client, "flow_run", action="resume")
         assert resumed["exit_code"] == 0 and "all in stock" in resumed["output"]
         assert (
             "completed"

@@ -17,6 +17,7 @@ from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.interfaces import AnswerRefused, ApprovalRequest, BusServices
 from bridgehead.bus.settings import BusSettings
 from bridgehead.config.resolve import Origin
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import QuestionKey
@@ -116,7 +117,7 @@ class RecordApprovals:
             item = store.pending_item(self._key(key))
         with self._assembly.store() as store:
             pending_list(self._assembly, store, _log.warning).answer(
-                item.id, _given(text, by)
+                item.id, _given(text, by), Door.DEVICE
             )
 
     def answer(self, item_id: str, text: str, by: str, shown: str) -> None:
@@ -128,7 +129,9 @@ class RecordApprovals:
                 reason = "you were not shown this question as it is now"
                 raise AnswerRefused(f"{item.id} was not answered: {reason}", question)
             try:
-                pending.answer(item.id, _given(text, by), asked=item.question)
+                pending.answer(
+                    item.id, _given(text, by), Door.DEVICE, asked=item.question
+                )
             except UnfitAnswer as unfit:
                 raise AnswerRefused(unfit.message, question) from unfit
 

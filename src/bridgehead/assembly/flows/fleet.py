@@ -18,6 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from bridgehead.assembly.flows.recording import record_event, withdraw_request
+from bridgehead.assembly.flows.stored_values import (
+    hold_to_portable_json,
+    only_portable_json,
+)
 from bridgehead.control_plane.stores import open_store
 from bridgehead.errors import ConfigError, NotFound, UserError
 from bridgehead.flows.engine.run_request import RUN_KEY
@@ -63,6 +67,9 @@ _UNFINISHED: Final = {
     "CANCELLED": RunStatus.CANCELLED,
 }
 """Where a run without an output stands, by what DBOS says of its last pass."""
+LAST_SECOND: Final = 253_402_300_799.0  # of the year 9999
+_PASS_ID: Final = re.compile(r"(.+)/([1-9][0-9]{0,6})")
+DAMAGED: Final = "its row in the fleet's database is damaged and was not read"
 _QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
@@ -114,12 +121,12 @@ class Fleet:
 
     @cached_property
     def client(self) -> DBOSClient:
-        from dbos import DBOSClient, DBOSPortableJSONSerializer
+        from dbos import DBOSClient
 
         return DBOSClient(
             system_database_url=self.address.dbos_url,
             dbos_system_schema=self.address.schema,
-            serializer=DBOSPortableJSONSerializer(),
+            serializer=only_portable_json(),
             application_name=APPLICATION,
         )
 
@@ -132,6 +139,16 @@ class Fleet:
             self.client.destroy()
         if "store" in vars(self):
             self.store.close()
+
+    def prepare(self) -> None:
+        """Make the tables of DBOS, and hold them to portable JSON."""
+        from dbos import DBOS
+
+        if self._has_tables:
+            return
+        DBOS.migrate(self.address.dbos_url, schema=self.address.schema)
+        hold_to_portable_json(self.address.postgres, self.address.schema)
+        self._has_tables = True
 
     # Handing in
 
@@ -146,13 +163,7 @@ class Fleet:
         at: datetime | None = None,
     ) -> Run:
         """Hand in a run. The same key twice is one run; it is returned as it is now."""
-        if not self._has_tables:
-            from dbos import DBOS
-
-            DBOS.migrate(
-                self.address.dbos_url, schema=self.address.schema
-            )  # the first to come makes them
-            self._has_tables = True
+        self.prepare()  # the first to come makes the tables
         now = datetime.now(UTC)
         run_id = f"{new_flow_id(now)}{os.urandom(4).hex()}"
         if key is not None:
@@ -220,10 +231,11 @@ class Fleet:
             self.client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
 
     def waiting(self, queue: str) -> Iterator[Job]:
-        """The passes of a queue that are put off."""
-        return map(
-            _job_of, self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue)
-        )
+        """The passes of a queue that are put off; those with a damaged row are passed over."""
+        for one in self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue):
+            job = _job_of(one)
+            if job is not None:
+                yield job
 
     def _all(self, **where: Any) -> Iterator[WorkflowStatus]:
         for place in count(0, LOOKED_THROUGH):
@@ -239,15 +251,12 @@ class Fleet:
     def list(self, limit: int = 50) -> ListResult:
         """The runs of all queues, the latest touched first."""
         newest = list(self._newest(4 * limit).items())[:limit]
-        waiting = [
-            (run_id, _job_of(one).attempts)
-            for run_id, one in newest
-            if one.status == "DELAYED"
-        ]
-        agents = {
-            run_id: tuple(str(made.document["agent_name"]) for made in asked)
-            for run_id, asked in waiting
-        }
+        agents: dict[str, tuple[str, ...]] = {}
+        for run_id, one in newest:
+            job = _job_of(one)
+            if one.status == "DELAYED" and job is not None:
+                asked = [str(made.document["agent_name"]) for made in job.attempts]
+                agents[run_id] = tuple(asked)
         return ListResult(tuple(_run_of(one) for _, one in newest), waits_for=agents)
 
     def load(self) -> Counter[tuple[str, str]]:
@@ -299,10 +308,8 @@ class Fleet:
         for one in self.client.list_workflows(
             name=FLOW_JOB, sort_desc=True, limit=limit, **where
         ):
-            run_id, _, number = one.workflow_id.rpartition("/")
-            if run_id not in found or int(number) > int(
-                found[run_id].workflow_id.rpartition("/")[2]
-            ):
+            run_id, number = _pass_of(one.workflow_id)
+            if run_id not in found or number > _pass_of(found[run_id].workflow_id)[1]:
                 found[run_id] = one
         return found
 
@@ -316,7 +323,8 @@ class Fleet:
             found = self._newest(LOOKED_THROUGH)
         runs = [_run_of(one) for one in found.values()]
         run = find_run(runs, reference, "the fleet")
-        return found[run.id], _job_of(found[run.id])
+        newest = found[run.id]
+        return newest, _job_of(newest) or _unreadable_job(newest)
 
     # Changing
 
@@ -384,8 +392,8 @@ class Fleet:
         }
         last: dict[str, int] = {}
         for one in self._all(name=FLOW_JOB, **old):
-            run_id, _, number = one.workflow_id.rpartition("/")
-            last[run_id] = max(int(number), last.get(run_id, 0))
+            run_id, number = _pass_of(one.workflow_id)
+            last[run_id] = max(number, last.get(run_id, 0))
         while last:
             some: dict[str, int] = {}
             while last and sum(some.values()) < PRUNED_AT_ONCE:
@@ -419,9 +427,9 @@ class Fleet:
         answering: dict[str, str] = {}
         for one in sorted(
             self.client.list_workflows(workflow_ids=ids),
-            key=lambda one: _job_of(one).number,
+            key=lambda one: _pass_of(one.workflow_id)[1],
         ):
-            job = _job_of(one)
+            job = _job_of(one) or _unreadable_job(one)
             newest[job.run_id] = one
             jobs.setdefault(job.run_id, []).append(one.workflow_id)
             for asked in (made.request_id for made in job.attempts):
@@ -502,20 +510,49 @@ def delay_before(wake: datetime | None, now: datetime) -> float:
     )
 
 
-def _job_of(status: WorkflowStatus) -> Job:
-    assert status.input is not None
-    return Job.read(status.input["args"][0])
+def _pass_of(job_id: str) -> tuple[str, int]:
+    """Return the run and the number of the pass that an id names; 0 for an id that names none."""
+    found = _PASS_ID.fullmatch(job_id)
+    return (found[1], int(found[2])) if found else (job_id, 0)
+
+
+def _job_of(status: WorkflowStatus) -> Job | None:
+    """Return the job in a row; None for a row that is damaged."""
+    try:
+        job = Job.read(cast("Mapping[str, Any]", status.input)["args"][0])
+        asked = [made.document for made in job.attempts]
+        texts = [job.run_id, job.name, job.queue, job.created, job.version or ""]
+        texts += [one[name] for one in asked for name in ("request_id", "agent_name")]
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return None
+    named = status.workflow_id == job.id and isinstance(job.number, int)
+    is_whole = named and isinstance(job.settings, Mapping)
+    is_whole = is_whole and all(isinstance(text, str) for text in texts)
+    return job if is_whole else None
+
+
+def _unreadable_job(status: WorkflowStatus) -> Job:
+    """Return what is known of a pass without reading its values."""
+    run_id, number = _pass_of(status.workflow_id)
+    queue = status.queue_name or DEFAULT_QUEUE
+    created = _moment(status.created_at)
+    return Job(run_id, "", {}, queue, created, number=number)
 
 
 def _run_of(status: WorkflowStatus) -> Run:
-    """A run as journals keep it, from its last pass."""
+    """Return a run as journals keep it, from its last pass; `damaged` where that cannot be read."""
     job = _job_of(status)
-    output: dict[str, Any] = status.output or {}
-    moved = utc_text(datetime.fromtimestamp((status.updated_at or 0) / 1000, UTC))
+    output: object = status.output or {}
+    moved = _moment(status.updated_at)
+    if job is None or not isinstance(output, dict):
+        unread = (job or _unreadable_job(status)).run(RunStatus.DAMAGED, moved)
+        return unread._replace(error=DAMAGED)
     version = job.version or output.get("version", "")
     if status.status in _UNFINISHED:
         return job.run(_UNFINISHED[status.status], moved, version=version)
     if status.status == "SUCCESS":
+        if output.get("status") not in list(RunStatus):
+            return job.run(RunStatus.DAMAGED, moved, error=DAMAGED)
         state, error = RunStatus(output["status"]), output.get("error")
     else:
         gone = (
@@ -528,3 +565,8 @@ def _run_of(status: WorkflowStatus) -> Run:
     return job.run(
         state, moved, version=version, result=output.get("result"), error=error
     )
+
+
+def _moment(milliseconds: int | None) -> str:
+    seconds = min(max((milliseconds or 0) / 1000, 0.0), LAST_SECOND)
+    return utc_text(datetime.fromtimestamp(seconds, UTC))

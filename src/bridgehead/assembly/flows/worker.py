@@ -37,8 +37,14 @@ from bridgehead.assembly.flows.recording import (
     record_event,
     withdraw_request,
 )
+from bridgehead.assembly.flows.stored_values import only_portable_json
 from bridgehead.contract.pending import Answer
-from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
+from bridgehead.contract.record_words import (
+    AnswerStatus,
+    Part,
+    PendingState,
+    is_person,
+)
 from bridgehead.control_plane.records import EventFilter
 from bridgehead.errors import BridgeheadError, StoreError, UserError
 from bridgehead.flows.calls import Reply
@@ -183,14 +189,14 @@ class Worker:
         self._hop = ThreadPoolExecutor(thread_name_prefix="checkpoint")
 
     def start(self) -> None:
-        from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
+        from dbos import DBOS, DBOSConfig
         from dbos._queue import QueueRateLimit
 
         config = DBOSConfig(
             name=APPLICATION,
             system_database_url=self._address.dbos_url,
             dbos_system_schema=self._address.schema,
-            serializer=DBOSPortableJSONSerializer(),
+            serializer=only_portable_json(),
             application_version=self._version,
             executor_id=self.id,
             log_level="CRITICAL",
@@ -198,6 +204,7 @@ class Worker:
             notification_coalesce_sec=1.0,  # nothing here uses DBOS' messages; by default it looks 100 times a second
         )
         self._fleet.store.last_seq()  # says in plain words when the server cannot be reached
+        self._fleet.prepare()
         alive = self._hold_lock()
         DBOS(config=config)
 
@@ -332,11 +339,9 @@ class Worker:
         known = {attempt.request_id for attempt in job.attempts}
         for attempt in ended.open_requests:
             # What the handler's own answer opened again is not put to it again: somebody has to look at that.
-            if (
-                self._handler
-                and attempt.request_id not in known
-                and attempt.path != ended.forget
-            ):
+            is_new = attempt.request_id not in known and attempt.path != ended.forget
+            for_person = is_person(attempt.document.get("agent_name"))
+            if self._handler and is_new and not for_person:
                 self._ask_handler(attempt.document, job.project)
         if self._answers(job, [attempt.request_id for attempt in ended.open_requests]):
             self._fleet.wake(job.run_id)

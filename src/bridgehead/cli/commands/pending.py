@@ -10,8 +10,14 @@ from datetime import datetime
 
 import msgspec
 
-from bridgehead.assembly.pending import council_of, grouped, pending_list
+from bridgehead.assembly.pending import (
+    NO_EVIDENCE,
+    council_of,
+    grouped,
+    pending_list,
+)
 from bridgehead.cli.output import App, ago, columns, one_line, user_name
+from bridgehead.contract.doors import Door, Evidence, asks_for_person, decide_door
 from bridgehead.contract.pending import SAYS_SCHEMA, Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, Part, PendingState
 from bridgehead.control_plane.records import PendingFilter
@@ -80,13 +86,33 @@ def give_answer(app: App, item_id: str, given: Answer | None) -> None:
             raise UserError(
                 f"{item.id} was not answered: the answer is empty", hint=_how(item)
             )
-        item = waiting.answer(item_id, given)
+        asked = waiting.find(item_id)
+        evidence = NO_EVIDENCE
+        if asks_for_person(asked.question) and asked.state is PendingState.OPEN:
+            shown = question_text(asked, SystemClock().now())
+            evidence = evidence_of(app, asked.id, shown, given.text or given.message)
+        item = waiting.answer(item_id, given, Door.COMMAND, evidence)
     app.emit(
         {"item": msgspec.to_builtins(item)},
         lambda: f"{item.id} answered: {one_line(item.question.title)}",
     )
     if not app.as_json and (told := _next(item)):
         app.say(told)
+
+
+def evidence_of(app: App, item_id: str, question: str, answer: str | None) -> Evidence:
+    """Return what is known of whoever runs this command, and what a person says about the answer at the terminal."""
+    from bridgehead.host.person import confirm_at_terminal, has_terminal, known_agent
+
+    evidence = Evidence(known_agent(app.environ), has_terminal())
+    if decide_door(Door.COMMAND, True, evidence, item_id).must_confirm:
+        lines = (answer or "").splitlines()
+        given = "\n".join(f"  {escape_controls(line)}" for line in lines)
+        text = f"{question}\nyour answer:\n{given}\n\ngive this answer? [y/N] "
+        evidence = msgspec.structs.replace(
+            evidence, confirmed=confirm_at_terminal(text)
+        )
+    return evidence
 
 
 def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:

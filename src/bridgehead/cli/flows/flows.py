@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from bridgehead.flows.operations.respond import respond as respond_to
 from bridgehead.flows.operations.run import FLAGS, CommandLine
 from bridgehead.flows.words import RESPONSE_FILE, ErrorType, RequestStatus
 from bridgehead.host.clock import SystemClock
+from bridgehead.host.terminal import escape_controls
 
 directory_option = click.option(
     "--dir",
@@ -234,11 +235,29 @@ def respond(
     with run_resume.run_inputs(app, root or app.cwd) as inputs:
         answer = _answer_text(app, path, text, inputs.size_limits[RESPONSE_FILE])
         reply = Reply(RequestStatus(status), answer, **details)
-        done = respond_to(RespondRequest(root or app.cwd, reply, request_id), inputs)
+        request = RespondRequest(root or app.cwd, reply, request_id)
+        done = respond_to(request, inputs, lambda asked: _admit(app, asked, reply))
     app.emit(
         {"request_id": done.request_id, "response_file": str(done.path)},
         lambda: f"{done.path}\n",
     )
+
+
+def _admit(app: App, asked: Mapping[str, Any], reply: Reply) -> None:
+    """Raise for a request that asks for a person, unless a person confirms the answer at the terminal."""
+    from bridgehead.assembly.pending import ClosedDoor
+    from bridgehead.cli.commands.pending import evidence_of
+    from bridgehead.contract.doors import Door, decide_door, request_asks_for_person
+
+    if not request_asks_for_person(asked):
+        return
+    request_id = str(asked["request_id"])
+    lines = [f"  {escape_controls(line)}" for line in str(asked["prompt"]).splitlines()]
+    question = "\n".join([request_id, *lines, ""])
+    evidence = evidence_of(app, request_id, question, reply.text or reply.message)
+    decision = decide_door(Door.COMMAND, True, evidence, request_id)
+    if not decision.allowed:
+        raise ClosedDoor(decision)
 
 
 @flow.command(

@@ -370,6 +370,11 @@ class Store(ABC):
             full_id, lambda item, at: questions.answer(item, given, at, asked)
         )
 
+    def refuse_answer(self, item: PendingItem, answer: Answer) -> None:
+        """Raise what `answer_pending` would raise now; nothing is changed."""
+        given = rows.checked_answer(answer, item.id)
+        questions.answer(item, given, iso_ms(self._clock.now()))
+
     def withdraw_pending(
         self, which: str | records.QuestionKey, *, reason: str
     ) -> PendingItem:

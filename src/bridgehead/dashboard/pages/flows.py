@@ -21,6 +21,7 @@ from bridgehead.assembly.flows.views import (
     why_unfit,
 )
 from bridgehead.assembly.pending import UnfitAnswer
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import SAYS_SCHEMA, Answer, PendingItem
 from bridgehead.contract.record_words import AnswerStatus, RunState
 from bridgehead.dashboard.page import (
@@ -123,7 +124,7 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
             context, request, RefusedAnswer(item_id, given.text or "", reason, form)
         )
     try:
-        item = context.pending.answer(item_id, given)
+        item = context.pending.answer(item_id, given, Door.PAGE)
     except UnfitAnswer as error:
         return show_flow(
             context,

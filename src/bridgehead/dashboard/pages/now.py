@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from bridgehead.assembly.pending import grouped
+from bridgehead.contract.doors import Door
 from bridgehead.dashboard.page import (
     Form,
     Page,
@@ -49,7 +50,9 @@ def answer_item(context: PageContext, request: Request, form: Form) -> Response:
             (item.question.schema for item in context.waiting() if item.id == item_id),
             None,
         )
-        item = context.pending.answer(item_id, answer_from(context, form, schema))
+        item = context.pending.answer(
+            item_id, answer_from(context, form, schema), Door.PAGE
+        )
     except AlreadyAnswered as error:
         return context.go(request, "/", f"{error.message}.", bad=True)
     except NotFound:

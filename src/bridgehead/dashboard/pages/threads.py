@@ -21,6 +21,7 @@ from bridgehead.assembly.rigs.views import (
     view_clone,
     view_thread,
 )
+from bridgehead.contract.doors import Door
 from bridgehead.dashboard.page import (
     Form,
     Page,
@@ -167,7 +168,7 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
         )
         return show_thread(context, request, _refused("reply", written, late))
     try:
-        item = context.pending.answer(item_id, answer_from(context, form))
+        item = context.pending.answer(item_id, answer_from(context, form), Door.PAGE)
     except BridgeheadError as error:
         return show_thread(context, request, _refused(item_id, written, error))
     finally:

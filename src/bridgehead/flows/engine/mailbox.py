@@ -81,6 +81,8 @@ class Mailbox:
         self.answers: dict[str, FiledAnswer] = {}
         self.request_on_file: str | None = None
         """The id, in lower case, of the valid request in the request file."""
+        self.request: Mapping[str, Any] | None = None
+        """That request."""
         self._unsupported: str | None = None
         self._read_request(contract)
 
@@ -112,6 +114,8 @@ class Mailbox:
                 found = match_response(content, asked)
             if not isinstance(found, Rejected) and found[0].path in self.answers:
                 found = Rejected("foreign", "the call has already been answered")
+            if not isinstance(found, Rejected) and self._came_late(path, found[1]):
+                found = Rejected("expired", "it came after its request had expired")
             if isinstance(found, Rejected):
                 notes.append(f"rejected:{found.note}")
                 self.files.reject(path, found.reason)
@@ -130,6 +134,13 @@ class Mailbox:
                     kept, filed.path if filed else inbox
                 )
         return notes
+
+    def _came_late(self, path: Path, answer: MatchedAnswer) -> bool:
+        """Return whether a file was written after its request had expired; the system knows when, not the file."""
+        attempt = answer.attempt
+        if not attempt.is_expired(self.files.clock.now()):
+            return False
+        return attempt.is_expired(self.files.written_at(path))
 
     def _read_responses(
         self, accept_foreign_owner: bool
@@ -196,4 +207,5 @@ class Mailbox:
             )
         except (Unreadable, InvalidDocument):
             return
+        self.request = request
         self.request_on_file = str(request["request_id"]).lower()

@@ -196,7 +196,7 @@ def _without_answer(
     new_id: Callable[[], str],
 ) -> Settlement:
     current = call.current
-    if current.expires_at is not None and now > current.expires_at:
+    if current.expires_at is not None and current.is_expired(now):
         gone = Failed(EXPIRED, f"no answer by {utc_text(current.expires_at)}")
         return _conclude(call, gone, rules, now, new_id)
     if current.status is AttemptStatus.QUEUED:

@@ -10,6 +10,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -162,6 +163,13 @@ class CheckpointFiles:
         except OSError:
             return False
         return self.clock.now().timestamp() - modified < SETTLE_AGE_SECONDS
+
+    def written_at(self, path: Path) -> datetime:
+        """Return when a file was last written; now, if it is gone."""
+        try:
+            return datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
+        except OSError:
+            return self.clock.now()
 
     def response_paths(self) -> list[Path]:
         """Where answers may lie: the one file handlers know, and the inbox for requests still in the queue."""

@@ -26,7 +26,7 @@ class Run(NamedTuple):
         over = (
             RunStatus.COMPLETED,
             RunStatus.CANCELLED,
-            *((RunStatus.FAILED,) if failed else ()),
+            *((RunStatus.FAILED, RunStatus.DAMAGED) if failed else ()),
         )
         return self.status in over and self.updated.rstrip("Z") < moment.rstrip(
             "Z"

@@ -13,12 +13,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from bridgehead.contract.record_words import is_person
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.calls import outstanding_calls
 from bridgehead.flows.engine.mailbox import Rejected, asked_by, match_response
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
-from bridgehead.flows.errors import UnsupportedVersion
+from bridgehead.flows.errors import RequestExpired, UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
 from bridgehead.flows.files.checkpoint_files import MIB, CheckpointFiles
 from bridgehead.flows.files.documents import (
@@ -29,7 +30,7 @@ from bridgehead.flows.files.documents import (
 )
 from bridgehead.flows.files.json_bytes import Unreadable
 from bridgehead.flows.files.root import DRIVER_LOCK, JOURNAL_FOLDER, FlowRoot
-from bridgehead.flows.handlers import Handler
+from bridgehead.flows.handlers import Handler, PendingHandler
 from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.respond import give
@@ -202,11 +203,12 @@ class _Driver:
     def _answer(self, asked: AgentRequest, files: CheckpointFiles) -> None:
         if asked.retry_count:  # the handler has just failed
             files.clock.sleep(backoff_before(asked.retry_count))
-        reply = self._handler.answer(asked, files)
+        # What asks for a person is put to no program.
+        handler = PendingHandler() if is_person(asked.agent_name) else self._handler
+        reply = handler.answer(asked, files)
         if reply is not None and not self._handler.cancel.cancelled:
-            with suppress(
-                AlreadyAnswered
-            ):  # somebody else was quicker; the first answer stands
+            # Somebody else was quicker, and the first answer stands; or the flow goes on without one.
+            with suppress(AlreadyAnswered, RequestExpired):
                 give(reply, asked.request_id, files, self._inputs)
 
     def _answer_all(self, asked: list[AgentRequest], files: CheckpointFiles) -> None:
@@ -337,11 +339,7 @@ def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
         calls = outstanding_calls(journal.attempts(run.id)).values()
     now = inputs.clock.now()
     kept = {call.path for call in calls if call.current.response is not None}
-    over = {
-        call.path
-        for call in calls
-        if (end := call.current.expires_at) is not None and now > end
-    }
+    over = {call.path for call in calls if call.current.is_expired(now)}
     files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
     read = (files.read(path) for path in files.response_paths())
     asked = asked_by(calls)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.flows.calls import Attempt, Failed, Reply, outstanding_calls
 from bridgehead.flows.engine.mailbox import Mailbox, response_id
 from bridgehead.flows.engine.run_request import RunInputs
+from bridgehead.flows.errors import RequestExpired
 from bridgehead.flows.files.checkpoint_files import CheckpointFiles, Unsafe
 from bridgehead.flows.files.documents import Contract, InvalidDocument, normalise
 from bridgehead.flows.files.json_bytes import Unreadable, file_bytes, read_object
@@ -25,6 +27,7 @@ from bridgehead.flows.words import (
     ANSWER_SCHEMA,
     CONTRACT_VERSION,
     RESPONSE_FILE,
+    AttemptStatus,
     DocumentKind,
     Profile,
     RequestStatus,
@@ -34,6 +37,7 @@ from bridgehead.host.file_errors import FileTaken
 from bridgehead.host.files import write_atomic
 
 SCHEMA_SHOWN: Final = 600
+Admit = Callable[[Mapping[str, Any]], None]
 
 
 class RespondRequest(NamedTuple):
@@ -49,8 +53,15 @@ class RespondResult(NamedTuple):
     path: Path
 
 
-def respond(request: RespondRequest, inputs: RunInputs | None = None) -> RespondResult:
-    """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked."""
+def respond(
+    request: RespondRequest,
+    inputs: RunInputs | None = None,
+    admit: Admit = lambda _: None,
+) -> RespondResult:
+    """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked.
+
+    `admit` is shown the request and raises if it may not be answered this way.
+    """
     inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
     files = CheckpointFiles(
@@ -66,6 +77,10 @@ def respond(request: RespondRequest, inputs: RunInputs | None = None) -> Respond
         owner = _asker(journal, wanted)
         if owner is None and wanted != _on_file(files):
             raise NotFound(f"no request {wanted} is open in {root.path}")
+        attempt = _attempt(files, owner)
+        refuse_expired(attempt, inputs.clock.now())
+        if attempt is not None:
+            admit(attempt.document)
         if owner is not None:
             refuse_unfit(request.reply, owner[1].document)
         path = _give(request.reply, wanted, files, journal, owner)
@@ -85,7 +100,15 @@ def give(
 ) -> Path:
     """What a handler said, as it is; AlreadyAnswered when somebody was quicker."""
     with _journal_of(files.root, inputs) as journal:
-        return _give(reply, request_id, files, journal, _asker(journal, request_id))
+        owner = _asker(journal, request_id)
+        refuse_expired(_attempt(files, owner), inputs.clock.now())
+        return _give(reply, request_id, files, journal, owner)
+
+
+def refuse_expired(attempt: Attempt | None, now: datetime) -> None:
+    """Raise if the time to answer is over; a refused answer changes nothing."""
+    if attempt is not None and attempt.is_expired(now):
+        raise RequestExpired(attempt.request_id, utc_text(attempt.expires_at or now))
 
 
 def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
@@ -115,6 +138,16 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
 
 def _on_file(files: CheckpointFiles) -> str | None:
     return Mailbox(files, Contract.OPEN).request_on_file
+
+
+def _attempt(
+    files: CheckpointFiles, owner: tuple[Run, Attempt] | None
+) -> Attempt | None:
+    """Return what is answered: as the journal has it, or as the request file of a program without one says."""
+    if owner is not None:
+        return owner[1]
+    document = Mailbox(files, Contract.OPEN).request
+    return Attempt("", document, AttemptStatus.PENDING) if document else None
 
 
 @contextmanager

@@ -187,7 +187,7 @@ def resume_paused(
 ) -> RunResult:
     """Go on with whatever is paused in a root, or with the run that has that id."""
     inputs = inputs or RunInputs()
-    source, paused_id = _paused_in(FlowRoot.open(line.root), flow_id, inputs)
+    source, paused_id = paused_in(FlowRoot.open(line.root), flow_id, inputs)
     from bridgehead.flows.discovery import find_flow
 
     flow, found_as = find_flow(source, directory)
@@ -199,7 +199,7 @@ def resume_paused(
     return run_flow(flow, request._replace(resume=True), inputs)
 
 
-def _paused_in(
+def paused_in(
     root: FlowRoot, flow_id: str | None, inputs: RunInputs
 ) -> tuple[str, str | None]:
     """How the flow that is to go on is found again, and the id of the run that is meant.

@@ -26,6 +26,7 @@ class Tool(NamedTuple):
     handler: str
     reads_only: bool = False
     reaches_out: bool = False
+    destroys: bool = False
     takes_form: str = ""
 
     def listed(self) -> dict[str, Any]:
@@ -37,13 +38,14 @@ class Tool(NamedTuple):
             "inputSchema": schema_of(self.takes),
             "outputSchema": schema_of(self.returns),
             "annotations": {
-                "destructiveHint": False,
+                "destructiveHint": self.destroys,
                 **(
                     {"readOnlyHint": True, "idempotentHint": True}
                     if self.reads_only
                     else {}
                 ),
                 **({} if self.reaches_out else {"openWorldHint": False}),
+                **({"openWorldHint": True} if self.destroys else {}),
             },
         }
 
@@ -138,13 +140,23 @@ TOOLS: Final = (
     ),
     Tool(
         "command",
-        "Flows and other commands",
-        "Run, resume, retry, cancel or inspect a flow (workflow); exit 42: it paused for an answer. Stop a "
-        "council, challenge or dismiss a finding, show domains or templates.",
+        "Other commands",
+        "Inspect, list or cancel flows. Stop a council, challenge or dismiss a finding, show domains or templates.",
         schemas.CommandArguments,
         schemas.CommandResult,
         "commands:run_command",
         reaches_out=True,
+    ),
+    Tool(
+        "flow_run",
+        "Run a flow",
+        "Run, resume or retry a flow (workflow): a program of this project, which does whatever it was written for. "
+        "Exit 42: it paused for an answer. Only flows that git tracks or the user trusts.",
+        schemas.FlowRunArguments,
+        schemas.CommandResult,
+        "commands:run_flow",
+        reaches_out=True,
+        destroys=True,
         takes_form="commands:answered_by_person",
     ),
     Tool(

@@ -1,14 +1,23 @@
-"""The tool `command`: commands of ours that have no tool of their own, run as a shell would run them."""
+"""The tools `command` and `flow_run`: commands of ours, run as a shell would run them, and flows of this project."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
+from bridgehead.assembly.flows.project_flows import (
+    refuse_foreign_flow,
+    relative_source,
+)
+from bridgehead.contract.doors import asks_for_person
 from bridgehead.contract.record_words import PendingKind
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
+from bridgehead.flows.engine.run_request import RunInputs
+from bridgehead.flows.files.root import FlowRoot
+from bridgehead.flows.operations.run import paused_in
 from bridgehead.host.command import (
     Command,
     our_command,
@@ -25,16 +34,51 @@ from bridgehead.mcp_server.tools.call import (
 )
 from bridgehead.mcp_server.tools.pending import (
     NO_ANSWER,
-    PERSONS,
     form_for,
     give_persons_answer,
 )
-from bridgehead.mcp_server.tools.schemas import CommandArguments, CommandResult
+from bridgehead.mcp_server.tools.schemas import (
+    ACTIONS,
+    CommandArguments,
+    CommandResult,
+    FlowRunArguments,
+)
+
+RUNNING: Final = ("flow run", "flow resume", "flow retry")
 
 
 def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
     """What the command printed, fenced: it quotes flows, findings and files."""
+    if wanted.action in RUNNING:
+        action = wanted.action.removeprefix("flow ")
+        raise UserError(
+            f"{wanted.action} runs a program; the tool `command` does not",
+            hint=f'use the tool `flow_run` with {{"action": "{action}"}}',
+        )
+    if wanted.action not in ACTIONS:
+        raise UserError(f"unknown action; known: {', '.join(ACTIONS)}")
     return _ran(caller, wanted.action, command_words(wanted))
+
+
+def run_flow(caller: Caller, wanted: FlowRunArguments) -> ToolReply:
+    """What a flow of this project printed, fenced. Nothing else of this machine is started."""
+    if wanted.action == "run":
+        if wanted.flow is None:
+            raise UserError("run needs the name of a flow", hint="give it as `flow`")
+        refuse_foreign_flow(caller.assembly, wanted.flow)
+        return _ran(
+            caller, "flow run", ["flow", "run", "--", wanted.flow, *wanted.options]
+        )
+    _refuse_foreign_run(caller, caller.assembly.cwd, wanted.run_id)
+    step = [f"--from={wanted.step}"] if wanted.step and wanted.action == "retry" else []
+    which = ["--", wanted.run_id] if wanted.run_id else []
+    return _ran(caller, f"flow {wanted.action}", ["flow", wanted.action, *step, *which])
+
+
+def _refuse_foreign_run(caller: Caller, root: Path, run_id: str | None) -> None:
+    """Raise unless the run that would go on is of a flow of this project."""
+    source, _ = paused_in(FlowRoot.open(root), run_id, RunInputs())
+    refuse_foreign_flow(caller.assembly, relative_source(caller.assembly, source))
 
 
 def answered_by_person(
@@ -45,12 +89,14 @@ def answered_by_person(
     if item is None:
         said = NO_ANSWER.format(item_id)
         return ToolReply(CommandResult(exit_code=ExitCode.WAITING, output=said), said)
-    which = [item.question.run_id] if item.question.run_id else []
-    return _ran(
-        caller,
-        "flow resume",
-        ["flow", "resume", *which, "--dir", str(item.question.context["root"])],
-    )
+    root = Path(str(item.question.context.get("root", "")))
+    run_id = item.question.run_id
+    if not root.is_relative_to(caller.assembly.places.project):
+        said = f"{item_id} is answered; its flow belongs to another project and was not resumed."
+        return ToolReply(CommandResult(exit_code=ExitCode.WAITING, output=said), said)
+    _refuse_foreign_run(caller, root, run_id)
+    which = [run_id] if run_id else []
+    return _ran(caller, "flow resume", ["flow", "resume", *which, "--dir", str(root)])
 
 
 def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
@@ -101,11 +147,7 @@ def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
         )
     asked = (item for item in waiting if item.question.key in pause_line)
     return next(
-        (
-            form_for(caller, item)
-            for item in asked
-            if item.question.context.get("agent") in PERSONS
-        ),
+        (form_for(caller, item) for item in asked if asks_for_person(item.question)),
         None,
     )
 
@@ -119,17 +161,10 @@ def command_words(wanted: CommandArguments) -> list[str]:
             f"{wanted.action} needs a finding as `target` and a `reason`; nothing was done"
         )
     reason = [f"--reason={wanted.reason}"] if wanted.action == "council dismiss" else []
-    step = (
-        [f"--from={wanted.step}"]
-        if wanted.step and wanted.action == "flow retry"
-        else []
-    )
-    options = wanted.options if wanted.action == "flow run" else []
-    if wanted.action == "council challenge":  # of the newest council
-        options = [str(wanted.reason)]
+    # Of the newest council.
+    question = [str(wanted.reason)] if wanted.action == "council challenge" else []
     return [
         *wanted.action.split(),
         *reason,
-        *step,
-        *(["--", wanted.target, *options] if wanted.target else []),
+        *(["--", wanted.target, *question] if wanted.target else []),
     ]

@@ -12,6 +12,7 @@ from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience
 from bridgehead.assembly.council.views import council_now, list_councils
 from bridgehead.assembly.pending import pending_list
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
@@ -162,7 +163,9 @@ def _give_answers(
                 raise AlreadyAnswered(item.id, by=by, at=at)
         for one in answers:
             waiting.answer(
-                one.id, Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now)
+                one.id,
+                Answer(text=one.text, by=f"{caller.client.name} (MCP)", at=now),
+                Door.TOOL,
             )
 
 

@@ -12,7 +12,19 @@ import msgspec
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows.recording import RecordingAnnouncer, size_limits
-from bridgehead.assembly.pending import grouped, pending_list
+from bridgehead.assembly.pending import (
+    NO_EVIDENCE,
+    ClosedDoor,
+    grouped,
+    pending_list,
+)
+from bridgehead.contract.doors import (
+    WAYS,
+    Door,
+    asks_for_person,
+    decide_door,
+    request_asks_for_person,
+)
 from bridgehead.contract.pending import (
     Answer,
     PendingItem,
@@ -46,8 +58,6 @@ from bridgehead.mcp_server.tools.schemas import (
 
 ANSWER: Final = "answer"
 REQUEST_ID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-PERSONS: Final = frozenset({"human", "person", "user"})
-"""Names of the agent that a flow asks when it means a person."""
 SECRET: Final = re.compile(
     r"(?i)passw|passphrase|secret|token|credential|api.?key|private.?key|\bpin\b|\botp\b"
 )
@@ -110,16 +120,12 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         item = waiting.find(wanted.id)
-        approves = item.question.kind is PendingKind.BUS_APPROVAL
         unsaid = wanted.text is None and given.status is AnswerStatus.SUCCESS
-        if (approves or unsaid) and (form := form_for(caller, item)) is not None:
-            return _answered(item, "The person is asked.")._replace(needed=form)
-        if approves:
-            raise UserError(
-                f"{wanted.id} asks a person for an approval; agents may not give it",
-                hint=f"a person runs: bridgehead answer {wanted.id} yes|no",
-            )
-        item = waiting.answer(wanted.id, given)
+        if unsaid or asks_for_person(item.question):
+            form = form_for(caller, item)
+            if form is not None:
+                return _answered(item, "The person is asked.")._replace(needed=form)
+        item = waiting.answer(wanted.id, given, Door.TOOL)
     return _answered(item, how_to_go_on(item))
 
 
@@ -154,9 +160,8 @@ def give_persons_answer(
         )
         text = str(given) if plain else msgspec.json.encode(given).decode()
         by = f"a person at {caller.client.name} (MCP)"
-        return waiting.answer(
-            item_id, Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
-        )
+        answer = Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
+        return waiting.answer(item_id, answer, Door.FORM)
 
 
 def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
@@ -218,7 +223,7 @@ def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
             )
             with suppress(NotFound):
                 item = pending_list(caller.assembly, store, caller.warn).answer(
-                    store.pending_item(key).id, given
+                    store.pending_item(key).id, given, Door.TOOL
                 )
                 return _answered(item, how_to_go_on(item))
     root = caller.assembly.cwd
@@ -236,11 +241,20 @@ def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
         announcer=RecordingAnnouncer(root, caller.warn),
         size_limits=size_limits(Assembly(root).settings),
     )
-    respond_to_flow(response_to(question, given), around)
+    respond_to_flow(response_to(question, given), around, refuse_for_person)
     answered = PendingItem(
         id=request_id, question=question, state=PendingState.ANSWERED, opened_at=""
     )
     return _answered(answered, "Run the flow again with --resume.")
+
+
+def refuse_for_person(request: Mapping[str, Any]) -> None:
+    """Raise for the request of a flow that asks for a person: a tool call is none."""
+    for_person = request_asks_for_person(request)
+    request_id = str(request["request_id"])
+    decision = decide_door(Door.TOOL, for_person, NO_EVIDENCE, request_id)
+    if not decision.allowed:
+        raise ClosedDoor(decision)
 
 
 def _answered(item: PendingItem, following: str) -> ToolReply:
@@ -316,8 +330,12 @@ def how_to_answer(item: PendingItem) -> str:
     """What the agent can do about an item."""
     if item.state is not PendingState.OPEN:
         return f"{item.id} is {item.state.value} already."
-    if item.question.kind is PendingKind.BUS_APPROVAL:
-        return f"This is for a person: bridgehead answer {item.id} yes|no"
+    if asks_for_person(item.question):
+        return (
+            f"This is for a person, and no agent may answer it. {WAYS[0].upper()}{WAYS[1:]}"
+            f' with `bridgehead answer {item.id}`; the tool `answer` with {{"id": "{item.id}"}} shows the person a form'
+            " if your host can."
+        )
     choices = item.question.offers
     text = (
         " or ".join(repr(choice) for choice in choices)

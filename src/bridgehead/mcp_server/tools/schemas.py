@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
@@ -10,17 +10,19 @@ Text = Annotated[str, Meta(max_length=50_000_000)]
 Sentence = Annotated[str, Meta(max_length=10_000)]
 Name = Annotated[str, Meta(min_length=1, max_length=500)]
 Names = Annotated[list[Name], Meta(max_length=1_000)]
-FlowAction = Literal[
-    "flow run", "flow resume", "flow retry", "flow status", "flow list", "flow cancel"
-]
-OtherAction = Literal[
+ACTIONS: Final = (
+    "flow status",
+    "flow list",
+    "flow cancel",
     "council stop",
     "council dismiss",
     "council challenge",
     "domains",
     "template list",
     "rig push",
-]
+)
+"""What the tool `command` runs; it says what to use instead of the others."""
+Action = Annotated[str, Meta(max_length=100, extra_json_schema={"enum": list(ACTIONS)})]
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -204,23 +206,35 @@ class RigWaitArguments(Arguments, frozen=True, kw_only=True):
 
 
 class CommandArguments(Arguments, frozen=True, kw_only=True):
-    action: Annotated[
-        Literal[FlowAction, OtherAction], Meta(description="The command.")
-    ]
+    action: Annotated[Action, Meta(description="The command.")]
     target: Annotated[
         Name | None,
-        Meta(description="Its flow, run, council, finding, domain or directory."),
+        Meta(description="Its run, council, finding, domain or directory."),
     ] = None
     reason: Annotated[
         Sentence | None,
         Meta(description="council dismiss: why; council challenge: question."),
     ] = None
-    step: Annotated[Name | None, Meta(description="flow retry: from this step on.")] = (
-        None
-    )
-    options: Annotated[
-        Names, Meta(description="flow run: the flow's own options.")
-    ] = []
+
+
+class FlowRunArguments(Arguments, frozen=True, kw_only=True):
+    action: Annotated[
+        Literal["run", "resume", "retry"],
+        Meta(
+            description="run: start or continue a flow; others: a run of this folder."
+        ),
+    ] = "run"
+    flow: Annotated[
+        Name | None,
+        Meta(
+            description="run: file.py or file.py:function of this project, or an installed flow's name."
+        ),
+    ] = None
+    run_id: Annotated[
+        Name | None, Meta(description="resume, retry: which run; default: the newest.")
+    ] = None
+    step: Annotated[Name | None, Meta(description="retry: from this step on.")] = None
+    options: Annotated[Names, Meta(description="run: the flow's own options.")] = []
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=False):

@@ -229,12 +229,10 @@ def test_a_join_file_is_private_and_never_overwrites_something_else(
     tmp_path: Path,
 ) -> None:
     home = machine(tmp_path)
-    (home.project / "kitchen.join.json").write_text("precious")
-    refused = home.run("bus", "participant", "add", "kitchen")
-    assert (
-        refused.code == 1
-        and (home.project / "kitchen.join.json").read_text() == "precious"
-    )
+    kept = home.home / "kitchen.join.json"
+    kept.write_text("precious")
+    refused = home.run("bus", "participant", "add", "kitchen", "--join", str(kept))
+    assert refused.code == 1 and kept.read_text() == "precious"
     assert home.run("bus", "participant", "list", "--json").json["participants"] == []
     added = home.run(
         "bus", "participant", "add", "kitchen", "--join", "k.json", "--grant", "notices"

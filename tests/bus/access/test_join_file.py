@@ -55,7 +55,7 @@ def test_a_join_file_pins_the_certificate_of_the_bridge_that_runs(
             )
             added = await asyncio.to_thread(home.run, *command)
             assert added.code == 0, added.err
-            join = read_join_file(home.project / "den.join.json")
+            join = read_join_file(state / "join" / "den.join.json")
             async with await Satellite.connect(join) as satellite:
                 assert (await satellite.ask("hi")).text == "You said: hi"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.rigs.threads.quarantine import (
+    DamagedQuarantine,
     KeptApart,
     Quarantine,
     read_verdicts,
@@ -64,10 +65,11 @@ def test_a_verdict_about_other_content_or_another_path_changes_nothing(
     assert quarantine.decided(read_verdicts("\n".join(lines), "demo-01/RELAY.md")) == []
 
 
-def test_what_a_newer_program_wrote_or_nobody_can_read_keeps_nothing_apart(
+def test_what_a_newer_program_wrote_or_nobody_can_read_is_an_error(
     tmp_path: Path,
 ) -> None:
     row = {**ENTRY._asdict(), "kinds": ["a kind of tomorrow"]}
     for text in (json.dumps({"format": 1, "entries": [row]}), "nonsense", "[]", ""):
         (tmp_path / "quarantine.json").write_text(text)
-        assert Quarantine(tmp_path).entries == []
+        with pytest.raises(DamagedQuarantine, match="is damaged"):
+            Quarantine(tmp_path)

@@ -9,13 +9,15 @@ from typing import Final
 import msgspec
 
 from bridgehead.bus.access.credentials import KEY_BYTES
-from bridgehead.bus.participants.record import PARTICIPANT_ID
+from bridgehead.bus.participants.record import PARTICIPANT_ID, check_participant_id
 from bridgehead.bus.settings import check_bridge_url, url_problem
 from bridgehead.bus.wire.frames import from_base64
-from bridgehead.errors import UserError
+from bridgehead.errors import FileError, UserError
 from bridgehead.host.files import read_bounded, write_atomic
 
 MAX_BYTES: Final = 16 * 1024
+LEAVES_OUT_ALL: Final = "*\n"
+"""The `.gitignore` of a folder from which nothing is committed."""
 _FINGERPRINT: Final = re.compile(r"[0-9A-Fa-f]{64}")
 
 
@@ -71,8 +73,10 @@ def read_join_file(path: Path) -> JoinFile:
 
 def write_join_file(path: Path, join: JoinFile) -> None:
     """Write it for its owner only; another participant's or some other file is not replaced."""
+    check_participant_id(join.participant)
     for url in join.urls:
         check_bridge_url(url)
+    refuse_work_tree(path)
     if path.exists():
         try:
             owner = read_join_file(path).participant
@@ -88,6 +92,22 @@ def write_join_file(path: Path, join: JoinFile) -> None:
         msgspec.json.format(msgspec.json.encode(join), indent=2) + b"\n",
         private=True,
     )
+
+
+def refuse_work_tree(path: Path) -> None:
+    """Refuse a place in a git work tree, where the next `git add` would publish the key."""
+    folder = path.absolute().parent
+    try:
+        if read_bounded(folder / ".gitignore", MAX_BYTES) == LEAVES_OUT_ALL.encode():
+            return
+    except FileError:
+        pass  # there is none, so nothing keeps the file out of a commit
+    for parent in (folder, *folder.parents):
+        if (parent / ".git").exists():
+            raise UserError(
+                f"{path} is in the git work tree {parent}, and a join file holds a key; nothing was written",
+                hint="leave --join out, so that it is kept beside the bridge's state, or choose a place outside",
+            )
 
 
 def _problem(join: JoinFile) -> str | None:

@@ -13,6 +13,7 @@ import msgspec
 import tomlkit
 
 from bridgehead.bus.access.credentials import Credential
+from bridgehead.bus.access.join_file import LEAVES_OUT_ALL
 from bridgehead.bus.bridge.state_store import SqliteState
 from bridgehead.bus.participants.record import (
     ParticipantRecord,
@@ -44,10 +45,25 @@ class StateFolder:
         self.records_file = path / "participants.toml"
         self.credentials_file = path / "credentials.json"
         self.tls_folder = path / "tls"
+        self.join_folder = path / "join"
 
     def prepare(self) -> None:
         """Make the folder, for its owner only."""
         make_private_dir(self.path)
+
+    def join_file(self, participant_id: str) -> Path:
+        """Return where the join file of a participant belongs: a private folder that git leaves out."""
+        check_participant_id(participant_id)
+        self.prepare()
+        make_private_dir(self.join_folder)
+        write_atomic(self.join_folder / ".gitignore", LEAVES_OUT_ALL, private=True)
+        return self.join_folder / f"{participant_id}.join.json"
+
+    def find_join_file(self, given: Path) -> Path:
+        """Return the file that is meant by a path, or by the bare name of one in the folder for join files."""
+        is_name = given.name == str(given)
+        kept = self.join_folder / given.name
+        return kept if is_name and not given.exists() and kept.exists() else given
 
     @contextmanager
     def editing(self) -> Iterator[None]:
@@ -118,7 +134,9 @@ class StateFolder:
 
     def put_credential(self, participant_id: str, credential: Credential) -> None:
         """Keep what the server needs to recognise the participant."""
-        kept = {**self.credentials(), check_participant_id(participant_id): credential}
+        if not credential.revoked:  # whatever was let in once can be put out
+            check_participant_id(participant_id)
+        kept = {**self.credentials(), participant_id: credential}
         encoded = msgspec.json.format(msgspec.json.encode(kept), indent=1)
         write_atomic(self.credentials_file, encoded + b"\n", private=True)
 

@@ -89,6 +89,8 @@ class Sources:
 
 
 def _is_claim(claim: str) -> bool:
-    return (
-        0 < len(claim) <= _MAX_CLAIM and claim.isprintable() and claim == claim.strip()
-    )
+    """Whether somebody may be called so; nothing that looks like an option or a path is a name."""
+    if not 0 < len(claim) <= _MAX_CLAIM or not claim.isprintable():
+        return False
+    is_path_or_option = claim.startswith(("-", ".")) or "/" in claim or "\\" in claim
+    return claim == claim.strip() and not is_path_or_option

@@ -13,10 +13,19 @@ from bridgehead.assembly.bus.views import running_status
 from bridgehead.bus.access import enrolment
 from bridgehead.bus.access.certificates import GatewayCertificate, public_url
 from bridgehead.bus.access.enrolment import try_admission
-from bridgehead.bus.access.join_file import Pin, write_join_file
+from bridgehead.bus.access.join_file import (
+    Pin,
+    refuse_work_tree,
+    write_join_file,
+)
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.gateway.status_site import running_bridge, running_url
-from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
+from bridgehead.bus.participants.record import (
+    Grant,
+    ParticipantRecord,
+    Role,
+    check_participant_id,
+)
 from bridgehead.bus.settings import BusSettings
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.output import App, columns, read_named
@@ -93,7 +102,7 @@ def participant() -> None:
     "--join",
     "path",
     type=click.Path(path_type=Path),
-    help="Join file; default: ID.join.json.",
+    help="Join file; default: ID.join.json in the state directory.",
 )
 @click.option(
     "--url",
@@ -136,7 +145,7 @@ def add_participant(
         None if expires is None else enrolment.parse_duration(expires),
         urls[1:],
     )
-    target = path or app.cwd / f"{participant_id}.join.json"
+    target = path or folder.join_file(participant_id)
     enrolment.enrol(folder, request, SystemClock(), target)
     app.emit(
         {"participant": participant_id, "join_file": str(target), "url": request.url},
@@ -173,7 +182,7 @@ def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
     "--join",
     "path",
     type=click.Path(path_type=Path),
-    help="Join file; default: ID.join.json.",
+    help="Join file; default: ID.join.json in the state directory.",
 )
 @click.pass_obj
 def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
@@ -181,7 +190,9 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
     from bridgehead.bus.gateway.pairing import pair as pair_with
     from bridgehead.bus.sockets.event_loop import run
 
-    target = path or app.cwd / f"{participant_id}.join.json"
+    check_participant_id(participant_id)
+    target = path or settings_and_folder(app, None)[1].join_file(participant_id)
+    refuse_work_tree(target)  # before anybody is asked
 
     def show(code: str) -> None:
         app.insist(

@@ -204,7 +204,9 @@ def bridge(
                 "--sidecar needs --join FILE",
                 hint="create one with `bridgehead bus participant add ID`",
             )
-        return _run_sidecar(app, read_join_file(join), flags["listen"] or HUB_ADDRESS)
+        folder = settings_and_folder(app, flags.get("state"))[1]
+        found = read_join_file(folder.find_join_file(join))
+        return _run_sidecar(app, found, flags["listen"] or HUB_ADDRESS)
     if flags["hub"] is None:
         raise UserError(
             "bus bridge needs --hub URL", hint="`bridgehead bus serve` has its own hub"
@@ -224,7 +226,10 @@ def _serve(
 ) -> int:
     assembly = app.assembly()
     settings = assembled.bus_settings(assembly, flags)
-    join = read_join_file(upstream) if upstream is not None else None
+    folder = assembled.state_folder(assembly, settings)
+    join = None
+    if upstream is not None:
+        join = read_join_file(folder.find_join_file(upstream))
     if join is not None and upstream_url is not None:
         join = msgspec.structs.replace(join, url=upstream_url)
     lent, give_back = assembled.outside(assembly, settings)

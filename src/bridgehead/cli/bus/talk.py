@@ -62,11 +62,11 @@ def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
 async def _reach(
     app: App, join: Path | None, hub: str | None, token: str | None
 ) -> Satellite | HubClient:
-    if join is not None:
-        return await Satellite.connect(read_join_file(join))
-    if hub is not None:
+    if hub is not None and join is None:
         return await HubClient.connect(hub, token=token)
     settings, folder = settings_and_folder(app, None)
+    if join is not None:
+        return await Satellite.connect(read_join_file(folder.find_join_file(join)))
     return await HubClient.connect(
         hub_url(settings, folder), token=token or settings.serving.hub_token
     )

@@ -22,7 +22,6 @@ from bridgehead.host.command import OUR_COMMAND, Command
 from bridgehead.host.process import run
 from bridgehead.mcp_server.tools.call import (
     Caller,
-    ForeignText,
     NeededInput,
     ToolReply,
     without_columns,
@@ -95,7 +94,7 @@ def answered_by_person(
 
 
 def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
-    foreign = ForeignText()
+    foreign = caller.foreign
     command = Command(
         (*OUR_COMMAND, *words),
         env=dict(caller.assembly.environ),

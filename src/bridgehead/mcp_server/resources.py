@@ -15,7 +15,7 @@ from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError, plural
 from bridgehead.mcp_server.discovery import SCHEME
 from bridgehead.mcp_server.jsonrpc import Code, RpcError
-from bridgehead.mcp_server.tools.call import Caller
+from bridgehead.mcp_server.tools.call import HARMLESS, Caller
 from bridgehead.mcp_server.tools.schemas import CouncilStatusArguments, PendingArguments
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.thread import thread
@@ -127,6 +127,7 @@ def _councils(caller: Caller) -> Iterator[tuple[str, str]]:
     yield from (
         (one.id, f"{one.verdict or one.status.value}: {one.title}")
         for one in page.councils
+        if HARMLESS.fullmatch(one.id)  # an address cannot be fenced
     )
 
 

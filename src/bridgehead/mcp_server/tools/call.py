@@ -41,7 +41,7 @@ OUR_WORDS: Final = frozenset(
         *("review", "audit", "analyze", "plan", "research", "brainstorm"),
         *("design", "synthesize", "debate", "ask"),
         *("REQUEST", "RESPONSE", "RESULT", "ACK", "STATE", "HANDOFF", "VERIFY"),
-        *("RECOVERY", "RESOLUTION", "DECISIONS"),
+        *("RECOVERY", "RESOLUTION", "DECISIONS", "PASS", "CONCERNS", "FAIL"),
     }
 )
 """Choices, parts, runtimes, verbs and types of envelopes: words of ours that stand bare."""

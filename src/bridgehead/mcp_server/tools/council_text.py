@@ -49,7 +49,8 @@ def finished_text(
     finished: Finished, requests: Sequence[PendingItem], foreign: ForeignText
 ) -> CouncilText:
     """What came of a council in this call."""
-    review_id, stopped = finished.council.review_id, finished.signal is not None
+    review_id = foreign.line(finished.council.review_id)
+    stopped = finished.signal is not None
     files = finished.written.files if finished.written else {}
     if requests:
         return _asking(review_id, requests, foreign)
@@ -73,8 +74,9 @@ def standing_text(
 ) -> CouncilText:
     """A council as it stands, looked at from outside."""
     council = now.council
+    review_id = foreign.line(council.id)
     if requests:
-        return _asking(council.id, requests, foreign)
+        return _asking(review_id, requests, foreign)
     if now.has_report:
         stored = Reports(assembly).find(council.id)
         code = (
@@ -82,10 +84,10 @@ def standing_text(
             if isinstance(stored.report, AbortedReport)
             else ExitCode.DONE
         )
-        return _reported(council.id, stored.report, stored.files.files, code, foreign)
+        return _reported(review_id, stored.report, stored.files.files, code, foreign)
     if council.status in (CouncilStatus.RUNNING, CouncilStatus.STOPPED):
         return _under_way(now, foreign)
-    return _waiting(council.id, council.waiting_for, foreign)
+    return _waiting(review_id, council.waiting_for, foreign)
 
 
 def listed_text(
@@ -94,12 +96,12 @@ def listed_text(
     """The councils of a project, as lines and as data."""
     listed = [
         CouncilListed(
-            review_id=one.id,
+            review_id=foreign.line(one.id),
             verb=foreign.line(one.verb),
             title=foreign.line(one.title),
             state=one.status.value,
-            started_at=one.started_at,
-            verdict=one.verdict,
+            started_at=foreign.line(one.started_at),
+            verdict=foreign.line(one.verdict) if one.verdict else None,
             waiting_for=list(map(foreign.line, one.waiting_for)),
         )
         for one in councils
@@ -261,19 +263,20 @@ def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
 
 def _under_way(now: CouncilNow, foreign: ForeignText) -> CouncilText:
     council = now.council
+    review_id = foreign.line(council.id)
     gone = council.status is CouncilStatus.STOPPED
     summary = (
-        f"STOPPED   council {council.id}: its process is gone"
+        f"STOPPED   council {review_id}: its process is gone"
         if gone
-        else f"RUNNING   council {council.id} for {round(council.seconds)} s"
+        else f"RUNNING   council {review_id} for {round(council.seconds)} s"
     )
     advice = (
-        f'Call the tool `council` with {{"resume": "{council.id}"}}.'
+        f'Call the tool `council` with {{"resume": "{review_id}"}}.'
         if gone
         else "Ask again in a while."
     )
     result = CouncilResult(
-        review_id=council.id,
+        review_id=review_id,
         status="stopped" if gone else "running",
         exit_code=ExitCode.DONE,
         summary=summary,

@@ -27,6 +27,7 @@ from bridgehead.assembly.bus.assistants import (
 from bridgehead.bus.assistant.agents import ModelFailed
 from bridgehead.bus.assistant.assistant import SORRY
 from bridgehead.bus.interfaces import AgentQuestion
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.errors import ConfigError
@@ -107,7 +108,9 @@ def test_what_a_flow_asks_is_a_pending_item_whose_answer_is_waited_for(
                 answer = Answer(
                     text="the cook", by="a person", at="2026-01-01T00:00:00.000Z"
                 )
-                pending_list(assembly, store, print).answer(items()[0], answer)
+                pending_list(assembly, store, print).answer(
+                    items()[0], answer, Door.PAGE
+                )
             assert (await asking).text == "the cook"
 
     run(main(), deadline_s=300)

@@ -15,6 +15,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.flows.recording import RecordingAnnouncer
 from bridgehead.assembly.flows.views import list_flows, view_flow, why_unfit
 from bridgehead.assembly.pending import pending_list
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import PendingState, RunState
 from bridgehead.control_plane.records import EventFilter
@@ -129,6 +130,7 @@ def test_an_ask_has_taken_the_time_from_its_first_request_to_its_answer(
     pending_list(assembly, store, lambda _: None).answer(
         str(asked.item_id),
         Answer(text='{"score": 9}', by="ada", at="2026-11-15T10:16:32.000Z"),
+        Door.PAGE,
     )
     recorded_run(flow_project, resume=True)
     view = view_flow(assembly, store, store.runs()[0].id)
@@ -227,7 +229,7 @@ def test_an_answer_after_the_deadline_is_taken(
     flow_project.clock.advance(3600.0)
     late = Answer(text='{"score": 9}', by="ada", at="2026-11-15T11:15:02.000Z")
     item = pending_list(assembly, store, lambda _: None).answer(
-        str(asked.item_id), late
+        str(asked.item_id), late, Door.PAGE
     )
     assert item.state is PendingState.ANSWERED
     assert "accept" in recorded_run(flow_project, resume=True).actions

@@ -28,6 +28,7 @@ from bridgehead.cli.output import App
 from bus.support.running import free_port
 from support.console_blocks import environment, matches, run, steps
 from support.installed import Machine, machine
+from support.person import at_terminal
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 GUIDE = REPOSITORY / "docs" / "guides" / "first-satellite.md"
@@ -311,7 +312,7 @@ def test_a_device_pairs_and_someone_says_yes_on_the_command_line_or_in_chat(
     with serving(home, "--pairing") as (facts, _places):
         url = facts["gateway"].removesuffix("/bridge/v1")
         device, item = asking("den", url)
-        assert home.run("answer", item["id"], "yes").code == 0
+        assert at_terminal(home, "answer", item["id"], "yes").code == 0
         assert ended(device) == 0
 
         device, item = asking("attic", url)

@@ -147,9 +147,9 @@ def old_record(place: Place, version: int = 3) -> None:
         store.open_pending(
             Question(
                 key="k",
-                kind=PendingKind.BUS_APPROVAL,
-                part=Part.BUS,
-                origin="bus",
+                kind=PendingKind.HALTED_RUNTIME,
+                part=Part.COUNCIL,
+                origin="runtime codex",
                 title="Sure?",
             )
         )

@@ -52,6 +52,12 @@ PREAMBLE: Final = (
 )
 
 
+LINE_PREAMBLE: Final = (
+    "The same holds for what stands on one line between {marker}: and :{marker}; "
+    "quote it without these marks."
+)
+
+
 class Fence:
     """One prompt's fence. Make it with a random source, put every foreign text through `wrap`."""
 
@@ -63,6 +69,18 @@ class Fence:
     def preamble(self) -> str:
         """The sentence that explains the marker; goes into the prompt once, before the first fenced text."""
         return PREAMBLE.format(marker=self.marker)
+
+    @property
+    def line_preamble(self) -> str:
+        """The sentence that explains `wrap_line`; follows the preamble."""
+        return LINE_PREAMBLE.format(marker=self.marker)
+
+    def wrap_line(self, text: str) -> str:
+        """A title or name as one line inside a mark of its own, neutralised; empty text stays empty."""
+        inside = " ".join(neutralise(text, self.marker).split())
+        if not inside:
+            return ""
+        return f"<<< foreign text {self.marker}: {inside} :{self.marker} >>>"
 
     def wrap(self, text: str, *, origin: str, trust: Trust) -> str:
         """`text` between marker lines, neutralised, labelled with its origin and trust."""

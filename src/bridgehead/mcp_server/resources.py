@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -14,7 +15,7 @@ from bridgehead.control_plane.records import PendingFilter
 from bridgehead.errors import BridgeheadError, plural
 from bridgehead.mcp_server.discovery import SCHEME
 from bridgehead.mcp_server.jsonrpc import Code, RpcError
-from bridgehead.mcp_server.tools.call import Caller, ForeignText
+from bridgehead.mcp_server.tools.call import HARMLESS, Caller
 from bridgehead.mcp_server.tools.schemas import CouncilStatusArguments, PendingArguments
 from bridgehead.rigs.operations.catalogue import catalogue
 from bridgehead.rigs.operations.thread import thread
@@ -24,7 +25,7 @@ MOST_LISTED: Final = 50
 
 def list_resources(caller: Caller) -> dict[str, Any]:
     """`resources/list`: what there is in this project now, the newest first."""
-    foreign = ForeignText()
+    foreign = caller.foreign
     listed = [
         _entry("pending", "", "Pending items"),
         *(
@@ -36,7 +37,7 @@ def list_resources(caller: Caller) -> dict[str, Any]:
             for review_id, title in _councils(caller)
         ),
         *(
-            _entry("thread", thread_id, f"Thread {thread_id}")
+            _entry("thread", _handle(thread_id), f"Thread {foreign.line(thread_id)}")
             for thread_id in _threads(caller)
         ),
     ]
@@ -55,7 +56,10 @@ def read_resource(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     try:
         text = read(caller, unquote(name))
     except BridgeheadError as error:
-        raise _not_found(caller, uri, error.message) from error
+        problem = caller.foreign.line(error.message)
+        raise _not_found(caller, uri, problem) from error
+    if caller.foreign.used and caller.foreign.note not in text:
+        text = f"{caller.foreign.note}\n\n{text}"
     return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
 
@@ -74,20 +78,28 @@ def _read_council(caller: Caller, review_id: str) -> str:
 
 
 def _read_thread(caller: Caller, thread_id: str) -> str:
-    foreign = ForeignText()
-    shown = thread(make_rig(str(caller.assembly.cwd), caller.warn), thread_id)
-    blocks = [
-        foreign.block(
-            envelope.body,
-            origin=f"{envelope.filename} from {envelope.frontmatter.get('from')}, {envelope.verification.state}",
-            trust=trust_of(envelope.verification.state),
-        )
-        for envelope in shown.envelopes
-    ]
-    count = plural(shown.total, "envelope")
-    return "\n\n".join(
-        [f"Thread {shown.thread_id}: {count}, oldest first.", foreign.note, *blocks]
+    foreign = caller.foreign
+    named = next(
+        (known for known in _threads(caller) if _handle(known) == thread_id), thread_id
     )
+    shown = thread(make_rig(str(caller.assembly.cwd), caller.warn), named)
+    blocks = []
+    for envelope in shown.envelopes:
+        state = envelope.verification.state
+        sender = envelope.frontmatter.get("from")
+        text = f"{envelope.filename} from {sender}\n\n{envelope.body}"
+        block = foreign.block(text, origin=f"envelope, {state}", trust=trust_of(state))
+        blocks.append(block)
+    count = plural(shown.total, "envelope")
+    name = foreign.line(str(shown.thread_id))
+    return "\n\n".join(
+        [f"Thread {name}: {count}, oldest first.", foreign.note, *blocks]
+    )
+
+
+def _handle(thread_id: str) -> str:
+    """Return a name of a thread that says nothing: an address cannot be fenced."""
+    return sha256(thread_id.encode()).hexdigest()[:16]
 
 
 _READERS: Final[Mapping[str, Callable[[Caller, str], str]]] = {
@@ -115,6 +127,7 @@ def _councils(caller: Caller) -> Iterator[tuple[str, str]]:
     yield from (
         (one.id, f"{one.verdict or one.status.value}: {one.title}")
         for one in page.councils
+        if HARMLESS.fullmatch(one.id)  # an address cannot be fenced
     )
 
 
@@ -143,4 +156,5 @@ def _not_found(caller: Caller, uri: str, problem: str) -> RpcError:
         if caller.client.sends_envelopes
         else Code.RESOURCE_NOT_FOUND
     )
-    return RpcError(code, f"{ForeignText().line(uri)}: {problem}", {"uri": uri})
+    shown = caller.foreign.plain_line(uri)  # the caller's own
+    return RpcError(code, f"{shown}: {problem}", {"uri": uri})

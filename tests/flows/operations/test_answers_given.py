@@ -155,6 +155,7 @@ def test_the_same_check_meets_whoever_answers_through_the_record(
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.recording import RecordingAnnouncer
     from bridgehead.assembly.pending import pending_list
+    from bridgehead.contract.doors import Door
     from bridgehead.contract.pending import Answer
     from bridgehead.control_plane.records import PendingFilter
     from bridgehead.flows import RunRequest, run_flow
@@ -167,12 +168,12 @@ def test_the_same_check_meets_whoever_answers_through_the_record(
         (item,) = waiting.items(PendingFilter(), limit=9)
         assert item.question.title == "check: Is it good?"
         with pytest.raises(UserError, match="contains no JSON"):
-            waiting.answer(item.id, Answer(text="not json"))
+            waiting.answer(item.id, Answer(text="not json"), Door.PAGE)
         (item,) = waiting.items(PendingFilter(), limit=9)
         good = json.dumps({"verdict": "good", "score": 9})
         assert (
             waiting.answer(
-                item.id, Answer(status=AnswerStatus.SUCCESS, text=good)
+                item.id, Answer(status=AnswerStatus.SUCCESS, text=good), Door.PAGE
             ).answer
             is not None
         )

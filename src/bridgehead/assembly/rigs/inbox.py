@@ -66,14 +66,14 @@ class FencedEnvelope(NamedTuple):
     notice: Notice
     text: str
     debt: Obligation | None = None  # None: an answer or an end, which asks for nothing
+    head: str = ""
+    """Its type, thread, commit and deadline, each fenced."""
 
     def block(self, answer_with: str = ANSWER_WITH) -> str:
-        turn = self.notice.turn
-        head = f"{turn.type} in thread {turn.thread_id}, commit {turn.commit_sha}."
         if self.debt is None:
-            return f"{head} Delivered to you; it asks for no answer.\n{self.text}"
-        due = f" Due by {self.debt.due}." if self.debt.due else ""
-        return f"{head}{due} To answer it: {answer_with.format(self.id)}\n{self.text}"
+            return f"{self.head} Delivered to you; it asks for no answer.\n{self.text}"
+        how = f"To answer it: {answer_with.format(self.id)}"
+        return f"{self.head} {how}\n{self.text}"
 
 
 class EnvelopesForAgent(NamedTuple):
@@ -135,13 +135,13 @@ def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesFor
     shown = [one for one in delivered if one is not None]
     Seen(rig.repository.private_dir).note(one.notice.turn.path for one in shown)
     return EnvelopesForAgent(
-        rig.config.rig_id,
-        fence.preamble,
+        fence.wrap_line(str(rig.config.rig_id)),
+        f"{fence.preamble} {fence.line_preamble}",
         [one for one in waiting if one is not None],
         max(0, len(found.owes) - most),
         shown,
         [
-            f"{debt.owed.debtor} in thread {debt.asked.turn.thread_id}{f', due {debt.owed.due}' * bool(debt.owed.due)}"
+            fence.wrap_line(_owed_line(debt.owed, debt.asked.turn))
             for debt in found.owed[:most]
         ],
     )
@@ -193,7 +193,8 @@ class ArrivalRunner:
             self._done.add(turn.path)
             fence = _new_fence()
             if fenced := _fenced(self._rig, fence, notice, debt):
-                yield self._run_one(turn, f"{fence.preamble}\n\n{fenced.block()}\n")
+                note = f"{fence.preamble} {fence.line_preamble}"
+                yield self._run_one(turn, f"{note}\n\n{fenced.block()}\n")
 
     def _run_one(self, turn: Turn, prompt: str) -> dict[str, object]:
         from bridgehead.host.process import Command, run
@@ -232,6 +233,18 @@ def _to_stderr(_stream: str, chunk: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
+def _owed_line(owed: Obligation, turn: Turn) -> str:
+    due = f", due {owed.due}" if owed.due else ""
+    return f"{owed.debtor} in thread {turn.thread_id}{due}"
+
+
+def _head(fence: "Fence", turn: Turn, debt: Obligation | None) -> str:
+    """Return what an agent has to know of an envelope; all of it was written elsewhere."""
+    facts = f"{turn.type} in thread {turn.thread_id}, commit {turn.commit_sha}"
+    due = f", due by {debt.due}" if debt and debt.due else ""
+    return f"{fence.wrap_line(facts + due)}."
+
+
 def _new_fence() -> "Fence":
     import secrets
 
@@ -257,7 +270,11 @@ def _fenced(
         trust=trust_of(verification.state),
     )
     return FencedEnvelope(
-        envelope_item_id(rig.repository.root, turn.path), notice, inside, debt
+        envelope_item_id(rig.repository.root, turn.path),
+        notice,
+        inside,
+        debt,
+        _head(fence, turn, debt),
     )
 
 

@@ -34,6 +34,23 @@ from bridgehead.mcp_server.tools.schemas import Arguments, CouncilArguments, Res
 
 MOST_CHARACTERS: Final = 200_000
 LONGEST_LINE: Final = 300
+OUR_WORDS: Final = frozenset(
+    {
+        *("yes", "no", "retry", "skip", "flow", "council", "bus"),
+        *("claude", "codex", "gemini", "opencode", "openai", "agy", "static"),
+        *("review", "audit", "analyze", "plan", "research", "brainstorm"),
+        *("design", "synthesize", "debate", "ask"),
+        *("REQUEST", "RESPONSE", "RESULT", "ACK", "STATE", "HANDOFF", "VERIFY"),
+        *("RECOVERY", "RESOLUTION", "DECISIONS", "PASS", "CONCERNS", "FAIL"),
+    }
+)
+"""Choices, parts, runtimes, verbs and types of envelopes: words of ours that stand bare."""
+HARMLESS: Final = re.compile(
+    r"[0-9a-f]{7,64}|[0-9a-f-]{36}|[0-9]{4}-[0-9:.TZ+-]{6,30}"
+    r"|([0-9]{8}-)?[a-z0-9]{4,6}|",
+    re.ASCII,
+)
+"""Digests, request ids, times, ids of councils."""
 RIG_TOOLS: Final = {
     "new": "rig_open",
     "inbox": "rig_inbox",
@@ -49,25 +66,35 @@ logger = logging.getLogger(__name__)
 
 
 class ForeignText:
-    """Foreign text on its way to the calling agent: fenced when it is long, one harmless line when it is short."""
+    """Foreign text on its way to the calling agent: fenced, whole or as one line."""
 
     def __init__(self) -> None:
         self._fence = Fence(secrets.choice)
+        self.used = False
+        """Whether anything was fenced, so that the marker has to be explained."""
 
     @property
     def note(self) -> str:
         """What explains the marker; stands before the first fenced text."""
-        return self._fence.preamble
+        return f"{self._fence.preamble} {self._fence.line_preamble}"
 
     def block(self, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED) -> str:
         """A text of any length between marker lines."""
         shown = text
         if len(text) > MOST_CHARACTERS:
             shown = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters]"
+        self.used = True
         return self._fence.wrap(shown, origin=origin, trust=trust)
 
     def line(self, text: str) -> str:
-        """A title or name: one line, nothing hidden in it, nothing that looks like a marker line."""
+        """A title, name or path: one line between marks. Words and times that cannot be anything else stay bare."""
+        if text in OUR_WORDS or HARMLESS.fullmatch(text):
+            return text
+        self.used = True
+        return self._fence.wrap_line(self.plain_line(text))
+
+    def plain_line(self, text: str) -> str:
+        """The same for a person: nothing hidden in it, nothing that looks like a marker line; not for a model."""
         return shortened(
             " ".join(neutralise(text, self._fence.marker).split()), LONGEST_LINE
         )
@@ -104,6 +131,8 @@ class Caller:
     ask: AskPerson = lambda _params: {}
     once_answered: OnceAnswered = lambda done: done()
     warnings: list[str] = field(default_factory=list)
+    foreign: ForeignText = field(default_factory=ForeignText)
+    """All foreign text of this call has one marker."""
 
     def warn(self, message: str) -> None:
         """Take a warning of an operation."""
@@ -111,7 +140,7 @@ class Caller:
 
     def notes(self) -> list[str]:
         """The warnings as lines; what they quote is foreign."""
-        return list(map(ForeignText().line, self.warnings))
+        return list(map(self.foreign.line, self.warnings))
 
 
 class NeededInput(NamedTuple):
@@ -153,15 +182,14 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
                 caller, item_id, _content(caller.ask(reply.needed.params[item_id]))
             )
     except msgspec.ValidationError as error:
-        return refused(f"{tool.name}: {error}")
+        return refused(caller, f"{tool.name}: {error}")
     except BridgeheadError as error:
         hint = [f"hint: {error.hint}"] if error.hint else []
-        return refused(
-            "\n".join([*map(for_agents, [error.message, *hint]), *caller.notes()])
-        )
+        said = [*map(for_agents, [error.message, *hint]), *caller.warnings]
+        return refused(caller, "\n".join(said))
     except Exception as error:  # one call must not end the server for all others
         logger.exception("%s failed", tool.name)
-        return refused(f"internal error: {type(error).__name__}: {error}")
+        return refused(caller, f"internal error: {type(error).__name__}: {error}")
     if (needed := reply.needed) is not None and (
         needed.method == ELICIT or caller.client.can_be_asked
     ):
@@ -175,19 +203,28 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
             "requestState": needed.state,
             "inputRequests": requests,
         }
+    result, text = reply.result, reply.text
+    note = caller.foreign.note
+    if caller.foreign.used and not result.note:
+        result = msgspec.structs.replace(result, note=note)
+    if caller.foreign.used and note not in text:
+        text = f"{note}\n\n{text}"
     return {
-        "content": [{"type": "text", "text": reply.text}],
-        "structuredContent": msgspec.to_builtins(reply.result),
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": msgspec.to_builtins(result),
         "isError": False,
     }
 
 
-def refused(message: str) -> dict[str, Any]:
-    """A result that says what went wrong."""
-    return {
-        "content": [{"type": "text", "text": escape_controls(message)}],
-        "isError": True,
-    }
+def refused(caller: Caller, message: str) -> dict[str, Any]:
+    """A result that says what went wrong; what is refused, and why, may quote anybody."""
+    block = caller.foreign.block(escape_lines(message), origin="bridgehead")
+    text = f"The call was refused.\n\n{caller.foreign.note}\n\n{block}"
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def escape_lines(text: str) -> str:
+    return "\n".join(map(escape_controls, text.splitlines()))
 
 
 def _returned(

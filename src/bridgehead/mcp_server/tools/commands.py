@@ -27,7 +27,6 @@ from bridgehead.host.command import (
 from bridgehead.host.process import run
 from bridgehead.mcp_server.tools.call import (
     Caller,
-    ForeignText,
     NeededInput,
     ToolReply,
     without_columns,
@@ -100,7 +99,7 @@ def answered_by_person(
 
 
 def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
-    foreign = ForeignText()
+    foreign = caller.foreign
     command = Command(
         our_command(*words),
         env=our_environment(

@@ -63,10 +63,10 @@ def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
         if finished.pause is not None
         else []
     )
-    result, text = finished_text(finished, waiting)
+    result, text = finished_text(finished, waiting, caller.foreign)
     if caller.warnings:
         result = msgspec.structs.replace(
-            result, warnings=[*result.warnings, *caller.warnings]
+            result, warnings=[*result.warnings, *caller.notes()]
         )
     prompts = {item.id: _sample(item.question.prompt) for item in waiting}
     needed = (
@@ -83,11 +83,11 @@ def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
         page = list_councils(
             caller.assembly, limit=wanted.limit, project=caller.assembly.project
         )
-        text, councils = listed_text(page.councils)
+        text, councils = listed_text(page.councils, caller.foreign)
         return ToolReply(CouncilStatusResult(councils=councils), text)
     now = council_now(caller.assembly, _council_here(caller, wanted.review_id))
     requests = _open_requests(caller, now.council.id)
-    result, text = standing_text(caller.assembly, now, requests)
+    result, text = standing_text(caller.assembly, now, requests, caller.foreign)
     return ToolReply(CouncilStatusResult(note=result.note, council=result), text)
 
 

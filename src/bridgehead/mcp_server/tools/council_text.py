@@ -45,26 +45,38 @@ class CouncilText(NamedTuple):
     text: str
 
 
-def finished_text(finished: Finished, requests: Sequence[PendingItem]) -> CouncilText:
+def finished_text(
+    finished: Finished, requests: Sequence[PendingItem], foreign: ForeignText
+) -> CouncilText:
     """What came of a council in this call."""
-    review_id, stopped = finished.council.review_id, finished.signal is not None
+    review_id = foreign.line(finished.council.review_id)
+    stopped = finished.signal is not None
     files = finished.written.files if finished.written else {}
     if requests:
-        return _asking(review_id, requests)
+        return _asking(review_id, requests, foreign)
     if finished.report is None:
-        return _waiting(review_id, finished.waiting_for)
+        return _waiting(review_id, finished.waiting_for, foreign)
     return _reported(
-        review_id, finished.report, files, finished.exit_code(), stopped=stopped
+        review_id,
+        finished.report,
+        files,
+        finished.exit_code(),
+        foreign,
+        stopped=stopped,
     )
 
 
 def standing_text(
-    assembly: Assembly, now: CouncilNow, requests: Sequence[PendingItem]
+    assembly: Assembly,
+    now: CouncilNow,
+    requests: Sequence[PendingItem],
+    foreign: ForeignText,
 ) -> CouncilText:
     """A council as it stands, looked at from outside."""
     council = now.council
+    review_id = foreign.line(council.id)
     if requests:
-        return _asking(council.id, requests)
+        return _asking(review_id, requests, foreign)
     if now.has_report:
         stored = Reports(assembly).find(council.id)
         code = (
@@ -72,24 +84,25 @@ def standing_text(
             if isinstance(stored.report, AbortedReport)
             else ExitCode.DONE
         )
-        return _reported(council.id, stored.report, stored.files.files, code)
+        return _reported(review_id, stored.report, stored.files.files, code, foreign)
     if council.status in (CouncilStatus.RUNNING, CouncilStatus.STOPPED):
-        return _under_way(now)
-    return _waiting(council.id, council.waiting_for)
+        return _under_way(now, foreign)
+    return _waiting(review_id, council.waiting_for, foreign)
 
 
-def listed_text(councils: Sequence[CouncilLine]) -> tuple[str, list[CouncilListed]]:
+def listed_text(
+    councils: Sequence[CouncilLine], foreign: ForeignText
+) -> tuple[str, list[CouncilListed]]:
     """The councils of a project, as lines and as data."""
-    foreign = ForeignText()
     listed = [
         CouncilListed(
-            review_id=one.id,
-            verb=one.verb,
+            review_id=foreign.line(one.id),
+            verb=foreign.line(one.verb),
             title=foreign.line(one.title),
             state=one.status.value,
-            started_at=one.started_at,
-            verdict=one.verdict,
-            waiting_for=list(one.waiting_for),
+            started_at=foreign.line(one.started_at),
+            verdict=foreign.line(one.verdict) if one.verdict else None,
+            waiting_for=list(map(foreign.line, one.waiting_for)),
         )
         for one in councils
     ]
@@ -105,7 +118,7 @@ def _requests(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRe
     return [
         SeatRequest(
             id=item.id,
-            request_id=item.question.key,
+            request_id=foreign.line(item.question.key),
             title=foreign.line(item.question.title),
             prompt=foreign.block(
                 item.question.prompt,
@@ -127,8 +140,9 @@ def _at_once(items: Sequence[PendingItem]) -> Sequence[PendingItem]:
     return items
 
 
-def _asking(review_id: str, items: Sequence[PendingItem]) -> CouncilText:
-    foreign = ForeignText()
+def _asking(
+    review_id: str, items: Sequence[PendingItem], foreign: ForeignText
+) -> CouncilText:
     requests = _requests(items, foreign)
     example = f'{{"resume": "{review_id}", "answers": [{{"id": "{requests[0].id}", "text": "…"}}]}}'
     advice = (
@@ -156,8 +170,10 @@ def _asking(review_id: str, items: Sequence[PendingItem]) -> CouncilText:
     return CouncilText(result, "\n\n".join([summary, advice, foreign.note, *blocks]))
 
 
-def _waiting(review_id: str, bridges: Sequence[str]) -> CouncilText:
-    who = ", ".join(bridges) or "somebody"
+def _waiting(
+    review_id: str, bridges: Sequence[str], foreign: ForeignText
+) -> CouncilText:
+    who = ", ".join(map(foreign.line, bridges)) or "somebody"
     advice = f'Call the tool `council` with {{"resume": "{review_id}"}} later, or with "close": true to stop waiting.'
     summary = f"WAITING   council {review_id} waits for {who}"
     result = CouncilResult(
@@ -166,7 +182,7 @@ def _waiting(review_id: str, bridges: Sequence[str]) -> CouncilText:
         exit_code=ExitCode.WAITING,
         summary=summary,
         next=advice,
-        waiting_for=list(bridges),
+        waiting_for=list(map(foreign.line, bridges)),
     )
     return CouncilText(result, f"{summary}\n{advice}")
 
@@ -176,10 +192,10 @@ def _reported(
     report: CouncilReport | AbortedReport,
     files: dict[str, str],
     code: ExitCode,
+    foreign: ForeignText,
     *,
     stopped: bool = False,
 ) -> CouncilText:
-    foreign = ForeignText()
     text = render_text(report, Screen(width=WIDTH, saved_at=files.get("markdown")))
     fenced = foreign.block(
         without_columns(text), origin=f"report of council {review_id}"
@@ -195,9 +211,9 @@ def _reported(
         exit_code=code,
         summary="",
         report=fenced,
-        report_files=files,
+        report_files={kind: foreign.line(path) for kind, path in files.items()},
         skipped={
-            bridge: foreign.line(reason)
+            foreign.line(bridge): foreign.line(reason)
             for bridge, reason in report.skip_reasons.items()
         },
     )
@@ -216,7 +232,7 @@ def _reported(
             next=WAYS_ON if entries else "",
             verdict=report.verdict,
             findings=[_finding(entry, foreign) for entry in entries[:MOST_FINDINGS]],
-            waiting_for=[one["bridge"] for one in report.bridges_pending],
+            waiting_for=[foreign.line(one["bridge"]) for one in report.bridges_pending],
             warnings=[foreign.line(one) for one in report.warnings],
         )
     return CouncilText(result, "\n\n".join([result.summary, foreign.note, fenced]))
@@ -235,38 +251,45 @@ def _finding(entry: FindingEntry, foreign: ForeignText) -> Finding:
         severity=entry.severity.value if entry.severity else "",
         title=foreign.line(entry.title),
         location=foreign.line(place_of(entry)),
-        seats=sorted({source.bridge for source in entry.source_findings}),
+        seats=[
+            foreign.line(bridge)
+            for bridge in sorted({one.bridge for one in entry.source_findings})
+        ],
         confirmation=", ".join(confirmed) or "one seat",
         evidence=foreign.line(entry.evidence or ""),
         remedy=foreign.line(entry.remediation or ""),
     )
 
 
-def _under_way(now: CouncilNow) -> CouncilText:
+def _under_way(now: CouncilNow, foreign: ForeignText) -> CouncilText:
     council = now.council
+    review_id = foreign.line(council.id)
     gone = council.status is CouncilStatus.STOPPED
     summary = (
-        f"STOPPED   council {council.id}: its process is gone"
+        f"STOPPED   council {review_id}: its process is gone"
         if gone
-        else f"RUNNING   council {council.id} for {round(council.seconds)} s"
+        else f"RUNNING   council {review_id} for {round(council.seconds)} s"
     )
     advice = (
-        f'Call the tool `council` with {{"resume": "{council.id}"}}.'
+        f'Call the tool `council` with {{"resume": "{review_id}"}}.'
         if gone
         else "Ask again in a while."
     )
     result = CouncilResult(
-        review_id=council.id,
+        review_id=review_id,
         status="stopped" if gone else "running",
         exit_code=ExitCode.DONE,
         summary=summary,
         next=advice,
     )
     return CouncilText(
-        result, "\n".join([summary, *map(_seat, now.live.seats), advice])
+        result,
+        "\n".join(
+            [summary, *(_seat(seat, foreign) for seat in now.live.seats), advice]
+        ),
     )
 
 
-def _seat(seat: LiveSeat) -> str:
+def _seat(seat: LiveSeat, foreign: ForeignText) -> str:
     at = f", round {seat.round.number}" if seat.round else ""
-    return f"  {seat.bridge}: {seat.state}{at}, {plural(len(seat.outputs), 'finding')}"
+    return f"  {foreign.line(seat.bridge)}: {seat.state}{at}, {plural(len(seat.outputs), 'finding')}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bridgehead.doctor.checkup import check_everything
 from bridgehead.doctor.diagnosis import MARKS
-from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
+from bridgehead.mcp_server.tools.call import Caller, ToolReply
 from bridgehead.mcp_server.tools.schemas import Arguments, Check, DoctorResult
 
 
 def doctor(caller: Caller, _wanted: Arguments) -> ToolReply:
     """Every check, the broken ones included; versions and paths in it come from other programs."""
-    foreign = ForeignText()
+    foreign = caller.foreign
     checkup = check_everything(caller.assembly)
     checks = [
         Check(
@@ -18,7 +18,7 @@ def doctor(caller: Caller, _wanted: Arguments) -> ToolReply:
             kind=one.kind,
             state=one.state.value,
             message=foreign.line(one.message),
-            fix=one.fix,
+            fix=foreign.line(one.fix) if one.fix else None,
         )
         for one in checkup.diagnoses
     ]

@@ -68,14 +68,14 @@ NO_ANSWER: Final = "The person was asked and gave no answer; {} stays pending."
 
 def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
     """What is open, or one item with its prompt."""
-    foreign = ForeignText()
+    foreign = caller.foreign
     with caller.assembly.store(read_only=True) as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         if wanted.id is not None:
             item = waiting.find(wanted.id)
             entry, advice = (
                 entry_of(item, foreign, with_prompt=True),
-                how_to_answer(item),
+                how_to_answer(item, foreign),
             )
             schema = (
                 f"The answer is JSON that obeys this schema:\n{entry.schema}"
@@ -124,9 +124,10 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
         if unsaid or asks_for_person(item.question):
             form = form_for(caller, item)
             if form is not None:
-                return _answered(item, "The person is asked.")._replace(needed=form)
+                asked = _answered(caller, item, "The person is asked.")
+                return asked._replace(needed=form)
         item = waiting.answer(wanted.id, given, Door.TOOL)
-    return _answered(item, how_to_go_on(item))
+    return _answered(caller, item, how_to_go_on(item, caller.foreign))
 
 
 def answered_by_person(
@@ -135,7 +136,7 @@ def answered_by_person(
     """What the person at the client entered is the answer, or there is none."""
     item = give_persons_answer(caller, item_id, content)
     if item is not None:
-        return _answered(item, how_to_go_on(item))
+        return _answered(caller, item, how_to_go_on(item, caller.foreign))
     said = NO_ANSWER.format(item_id)
     return ToolReply(
         AnswerResult(id=item_id, state=PendingState.OPEN.value, title="", next=said),
@@ -180,7 +181,7 @@ def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
     )
     unfit = (
         not asked
-        or any(foreign.line(name) != name for name in asked)
+        or any(foreign.plain_line(name) != name for name in asked)
         or (types_text and SECRET.search(told))
     )
     if unfit or item.state is not PendingState.OPEN or not caller.client.offers_forms:
@@ -189,7 +190,7 @@ def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
         name: {
             **{key: one[key] for key in KEPT_IN_FORMS if one.get(key) is not None},
             **{
-                key: foreign.line(str(one[key]))
+                key: foreign.plain_line(str(one[key]))
                 for key in ("title", "description")
                 if one.get(key)
             },
@@ -207,7 +208,8 @@ def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
     cut = [f"  … `bridgehead pending {item.id}` shows all of it"] * (
         len(question.text) > LONGEST_MESSAGE
     )
-    head = f"{foreign.line(question.origin)} asks ({item.id}): {foreign.line(question.title)}"
+    asker = foreign.plain_line(question.origin)
+    head = f"{asker} asks ({item.id}): {foreign.plain_line(question.title)}"
     params = {"message": "\n".join([head, *lines, *cut]), "requestedSchema": form}
     return NeededInput(item.id, ELICIT, {item.id: params})
 
@@ -225,7 +227,7 @@ def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
                 item = pending_list(caller.assembly, store, caller.warn).answer(
                     store.pending_item(key).id, given, Door.TOOL
                 )
-                return _answered(item, how_to_go_on(item))
+                return _answered(caller, item, how_to_go_on(item, caller.foreign))
     root = caller.assembly.cwd
     question = Question(
         key=request_id,
@@ -245,7 +247,7 @@ def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
     answered = PendingItem(
         id=request_id, question=question, state=PendingState.ANSWERED, opened_at=""
     )
-    return _answered(answered, "Run the flow again with --resume.")
+    return _answered(caller, answered, "Run the flow again with --resume.")
 
 
 def refuse_for_person(request: Mapping[str, Any]) -> None:
@@ -257,8 +259,8 @@ def refuse_for_person(request: Mapping[str, Any]) -> None:
         raise ClosedDoor(decision)
 
 
-def _answered(item: PendingItem, following: str) -> ToolReply:
-    title = ForeignText().line(item.question.title)
+def _answered(caller: Caller, item: PendingItem, following: str) -> ToolReply:
+    title = caller.foreign.line(item.question.title)
     result = AnswerResult(
         id=item.id, state=item.state.value, title=title, next=following
     )
@@ -276,12 +278,12 @@ def _entry(
         return shown[0]
     return msgspec.structs.replace(
         shown[0],
-        id=council,
+        id=foreign.line(council),
         kind="council",
         origin="council",
-        title=f"council {council}: {len(parts)} parts",
+        title=f"council {foreign.line(council)}: {len(parts)} parts",
         choices=[],
-        advice=f'answer each part, then the tool `council` with {{"resume": "{council}"}}',
+        advice=f'answer each part, then the tool `council` with {{"resume": "{foreign.line(council)}"}}',
         parts=[msgspec.to_builtins(one) for one in shown],
     )
 
@@ -291,7 +293,7 @@ def entry_of(
 ) -> PendingEntry:
     """One item as data; its prompt is foreign text, whoever wrote it."""
     question = item.question
-    origin = f"{question.origin}, {item.id}"
+    origin = f"pending item {item.id}"
     prompt = foreign.block(question.prompt, origin=origin, trust=Trust.UNVERIFIED)
     schema = ""
     if with_prompt and question.schema is not None:
@@ -308,10 +310,10 @@ def entry_of(
         origin=foreign.line(question.origin),
         title=foreign.line(question.title),
         since=item.opened_at,
-        project=question.project,
+        project=foreign.line(question.project),
         choices=[foreign.line(choice) for choice in question.offers],
         advice=foreign.line(question.advice) if question.advice else None,
-        expires_at=question.expires_at,
+        expires_at=foreign.line(question.expires_at) if question.expires_at else None,
         prompt=prompt if with_prompt and question.prompt else "",
         schema=schema,
     )
@@ -326,7 +328,7 @@ def line_of(entry: PendingEntry) -> str:
     return f"{entry.id}  {entry.origin}: {entry.title}  (since {entry.since}){choices}{advice}{parts}"
 
 
-def how_to_answer(item: PendingItem) -> str:
+def how_to_answer(item: PendingItem, foreign: ForeignText) -> str:
     """What the agent can do about an item."""
     if item.state is not PendingState.OPEN:
         return f"{item.id} is {item.state.value} already."
@@ -337,22 +339,18 @@ def how_to_answer(item: PendingItem) -> str:
             " if your host can."
         )
     choices = item.question.offers
-    text = (
-        " or ".join(repr(choice) for choice in choices)
-        if choices
-        else "your whole answer"
-    )
+    text = " or ".join(map(foreign.line, choices)) if choices else "your whole answer"
     return f'Answer with the tool `answer`: {{"id": "{item.id}", "text": …}}; the text is {text}.'
 
 
-def how_to_go_on(item: PendingItem) -> str:
+def how_to_go_on(item: PendingItem, foreign: ForeignText) -> str:
     """What has to be done after the answer; a flow goes on by itself only where `flow watch` or the dashboard runs."""
     question, run_id = item.question, item.question.run_id or ""
     if question.kind is PendingKind.FLOW_REQUEST and run_id.startswith("council-"):
-        review_id = run_id.removeprefix("council-")
+        review_id = foreign.line(run_id.removeprefix("council-"))
         return f'Resume the council: tool `council` with {{"resume": "{review_id}"}}.'
     if question.kind is PendingKind.HALTED_RUNTIME and run_id:
-        return f'The seat is tried again by the tool `council` with {{"resume": "{run_id}"}}.'
+        return f'The seat is tried again by the tool `council` with {{"resume": "{foreign.line(run_id)}"}}.'
     if question.kind is PendingKind.FLOW_REQUEST:
-        return f"Resume the flow: bridgehead flow resume --dir {question.project}"
+        return f"Resume the flow in {foreign.line(question.project)} with the tool `flow_run`, or in a shell."
     return ""

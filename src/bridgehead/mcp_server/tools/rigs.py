@@ -8,7 +8,7 @@ from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.inbox import FencedEnvelope, envelopes_for_agent
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.mcp_server.tools import schemas
-from bridgehead.mcp_server.tools.call import Caller, ToolReply
+from bridgehead.mcp_server.tools.call import Caller, ForeignText, ToolReply
 from bridgehead.rigs.envelope.fields import parse_thread_id
 from bridgehead.rigs.operations.init import NewRequest, new
 from bridgehead.rigs.operations.send import SendRequest
@@ -27,11 +27,12 @@ def inbox(
     waiting = envelopes_for_agent(
         make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit
     )
+    foreign = caller.foreign
     result = schemas.RigInboxResult(
-        note=waiting.preamble,
+        note=f"{waiting.preamble} {foreign.note}",
         rig=str(waiting.rig_id),
-        envelopes=list(map(_entry, waiting.envelopes)),
-        delivered=list(map(_entry, waiting.delivered)),
+        envelopes=[_entry(one, foreign) for one in waiting.envelopes],
+        delivered=[_entry(one, foreign) for one in waiting.delivered],
         owed=list(waiting.owed),
         left_out=waiting.left_out,
         next=before + (HOW_TO_ANSWER if waiting.envelopes else ""),
@@ -47,16 +48,16 @@ def _reply(caller: Caller, result: schemas.Result, text: str) -> ToolReply:
     )
 
 
-def _entry(fenced: FencedEnvelope) -> schemas.InboxEntry:
+def _entry(fenced: FencedEnvelope, foreign: ForeignText) -> schemas.InboxEntry:
     turn = fenced.notice.turn
     return schemas.InboxEntry(
         id=fenced.id,
-        thread=turn.thread_id,
-        type=turn.type,
-        sender=str(turn.sender),
+        thread=foreign.line(turn.thread_id),
+        type=foreign.line(turn.type),
+        sender=foreign.line(str(turn.sender)),
         commit=turn.commit_sha,
         verification=fenced.notice.verification.state.value,
-        due=fenced.debt.due or None if fenced.debt else None,
+        due=foreign.line(fenced.debt.due or "") or None if fenced.debt else None,
         text=fenced.text,
     )
 
@@ -108,11 +109,11 @@ def sync_clone(caller: Caller, _wanted: schemas.Arguments) -> ToolReply:
     new_envelopes = (
         len(found.report.new_envelopes) - len(found.quarantined) if found.moved else 0
     )
-    refused = str(found.refusal) if found.refusal else None
+    refused = caller.foreign.line(str(found.refusal)) if found.refusal else None
     result = schemas.RigSyncResult(
         pulled=found.moved, new_envelopes=new_envelopes, refused=refused
     )
-    return _reply(caller, result, found.line())
+    return _reply(caller, result, caller.foreign.line(found.line()))
 
 
 def wait_for_envelope(caller: Caller, wanted: schemas.RigWaitArguments) -> ToolReply:

@@ -92,7 +92,9 @@ def postgres_place(postgres_server: PostgresServer) -> Iterator[PostgresPlace]:
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest) -> Iterator[RecordPlace]:
     if request.param == "memory":
-        yield MemoryPlace()
+        memory = MemoryPlace()
+        yield memory
+        memory.close()
     else:
         yield request.getfixturevalue(f"{request.param}_place")
 

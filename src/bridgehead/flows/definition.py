@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import types
 import typing
@@ -257,11 +258,23 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
             "bool": bool,
             "Path": Path,
         }
-        written = getattr(function, "__annotations__", {})
         return {
             name: plain.get(hint, Any) if isinstance(hint, str) else hint
-            for name, hint in written.items()
+            for name, hint in written_annotations(function).items()
         }
+
+
+def written_annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of a function; as text if they name what does not exist.
+
+    From Python 3.14 on they are evaluated when they are looked at.
+    """
+    try:
+        return getattr(function, "__annotations__", {})
+    except NameError:
+        annotationlib = importlib.import_module("annotationlib")
+        as_text = annotationlib.Format.STRING
+        return dict(annotationlib.get_annotations(function, format=as_text))
 
 
 def _plain_kind(hint: Any) -> Any:

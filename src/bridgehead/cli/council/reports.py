@@ -177,15 +177,16 @@ def _decision_text(decision: GateDecision) -> str:
     place = decision.state
     if decision.commit is not None:
         place += f" at {decision.commit[:12]}"
-    lines.append(f"  for {place}; reviewed: {decision.scope or 'nothing'}")
-    lines += [
-        f"  {reason}"
+    details = [f"for {place}; reviewed: {decision.scope or 'nothing'}"]
+    details += [
+        reason
         for reason in decision.refusals
         if not reason.startswith("the verdict is")
     ]
     if decision.next_step is not None:
-        lines.append(f"  next: {decision.next_step}")
-    return "\n".join(escape_controls(one_line(line)) for line in lines)
+        details.append(f"next: {decision.next_step}")
+    lines += [f"  {escape_controls(one_line(detail))}" for detail in details]
+    return "\n".join(lines)
 
 
 @click.command(

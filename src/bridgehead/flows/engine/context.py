@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from bridgehead.flows.calls import AskFailed, Failed, Outcome, StepFailed
-from bridgehead.flows.definition import Flow
+from bridgehead.flows.definition import Flow, written_annotations
 from bridgehead.flows.engine.asks import Ask, Blocked, Fallback, OpenCall
 from bridgehead.flows.engine.replay import (
     BRANCH,
@@ -313,7 +313,7 @@ def value_of(record: Record, wanted: Any) -> Any:
 @lru_cache(maxsize=1024)
 def _returned_type(function: Callable[..., Any]) -> Any:
     """The type a function says it returns; None when it does not say, or says it in words that mean nothing here."""
-    if not getattr(function, "__annotations__", {}).get("return"):
+    if not written_annotations(function).get("return"):
         return None
     try:
         return typing.get_type_hints(function).get("return")

@@ -231,10 +231,22 @@ def _checked(
             False,
             f"{versions}; if it is safe, declare compatible_with=({run.version!r},)",
         )
-    kept = MemoryJournal()
-    kept.begin(run)
-    for record in found.records:
-        kept.append(run.id, record)
+    with MemoryJournal() as kept:
+        kept.begin(run)
+        for record in found.records:
+            kept.append(run.id, record)
+        return _replayed(flow, found, files, inputs, kept)
+
+
+def _replayed(
+    flow: Flow,
+    found: StatusResult,
+    files: CheckpointFiles,
+    inputs: RunInputs,
+    kept: MemoryJournal,
+) -> CheckedRun:
+    """Return how far the flow comes with what was recorded; nothing is called and nothing written."""
+    run = found.run
     replay = DryReplay(kept, run.id, inputs.clock)
     dry = DryPass(
         replay=replay,

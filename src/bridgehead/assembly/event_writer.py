@@ -28,7 +28,8 @@ def kept_since(settings: Settings, days: float | None = None) -> str | None:
     wanted = settings.number(KEEP_DAYS) or 0 if days is None else days
     if not 0 <= wanted <= LONGEST_KEPT_DAYS:
         raise ConfigError(
-            f"{KEEP_DAYS if days is None else '--days'} must be a number from 0 to {LONGEST_KEPT_DAYS}"
+            f"{KEEP_DAYS if days is None else '--days'} must be a number from 0 to "
+            f"{LONGEST_KEPT_DAYS}"
         )
     return (
         iso_ms(SystemClock().now() - timedelta(days=wanted))

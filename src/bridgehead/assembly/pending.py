@@ -146,7 +146,8 @@ class PendingList:
 
 def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:
     """The items, those with one title numbered in the order in which they were asked."""
-    alike, number = Counter(item.question.title for item in items), Counter[str]()
+    alike = Counter(item.question.title for item in items)
+    number = Counter[str]()
     named: list[PendingItem] = []
     for item in reversed(items):
         title = item.question.title

@@ -219,10 +219,8 @@ def typed_answer(line: object) -> ItemAnswer | None:
 
 def spoken_answer(line: object, told: Notice | None) -> ItemAnswer | None:
     """`answer q-12 yes`, or `answer yes` to the question that people were told; None for anything else."""
-    given, match = (
-        typed_answer(line),
-        _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None,
-    )
+    given = typed_answer(line)
+    match = _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None
     if given is not None or match is None or told is None:
         return given
     words = match[1].strip()

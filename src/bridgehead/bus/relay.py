@@ -118,9 +118,8 @@ class Relay(HubListener):
         """
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
-        self._execute(
-            self.bridge.tick(self._now())
-        )  # by itself, because the bridge may be full
+        # By itself, because the bridge may be full.
+        self._execute(self.bridge.tick(self._now()))
         if not record.ephemeral:
             asking = self._state.own(record.id, self.bridge.reserve(record, claim))
             if asking is not None:
@@ -317,10 +316,12 @@ class Relay(HubListener):
             self._transport.expect(self.bridge.known)
 
     def _write(self, effect: actions.ToBus) -> None:
-        message, alone = effect.message, effect.concerns_author
+        message = effect.message
+        alone = effect.concerns_author
         for takes in self.overhearing:
             if takes(message):
-                alone, written = False, True
+                alone = False
+                written = True
                 break
         else:
             if alone and self.watcher is not None:
@@ -432,7 +433,8 @@ class Relay(HubListener):
     async def _save(self) -> None:
         try:
             while self._changes:
-                changes, self._changes = self._changes, []
+                changes = self._changes
+                self._changes = []
                 await asyncio.to_thread(self._state.apply, changes)
         except BridgeheadError as error:
             # A bridge that cannot remember still works; only a restart would notice.

@@ -208,7 +208,8 @@ class BusServer:
         if record is not None and record.mode != "manage":
             hint = f"bridgehead bus policy set {name} mode manage"
             raise UserError(
-                f"participant {name!r} serves Matrix or a satellite, so it needs mode manage",
+                f"participant {name!r} serves Matrix or a satellite, so it needs mode "
+                "manage",
                 hint=hint,
             )
         return record or ParticipantRecord(
@@ -216,7 +217,8 @@ class BusServer:
         )
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
-        serving, approvals = self.settings.serving, self._services.approvals
+        serving = self.settings.serving
+        approvals = self._services.approvals
         later = None
         if approvals is not None and serving.assistant_later_s > 0:
             path = self.folder.path / "later.json"
@@ -284,12 +286,12 @@ class BusServer:
         from bridgehead.bus.hub.nats_fabric import Fabric
         from bridgehead.bus.transports.nats_registry import NatsRegistry
 
-        serving, bridge = self.settings.serving, self.settings.bridge
+        serving = self.settings.serving
+        bridge = self.settings.bridge
         own = self.folder.secret()
         name = bridge.bridge_id
-        if (
-            name == BridgeSettings().bridge_id
-        ):  # not chosen, so it says nothing about which bridge this is
+        # Not chosen, so it says nothing about which bridge this is.
+        if name == BridgeSettings().bridge_id:
             name = f"{name}-{hashlib.sha256(own).hexdigest()[:8]}"
         self._registry = NatsRegistry(access, serving.deployment, name, bridge.grace_s)
         self._closing.push_async_callback(self._registry.shut)
@@ -302,7 +304,8 @@ class BusServer:
                 self._registry,
                 bridge.group_topics,
             )
-            self._fabric_expects, self._drain = fabric.expect, fabric.drain
+            self._fabric_expects = fabric.expect
+            self._drain = fabric.drain
             self.fabric_link = HubLink(
                 fabric, HubListener(), self._link_states.announcing("fabric")
             )
@@ -328,7 +331,8 @@ class BusServer:
         secret = self.folder.secret()
         state: StateStore
         if self._registry is not None:
-            state, secret = self._registry, await self._registry.shared_secret(secret)
+            state = self._registry
+            secret = await self._registry.shared_secret(secret)
             self._registry.owners.enrolled = lambda: self._directory.credentials
             await self._registry.owners.register_enrolled()
         else:
@@ -351,7 +355,8 @@ class BusServer:
             is not None,  # else another bridge at the hub may have more
             now=self._services.clock.monotonic(),
         )
-        hub, serving = self.hub, self.settings.serving
+        hub = self.hub
+        serving = self.settings.serving
         transport: Transport = (
             MemoryTransport(hub, self._fabric_expects) if hub else foreign_hub(serving)
         )
@@ -383,7 +388,8 @@ class BusServer:
         return None if self._registry is None else self._registry.owners.owner_of(name)
 
     async def _start_gateway(self) -> None:
-        serving, services = self.settings.serving, self._services
+        serving = self.settings.serving
+        services = self._services
         tls = self._certificate = GatewayCertificate.prepare(self.settings, self.folder)
         self.gateway = Gateway(
             self.relay,
@@ -450,7 +456,8 @@ class BusServer:
             self._take_certificate(certificate)
             now = self._services.clock.now()
             if certificate.expires - now < WARNED_BEFORE and said != now.date():
-                said, ends = now.date(), iso_ms(certificate.expires)
+                said = now.date()
+                ends = iso_ms(certificate.expires)
                 _log.warning("the certificate of the gateway expires at %s", ends)
                 self._services.announcer.announce(
                     "bus.certificate", {"at": iso_ms(now), "expires": ends}
@@ -472,7 +479,8 @@ class BusServer:
             )
 
     def _links(self) -> tuple[LinkStatus, ...]:
-        certificate, now = self._certificate, self._services.clock.now()
+        certificate = self._certificate
+        now = self._services.clock.now()
         if certificate is None or certificate.expires - now >= WARNED_BEFORE:
             return self._link_states.links
         word = "ended" if certificate.expires <= now else "ends soon"
@@ -517,7 +525,8 @@ class BusServer:
     def _status(
         self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]
     ) -> BusStatus:
-        bridge, counters = self.relay.bridge, self.relay.counters
+        bridge = self.relay.bridge
+        counters = self.relay.counters
         return BusStatus(
             bridge=self.settings.bridge.bridge_id,
             since=self._since,

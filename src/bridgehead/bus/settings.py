@@ -128,8 +128,12 @@ class BusSettings(msgspec.Struct, frozen=True):
         serving = self.serving
         if not Address.parse(serving.hub_listen).is_loopback:
             raise ConfigError(
-                f"the hub cannot listen on {serving.hub_listen}: anyone who can connect can read and send everything",
-                hint="let other machines connect through the gateway (listen), which authenticates them",
+                f"the hub cannot listen on {serving.hub_listen}: anyone who can "
+                "connect can read and send everything",
+                hint=(
+                    "let other machines connect through the gateway (listen), which "
+                    "authenticates them"
+                ),
             )
         Address.parse(serving.listen)
         if serving.public_url is not None:
@@ -137,15 +141,14 @@ class BusSettings(msgspec.Struct, frozen=True):
         for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
             if not 0 <= getattr(serving, name) < math.inf:
                 raise BadBusSetting(f"{name} must not be negative")
-        is_service, has_token = (
-            serving.matrix_appservice is not None,
-            serving.matrix_token is not None,
-        )
+        is_service = serving.matrix_appservice is not None
+        has_token = serving.matrix_token is not None
         if serving.matrix is not None and (
             is_service == has_token or not serving.matrix_allow
         ):
             raise BadBusSetting(
-                "matrix needs matrix_token or matrix_appservice, and matrix_allow (who may use it)"
+                "matrix needs matrix_token or matrix_appservice, and matrix_allow "
+                "(who may use it)"
             )
         services = {
             name: getattr(serving, name)
@@ -154,7 +157,8 @@ class BusSettings(msgspec.Struct, frozen=True):
         for name, url in (self.satellites | services).items():
             if url is not None and _WYOMING.fullmatch(url) is None:
                 raise BadBusSetting(
-                    f"{name}: {url!r} is not the address of a Wyoming peer; write tcp://HOST:PORT"
+                    f"{name}: {url!r} is not the address of a Wyoming peer; write "
+                    "tcp://HOST:PORT"
                 )
         if (
             serving.voice
@@ -162,7 +166,8 @@ class BusSettings(msgspec.Struct, frozen=True):
             and not (serving.assistant_lang or "en").startswith("en")
         ):
             raise BadBusSetting(
-                "voice_stt must name a service for this language: pocketsphinx knows only English"
+                "voice_stt must name a service for this language: pocketsphinx knows "
+                "only English"
             )
         if _DEPLOYMENT.fullmatch(serving.deployment) is None:
             raise BadBusSetting(
@@ -172,7 +177,8 @@ class BusSettings(msgspec.Struct, frozen=True):
             raise BadBusSetting("tls_cert and tls_key must be set together")
         if serving.client_ca is not None and not self.uses_tls:
             raise BadBusSetting(
-                "client_ca needs TLS: set tls_cert and tls_key, or listen beyond loopback"
+                "client_ca needs TLS: set tls_cert and tls_key, or listen beyond "
+                "loopback"
             )
 
     @property
@@ -206,12 +212,11 @@ def url_problem(url: str) -> str | None:
     """Why no participant should connect to `url`, None if it may."""
     try:
         parts = urlsplit(url)
-        host, is_usable = (
-            parts.hostname,
-            parts.port != 0 and url.isprintable() and " " not in url,
-        )
+        host = parts.hostname
+        is_usable = parts.port != 0 and url.isprintable() and " " not in url
     except ValueError:
-        host, is_usable = None, False
+        host = None
+        is_usable = False
     if not host or not is_usable or parts.scheme not in ("ws", "wss"):
         return "is not a WebSocket URL"
     return (

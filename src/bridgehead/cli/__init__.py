@@ -109,7 +109,8 @@ def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
         from bridgehead.cli.output import App
         from bridgehead.errors import UserError
 
-        App.quiet, App.verbose = "--quiet" in manner, "--verbose" in manner
+        App.quiet = "--quiet" in manner
+        App.verbose = "--verbose" in manner
         if App.quiet and App.verbose:
             raise UserError(
                 "--quiet and --verbose exclude each other", hint="use one of them"

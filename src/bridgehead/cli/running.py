@@ -47,9 +47,8 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
             if isinstance(error, UserError)
             else "bridgehead doctor"
         )
-        says_all = (
-            program == "rig-bridge" or "--help" in error.message
-        )  # the first as the npm tool does
+        # The first as the npm tool does.
+        says_all = program == "rig-bridge" or "--help" in error.message
         complain(program, error.message, error.hint or (None if says_all else usual))
         code = error.exit_code
     except KeyboardInterrupt:
@@ -144,9 +143,8 @@ def _ending(error: Exception) -> BridgeheadError:
         )
         needs = f"this command needs the package {package}, which is not installed"
         return UserError(needs, hint=f"pip install 'bridgehead[{extra}]'")
-    if isinstance(error, RuntimeError) and "home directory" in str(
-        error
-    ):  # what pathlib says to a strange `~`
+    # What pathlib says to a strange `~`.
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
         return UserError(
             "the home directory is unknown", hint="set HOME, or write paths without ~"
         )

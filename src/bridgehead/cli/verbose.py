@@ -22,7 +22,9 @@ _AROUND: Final = re.compile(
 
 def show_what_happens(program: str) -> None:
     """From now on until the process ends; forked children keep it to themselves."""
-    begun, ours, opened = time.monotonic(), os.getpid(), set[str]()
+    begun = time.monotonic()
+    ours = os.getpid()
+    opened = set[str]()
 
     def tell(text: str) -> None:
         if os.getpid() == ours:

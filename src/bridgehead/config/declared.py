@@ -64,13 +64,15 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded(
         "store.url",
         None,
-        "where the record is stored: a file or postgresql://…; default: record.db in your data directory",
+        "where the record is stored: a file or postgresql://…; default: record.db in "
+        "your data directory",
     ),
     # A project must not shorten what you can look up.
     _guarded(
         "store.keep_days",
         0,
-        "days to keep events, ended runs and answered items in the record; 0 keeps them forever",
+        "days to keep events, ended runs and answered items in the record; 0 keeps "
+        "them forever",
     ),
     _guarded(
         "council.pass_env", (), "extra environment variables to pass to AI runtimes"
@@ -78,39 +80,46 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded(
         "council.no_secrets",
         (),
-        "patterns of files to exempt from secret redaction: AI runtimes see them unchanged",
+        "patterns of files to exempt from secret redaction: AI runtimes see them "
+        "unchanged",
     ),
     # A reviewed tree must not send its auditor away.
     _guarded(
         "council.never_domains",
         (),
-        "domains to use only when named, for example security, which is otherwise part of every code review",
+        "domains to use only when named, for example security, which is otherwise "
+        "part of every code review",
     ),
     _free(
         "council.timeout",
         120,
-        "seconds of silence after which a model call is given up; --timeout overrides it",
+        "seconds of silence after which a model call is given up; --timeout overrides "
+        "it",
     ),
     _guarded(
         "council.readable",
         (),
-        "extra paths that sandboxed AI programs may read, for example a version manager's directory",
+        "extra paths that sandboxed AI programs may read, for example a version "
+        "manager's directory",
     ),
     _guarded(
         "council.ports",
         (),
-        "extra TCP ports that sandboxed AI programs may connect to, for example 8123, 3000-3999 or all",
+        "extra TCP ports that sandboxed AI programs may connect to, for example 8123, "
+        "3000-3999 or all",
     ),
     _guarded(
         "flows.handler",
         None,
-        "who answers requests of `flow drive`: runtime:NAME, rig:ID, cmd:COMMAND or pending",
+        "who answers requests of `flow drive`: runtime:NAME, rig:ID, cmd:COMMAND or "
+        "pending",
     ),
     # A state file may name any place in it.
     _guarded(
         "flows.templates",
         None,
-        "output directory of template-create without --output; default: inside the project",
+        "output directory of template-create without --output; default: inside the "
+        "project",
     ),
     # A project must not shorten what you can look up.
     _guarded(
@@ -125,7 +134,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded(
         "rigs.require_council",
         False,
-        "accept RESULT envelopes only if a council reviewed them; `rig sync` quarantines others",
+        "accept RESULT envelopes only if a council reviewed them; `rig sync` "
+        "quarantines others",
     ),
     _guarded("web.host", "127.0.0.1", "address the dashboard listens on"),
     _free("web.port", 8183, "port of the dashboard; 0 picks a free one"),
@@ -177,7 +187,8 @@ SETTINGS: Final[tuple[Setting, ...]] = (
     _guarded(
         "bus.assistant_tools",
         (),
-        "MCP servers that participants' records may name: NAME=URL or NAME=COMMAND; for runtimes that are programs",
+        "MCP servers that participants' records may name: NAME=URL or NAME=COMMAND; "
+        "for runtimes that are programs",
     ),
     _free(
         "bus.assistant_memory",

@@ -80,7 +80,8 @@ def load_settings(
 ) -> Settings:
     """Every setting from flags, environment and the two files."""
     trust = TrustedFiles(places.trust_file)
-    project, user = _read(places.project_file, trust), _read(places.user_file, None)
+    project = _read(places.project_file, trust)
+    user = _read(places.user_file, None)
     return resolve(flags=flags, environ=environ, project=project, user=user)
 
 

@@ -50,9 +50,8 @@ def find_places(cwd: Path, environ: Mapping[str, str]) -> Places:
             Path(home) / "data",
             Path(home) / "cache",
         )
-    if (
-        "linux" in sys.platform
-    ):  # two variables; the library would cost every command 10 ms
+    # Two variables; the library would cost every command 10 ms.
+    if "linux" in sys.platform:
         config = _xdg(environ.get("XDG_CONFIG_HOME"), "~/.config")
         data = _xdg(environ.get("XDG_DATA_HOME"), "~/.local/share")
         return Places(

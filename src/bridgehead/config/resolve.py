@@ -156,7 +156,8 @@ def _described_agents(
         declared = Setting("runtimes", name, Kind.TEXT, None, "", trusted_only=True)
         if not isinstance(entry, Mapping) or set(entry) != {"acp"}:
             warnings.append(
-                f'{file.path}: [runtimes.{name}] must contain only acp = "COMMAND"; ignored'
+                f'{file.path}: [runtimes.{name}] must contain only acp = "COMMAND"; '
+                "ignored"
             )
         else:
             one = SettingsFile(
@@ -169,10 +170,8 @@ def _described_agents(
 
 def _unknown_keys(file: SettingsFile) -> list[str]:
     warnings: list[str] = []
-    sections, names = (
-        {declared.section for declared in SETTINGS},
-        {declared.name for declared in SETTINGS},
-    )
+    sections = {declared.section for declared in SETTINGS}
+    names = {declared.name for declared in SETTINGS}
     for name, section in file.document.items():
         if name == "runtimes" and isinstance(section, Mapping):
             continue  # described agents have names of their own

@@ -29,7 +29,10 @@ class Door(StrEnum):
 
 PERSONS_DOORS: Final = frozenset({Door.FORM, Door.PAGE, Door.DEVICE})
 """Behind these is a person: a host, a session or a participant that was admitted as one answers for that."""
-WAYS: Final = "a person answers it on the page (`bridgehead web`), on a paired device, or in a terminal"
+WAYS: Final = (
+    "a person answers it on the page (`bridgehead web`), on a paired device, or in a "
+    "terminal"
+)
 
 
 class Evidence(msgspec.Struct, frozen=True):

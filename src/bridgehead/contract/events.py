@@ -44,7 +44,10 @@ KINDS: Final[dict[str, str]] = {
     "pending.opened": "a question is waiting for an answer",
     "pending.answered": "a pending item was answered",
     "pending.withdrawn": "a pending item is no longer needed",
-    "notice": "a run finished, failed or needs an answer (kind, id, title and status are in data)",
+    "notice": (
+        "a run finished, failed or needs an answer (kind, id, title and status are in "
+        "data)"
+    ),
     "council.started": "a council was started",
     "council.resumed": "a council was resumed",
     "council.event": "a line of a seat's event log (its name is in data.event)",

@@ -39,7 +39,8 @@ def model_slugs(models: Sequence[str]) -> list[str]:
     slugs: list[str] = []
     for name in names:
         base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "model"
-        slug, count = base, 1
+        slug = base
+        count = 1
         while slug in slugs:
             count += 1
             slug = f"{base}-{count}"

@@ -100,7 +100,8 @@ def answer(
         raise UserError(f"{item.id} was withdrawn and no longer takes an answer")
     if item.question.expires_at is not None and is_expired(item, at):
         raise UserError(
-            f"{item.id} expired at {item.question.expires_at} and no longer takes an answer"
+            f"{item.id} expired at {item.question.expires_at} and no longer takes an "
+            "answer"
         )
     if asked is not None and item.question != asked:
         raise UserError(

@@ -139,9 +139,8 @@ class Command:
 
     argv: Sequence[str]
     stdin: bytes | str = field(default=b"", repr=False)
-    env: Mapping[str, str] | None = field(
-        default=None, repr=False
-    )  # holds keys: not for logs and traces
+    # Holds keys: not for logs and traces.
+    env: Mapping[str, str] | None = field(default=None, repr=False)
     cwd: str | PathLike[str] | None = None
     first_signal: int = signal.SIGTERM
     grace_seconds: float = 3.0

@@ -99,30 +99,50 @@ _MOST_LINKS = 4
 _FIRST_LINE_BYTES = 256
 
 # linux/landlock.h. The numbers of the system calls are the same on every processor.
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_VERSION_FLAG, _PATH_BENEATH, _NO_NEW_PRIVILEGES = 1, 1, 38
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_CREATE_RULESET = 444
+_ADD_RULE = 445
+_RESTRICT_SELF = 446
+_VERSION_FLAG = 1
+_PATH_BENEATH = 1
+_NO_NEW_PRIVILEGES = 38
+_EXECUTE = 1
+_WRITE_FILE = 2
+_READ_FILE = 4
+_READ_DIR = 8
 _RIGHTS_OF_ABI_1 = (1 << 13) - 1
+# Refer, truncate, ioctl of devices.
 _LATER_RIGHTS = (
     (2, 1 << 13),
     (3, 1 << 14),
     (5, 1 << 15),
-)  # refer, truncate, ioctl of devices
+)
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
 _CAPABILITIES_VERSION = 0x20080522
-_SCOPED_SINCE, _SCOPES = 6, 3  # abstract sockets and signals stay inside
+# abstract sockets and signals stay inside
+_SCOPED_SINCE = 6
+_SCOPES = 3
 _RULESET_SIZES = ((6, 24), (4, 16), (1, 8))
-_PORTS_SINCE, _CONNECT_TCP, _NET_PORT = 4, 2, 2
+_PORTS_SINCE = 4
+_CONNECT_TCP = 2
+_NET_PORT = 2
 
 # linux/seccomp.h, linux/filter.h, linux/audit.h, and the numbers of the calls on the processors we know.
-_SET_SECCOMP, _SECCOMP_FILTER = 22, 2
-_LOAD, _RETURN = 0x20, 0x06
-_JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT = 0x15, 0x35, 0x45
-_RETURN_ERROR, _RETURN_ALLOW = 0x00050000, 0x7FFF0000
-_NUMBER_AT, _ARCHITECTURE_AT = 0, 4
+_SET_SECCOMP = 22
+_SECCOMP_FILTER = 2
+_LOAD = 0x20
+_RETURN = 0x06
+_JUMP_EQUAL = 0x15
+_JUMP_AT_LEAST = 0x35
+_JUMP_ANY_BIT = 0x45
+_RETURN_ERROR = 0x00050000
+_RETURN_ALLOW = 0x7FFF0000
+_NUMBER_AT = 0
+_ARCHITECTURE_AT = 4
 _OTHER_NUMBERS = 0x40000000  # x32
 _IO_URING_SETUP = 425
-_FAMILY_SMC, _PROTOCOLS_BEYOND = 43, 256  # SMC is 256, MPTCP 262
+# SMC is 256, MPTCP 262
+_FAMILY_SMC = 43
+_PROTOCOLS_BEYOND = 256
 _SEND_AND_CONNECT = 0x20000000  # MSG_FASTOPEN
 _CALLS = {
     "x86_64": (0xC000003E, 41, 44, 46, 307),
@@ -218,10 +238,8 @@ class Confinement:
 
     def seatbelt_profile(self) -> str:
         """The profile for sandbox-exec. Nobody here has tried it on a Mac; its text is tested."""
-        hidden, write = (
-            _subpaths((*self.hidden, "/Volumes")),
-            _subpaths((*self.write, "/dev")),
-        )
+        hidden = _subpaths((*self.hidden, "/Volumes"))
+        write = _subpaths((*self.write, "/dev"))
         rules = [
             "(version 1)",
             "(allow default)",
@@ -264,10 +282,8 @@ def installation(program: str, search_path: str) -> tuple[str, ...]:
         real = os.path.realpath(pending)
         before, packages, _ = real.partition("/node_modules/")
         found[before + "/node_modules" if packages else real] = None
-        folder, library = (
-            os.path.dirname(real),
-            os.path.join(os.path.dirname(os.path.dirname(real)), "lib"),
-        )
+        folder = os.path.dirname(real)
+        library = os.path.join(os.path.dirname(os.path.dirname(real)), "lib")
         if os.path.basename(folder) == "bin":
             found[library] = None
         pending = _interpreter(real, search_path)
@@ -359,9 +375,8 @@ def _allow(libc: CDLL, rules: int, path: str, rights: int) -> None:
         return  # what is not there needs no rule
     is_folder = os.path.isdir(f"/proc/self/fd/{handle}")
     allowed = rights if is_folder else rights & _OF_FILES
-    rule = allowed.to_bytes(8, sys.byteorder) + handle.to_bytes(
-        4, sys.byteorder
-    )  # packed: 12 bytes
+    # Packed: 12 bytes.
+    rule = allowed.to_bytes(8, sys.byteorder) + handle.to_bytes(4, sys.byteorder)
     _checked(
         libc.syscall(
             _ADD_RULE, rules, _PATH_BENEATH, ctypes.create_string_buffer(rule, 12), 0
@@ -393,7 +408,8 @@ def port_filter(machine: str) -> list[tuple[int, int, int, int]]:
     if numbers is None:
         return []
     architecture, socket, sendto, sendmsg, sendmmsg = numbers
-    refuse, allow = _RETURN_ERROR, _RETURN_ALLOW
+    refuse = _RETURN_ERROR
+    allow = _RETURN_ALLOW
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         (_JUMP_EQUAL, 1, 0, architecture),
@@ -503,7 +519,8 @@ def main(arguments: list[str]) -> int:
         )
     except OSError as error:
         sys.stderr.write(
-            f"bridgehead: {argv[0]} was not started, because it could not be confined: {error}\n"
+            f"bridgehead: {argv[0]} was not started, because it could not be "
+            f"confined: {error}\n"
         )
         return NOT_CONFINED
     try:

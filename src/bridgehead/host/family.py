@@ -94,9 +94,8 @@ class Family:
     def _is_member(self, entry: ProcessEntry) -> bool:
         if entry in self._remembered:
             return True
-        if (
-            entry.born < self._leader_born
-        ):  # nobody in the family is older than its leader
+        # Nobody in the family is older than its leader.
+        if entry.born < self._leader_born:
             return False
         return self._leader in (entry.pid, entry.session) or has_variable(
             entry, MARK, self.run_id
@@ -165,7 +164,8 @@ def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
             environment = file.read()
     except OSError:
         return False
-    name, wanted = f"{variable}=".encode(), value.encode()
+    name = f"{variable}=".encode()
+    wanted = value.encode()
     return any(
         item.startswith(name) and wanted in item for item in environment.split(b"\0")
     )

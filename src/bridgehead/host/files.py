@@ -30,9 +30,8 @@ from bridgehead.host.file_errors import (
 
 STALE_SECONDS = 3600.0
 _TEMPORARY = r"\..+\.\d+\.[0-9a-f]{16}\.tmp(-journal|-wal|-shm)?"
-_SAFE = (
-    os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)  # non-blocking: a FIFO in the file's place must not hang us
+# Non-blocking: a FIFO in the file's place must not hang us.
+_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _swept: set[tuple[int, int]] = set()
 
 
@@ -92,9 +91,8 @@ def read_bounded(
         if size > max_bytes:
             raise FileTooLarge(path, "read", f"it is larger than {max_bytes} bytes")
         limit = max_bytes + 1
-        content = os.read(
-            handle, size + 1
-        )  # nearly always all of it, which need not be copied then
+        # Nearly always all of it, which need not be copied then.
+        content = os.read(handle, size + 1)
         while len(content) < limit and (
             chunk := os.read(handle, min(limit - len(content), 1 << 20))
         ):
@@ -144,9 +142,8 @@ def append_line(
         try:
             _refuse_irregular(path, os.fstat(handle), "written")
             # Wait for a write in progress: until it ends, its line looks torn. Closing the handle gives the turn back.
-            with suppress(
-                OSError
-            ):  # without locks a line may be preceded by an empty one, which readers skip
+            # Without locks a line may be preceded by an empty one, which readers skip.
+            with suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_EX)
             record = (b"\n" if _ends_mid_line(handle) else b"") + content + b"\n"
             if os.write(handle, record) < len(record):
@@ -247,9 +244,8 @@ def _sync_directory(directory: int) -> None:
     try:
         os.fsync(directory)
     except OSError as error:
-        if (
-            error.errno != errno.EINVAL
-        ):  # some file systems cannot sync a directory, and say so this way
+        # Some file systems cannot sync a directory, and say so this way.
+        if error.errno != errno.EINVAL:
             raise
 
 

@@ -72,16 +72,16 @@ class Guardian:
 
     def _write(self, line: str) -> None:
         if self._pipe is not None:
-            with suppress(
-                BlockingIOError
-            ):  # it does not read; at worst it looks for a run that has ended
+            # It does not read; at worst it looks for a run that has ended.
+            with suppress(BlockingIOError):
                 os.write(self._pipe, line.encode())
 
     def _start(self) -> None:
         """Start it; a machine without a shell or `/proc` goes without."""
         if self._pipe is not None:
             os.close(self._pipe)
-        self._owner, self._pipe = os.getpid(), None
+        self._owner = os.getpid()
+        self._pipe = None
         if not Path("/proc/self/environ").exists():
             return
         ours, its = _pipe()

@@ -62,7 +62,8 @@ class LockReentered(BridgeheadError):
 
     def __init__(self, path: AnyPath) -> None:
         super().__init__(
-            f"{os.fspath(path)} is already locked by this thread; the lock cannot be taken twice"
+            f"{os.fspath(path)} is already locked by this thread; the lock cannot be "
+            "taken twice"
         )
 
 
@@ -103,12 +104,12 @@ class FileLock:
 
     def release(self) -> None:
         """Give the lock back; a lock that is not held is left alone."""
-        handle, self._handle = self._handle, None
+        handle = self._handle
+        self._handle = None
         if handle is not None:
             _held.pop(_identity(os.fstat(handle)), None)
-            with suppress(
-                OSError
-            ):  # nobody holds it any more; who looks need not ask whether the process lives
+            # Nobody holds it any more; who looks need not ask whether the process lives.
+            with suppress(OSError):
                 os.ftruncate(handle, 0)
             os.close(handle)
 
@@ -140,7 +141,10 @@ class FileLock:
         try:
             return locked_at_once(handle)
         except OSError as error:
-            reason = f"its file system has no locks ({errno.errorcode.get(error.errno or 0, 'unknown')})"
+            reason = (
+                "its file system has no locks "
+                f"({errno.errorcode.get(error.errno or 0, 'unknown')})"
+            )
             raise FileFailure(self.path, "locked", reason) from error
 
     def _is_still_there(self, locked: os.stat_result) -> bool:

@@ -252,9 +252,8 @@ class Pipes:
 
     def wake(self) -> None:
         """End a `wait` that waits; for other threads."""
-        with suppress(
-            BlockingIOError
-        ):  # so many calls wait there already that one more adds nothing
+        # So many calls wait there already that one more adds nothing.
+        with suppress(BlockingIOError):
             os.write(self._wake_writer, b"\0")
 
     def wait(self, seconds: float | None) -> bool:
@@ -274,9 +273,8 @@ class Pipes:
             )
 
     def _note_wake(self) -> None:
-        self._selector.unregister(
-            self._wake_reader
-        )  # it stays readable, and one wake is enough
+        # It stays readable, and one wake is enough.
+        self._selector.unregister(self._wake_reader)
 
     def _note_exit(self) -> None:
         self._exit_announced = True
@@ -336,9 +334,8 @@ class Capture:
         if stream == "stderr":
             self._stderr += chunk
             self.stderr_truncated |= len(self._stderr) > self._stderr_tail
-            if (
-                len(self._stderr) > 2 * self._stderr_tail
-            ):  # seldom, because each cut moves the whole tail
+            # Seldom, because each cut moves the whole tail.
+            if len(self._stderr) > 2 * self._stderr_tail:
                 del self._stderr[: len(self._stderr) - self._stderr_tail]
             return chunk
         counted = chunk[: self._stdout_cap - len(self._stdout)]
@@ -370,7 +367,9 @@ def _not_started(
     command: Command, started_at: datetime, error: OSError | ValueError
 ) -> CommandResult:
     program = command.argv[0]
-    subject, says, exit_code = program, str(error), 126
+    subject = program
+    says = str(error)
+    exit_code = 126
     if isinstance(error, OSError):
         says = error.strerror or str(error)
         if error.filename not in (None, program):
@@ -390,9 +389,8 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> int | None:
-    with suppress(
-        subprocess.TimeoutExpired
-    ):  # a process stuck in the kernel cannot even be killed
+    # a process stuck in the kernel cannot even be killed.
+    with suppress(subprocess.TimeoutExpired):
         return process.wait(GIVE_UP_SECONDS)
     return None
 

@@ -186,7 +186,9 @@ def scan(text: str | bytes) -> list[SecretHit]:
 def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
     """The text with a note in the place of each secret, and the kinds that were left out."""
     content = text.encode("utf-8", "surrogatepass")
-    kept, kinds, end = b"", [], 0
+    kept = b""
+    kinds = []
+    end = 0
     for item in _found(content):
         if item.start < end:  # inside a key that is left out already
             continue
@@ -196,9 +198,8 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
         if item.kind == "private-key" and (
             rest := re.compile(_PEM_REST).match(content, end)
         ):
-            end = (
-                rest.end()
-            )  # behind the last line of the key, or without one where other text begins
+            # Behind the last line of the key, or without one where other text begins.
+            end = rest.end()
     return (kept + content[end:]).decode("utf-8", "surrogatepass"), tuple(
         dict.fromkeys(kinds)
     )
@@ -209,7 +210,8 @@ def with_values_masked(text: bytes) -> bytes:
 
     Keys and tokens that are known by their own shape stay: a text that holds one is not to be shown at all.
     """
-    pieces, end = [], 0
+    pieces = []
+    end = 0
     for item in _found(text):
         if item.kind in _MASKABLE:
             pieces += [text[end : item.start], MASK]
@@ -343,9 +345,8 @@ def _name_before(text: bytes, end: int) -> str:
 
 def _judge(name: str, assigned: re.Match[bytes]) -> str | None:
     """Return the kind of secret, or None if the name or the value is harmless."""
-    if assigned["blank"] is not None and not name.startswith(
-        "--"
-    ):  # only options take a value after a blank
+    # Only options take a value after a blank.
+    if assigned["blank"] is not None and not name.startswith("--"):
         return None
     words = [word.lower() for word in re.findall(_WORDS, name.rpartition(".")[2])]
     if not _names_secret(words):
@@ -369,7 +370,9 @@ def _names_secret(words: list[str]) -> bool:
 
 
 def _located(text: bytes, found: Iterable[Found]) -> Iterator[SecretHit]:
-    line, column, seen = 1, 1, 0
+    line = 1
+    column = 1
+    seen = 0
     for item in found:
         passed = text[seen : item.start]
         line += passed.count(b"\n")

@@ -20,7 +20,10 @@ DEFAULT_COLUMNS = 80
 DEFAULT_ROWS = 24
 
 RESET = "\x1b[0m"
-RED, GREEN, YELLOW, BLUE = 31, 32, 33, 34
+RED = 31
+GREEN = 32
+YELLOW = 33
+BLUE = 34
 
 # What can move the cursor, hide text or change its order: controls, soft hyphen, bidirectional marks and overrides,
 # zero-width characters, line separators, halves of surrogate pairs, byte order mark, annotations, tags.
@@ -119,7 +122,8 @@ def _size(stream: TextIO | None, environ: Mapping[str, str] | None) -> tuple[int
         OSError,
         ValueError,
     ):  # not a terminal, or a stream without a file behind it
-        columns, rows = 0, 0
+        columns = 0
+        rows = 0
     return (
         _positive(given.get("COLUMNS")) or columns or DEFAULT_COLUMNS,
         _positive(given.get("LINES")) or rows or DEFAULT_ROWS,

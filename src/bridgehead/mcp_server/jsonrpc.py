@@ -129,7 +129,8 @@ def _message(document: dict[str, Any]) -> Message:
     if "method" not in document and ("result" in document or "error" in document):
         answered = document.get("result")
         return Reply(given, answered if isinstance(answered, dict) else {})
-    method, params = document.get("method"), document.get("params", {})
+    method = document.get("method")
+    params = document.get("params", {})
     if not isinstance(method, str):
         return Malformed(request_id, Code.INVALID_REQUEST, "the method is missing")
     if "id" not in document:  # never answered, whatever it carries
@@ -203,11 +204,13 @@ def client_of_initialize(params: Mapping[str, Any]) -> Client:
 def client_of_envelope(request: RpcRequest) -> Client:
     """The client as one request of 2026-07-28 describes it."""
     meta = request.meta
-    version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
+    version = meta.get(VERSION_KEY)
+    capabilities = meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         raise RpcError(
             Code.INVALID_PARAMS,
-            f"params._meta needs {VERSION_KEY} (a string) and {CAPABILITIES_KEY} (an object)",
+            f"params._meta needs {VERSION_KEY} (a string) and {CAPABILITIES_KEY} (an "
+            "object)",
         )
     if version not in ENVELOPE_VERSIONS:
         raise unsupported(version)

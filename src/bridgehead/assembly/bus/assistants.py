@@ -67,7 +67,10 @@ def agent_for(
         problem = f"{name!r} cannot use tools, but bus.assistant_tools is set"
         raise ConfigError(
             problem,
-            hint=f"remove bus.assistant_tools, or set bus.assistant to {', '.join(TAKES_TOOLS)} or acp:NAME",
+            hint=(
+                "remove bus.assistant_tools, or set bus.assistant to "
+                f"{', '.join(TAKES_TOOLS)} or acp:NAME"
+            ),
         )
     if name == "scripted":
         return ScriptedAgent()
@@ -195,7 +198,8 @@ class OwnCommand:
 
     async def document(self, *words: str) -> dict[str, Any]:
         """The JSON object it prints; ModelFailed with its last words where there is none."""
-        told, cancel = json.dumps([*words]), Cancel()
+        told = json.dumps([*words])
+        cancel = Cancel()
         command = Command(
             our_command_by_stdin(),
             stdin=told,
@@ -223,9 +227,8 @@ def _last_words(result: CommandResult) -> str:
     if result.exit_code == ExitCode.WAITING:
         return "it is waiting for another answer; see `bridgehead pending`"
     said = result.error_text().strip()[-_STDERR_SHOWN:]
-    with suppress(
-        ValueError, KeyError, TypeError, AttributeError
-    ):  # a council that was aborted says why in its report
+    # a council that was aborted says why in its report.
+    with suppress(ValueError, KeyError, TypeError, AttributeError):
         report = json.loads(result.stdout)
         reasons = (f"{name}: {why}" for name, why in report["skip_reasons"].items())
         said = said or "; ".join([report["abort_reason"], *reasons])
@@ -348,6 +351,8 @@ class UnknownAssistant(ConfigError):
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(
             f"the assistant cannot be {name!r}: {problem}",
-            hint="use openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:COMMAND, rig:ID, "
-            "or scripted (an echo); an OVOS core needs none of them: it connects to the hub",
+            hint="use openai (a chat endpoint), a runtime such as claude, council, "
+            "flow:FILE, cmd:COMMAND, rig:ID, "
+            "or scripted (an echo); an OVOS core needs none of them: it connects to "
+            "the hub",
         )

@@ -137,7 +137,8 @@ class RecordNotices:
 
 def _of_rig(event: Event) -> list[Notice]:
     """Answers that arrived, and answers that did not; the questions themselves are pending items."""
-    thread, debtor = str(event.data.get("thread", "")), event.data.get("debtor")
+    thread = str(event.data.get("thread", ""))
+    debtor = event.data.get("debtor")
     if event.kind == OVERDUE:
         return [
             Notice(
@@ -167,9 +168,8 @@ def question_notice(item: PendingItem) -> Notice:
         if len(asked.text) <= LONGEST
         else f"{asked.text[:LONGEST]}… (bridgehead pending show {item.id})"
     )
-    told = {
-        name: one for name, one in asked.details.items() if name != "response_file"
-    }  # a file of this machine
+    # a file of this machine.
+    told = {name: one for name, one in asked.details.items() if name != "response_file"}
     return _of_item(
         item, status="needs_you", choices=asked.offers, prompt=text, details=told
     )

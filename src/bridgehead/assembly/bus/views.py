@@ -92,9 +92,8 @@ def participant_source(folder: StateFolder, participant_id: str) -> str | None:
     status = running_status(folder)
     if status is None:
         return participant_id
-    enrolled = (
-        participant_id if participant_id in folder.records() else None
-    )  # the bridge may not have read it yet
+    # The bridge may not have read it yet.
+    enrolled = participant_id if participant_id in folder.records() else None
     return next(
         (
             p.source or p.id

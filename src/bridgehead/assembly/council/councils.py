@@ -163,10 +163,8 @@ class Councils:
                 "the question is empty",
                 hint=f'bridgehead council challenge {finding.id} "QUESTION"',
             )
-        review_id, kept = (
-            stored.review_id,
-            CouncilJournal(self.assembly.places.project, self.clock),
-        )
+        review_id = stored.review_id
+        kept = CouncilJournal(self.assembly.places.project, self.clock)
         with closing(kept) as journal, hold_council(self.assembly, review_id):
             council = journal.council(review_id)
             if council is None:
@@ -304,7 +302,8 @@ class Councils:
     def _scope_again(self, council: StoredCouncil) -> tuple[Scope, bool]:
         """The scope as it was when the council began; what is on disk now when that is gone."""
         scopes = StoredScopes(self.assembly)
-        now, before = scopes.resolve(council), scopes.read(council.review_id)
+        now = scopes.resolve(council)
+        before = scopes.read(council.review_id)
         scope = before or now
         if scope is None:
             raise nothing_to_resume(f"council {council.review_id} is closed")
@@ -321,7 +320,8 @@ def planned_calls(
     assembly: Assembly, opened: Opened, machine: Machine, clock: Clock
 ) -> DryRun:
     """The calls of a council that was settled and not begun."""
-    council, scope = opened.council, opened.scope
+    council = opened.council
+    scope = opened.scope
     seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
     asked = [one for one in council.seats if one not in _NO_CALLS and not is_rig(one)]
     no_calls = {
@@ -368,7 +368,10 @@ def call_prices(assembly: Assembly) -> dict[str, float]:
 def nothing_to_resume(why: str) -> NotFound:
     return NotFound(
         why,
-        hint="bridgehead council list, or ask a seat again: bridgehead council resume ID --retry SEAT",
+        hint=(
+            "bridgehead council list, or ask a seat again: bridgehead council resume "
+            "ID --retry SEAT"
+        ),
     )
 
 
@@ -394,11 +397,15 @@ def refuse_retry(
         if seat not in status:
             raise UserError(
                 f"{seat} has not answered yet in council {council.review_id}",
-                hint=f"check for its answer with: bridgehead council resume {council.review_id}",
+                hint=(
+                    "check for its answer with: bridgehead council resume "
+                    f"{council.review_id}"
+                ),
             )
         if status[seat] is Status.COMPLETED:
             raise UserError(
-                f"{seat} completed in council {council.review_id}; there is nothing to retry"
+                f"{seat} completed in council {council.review_id}; there is nothing "
+                "to retry"
             )
 
 

@@ -149,14 +149,18 @@ class CouncilRecord:
         with self._assembly.store() as store:
             for entry in halted:
                 seat = entry["bridge"]
-                message, seating = calls.halt_message(seat), calls.seating(seat)
+                message = calls.halt_message(seat)
+                seating = calls.seating(seat)
                 store.open_pending(
                     Question(
                         key=self._halted_key(seat, seating),
                         kind=PendingKind.HALTED_RUNTIME,
                         part=Part.COUNCIL,
                         origin=f"runtime {seat}",
-                        title=f"halted: {entry['halt_reason']} (council {self._council.review_id})",
+                        title=(
+                            f"halted: {entry['halt_reason']} (council "
+                            f"{self._council.review_id})"
+                        ),
                         prompt=message,
                         choices=CHOICES,
                         project=self._assembly.project,

@@ -265,9 +265,8 @@ def read_own_domains(assembly: Assembly) -> tuple[str | None, tuple[str, ...]]:
     if not assembly.trusted_files.holds(path, content):
         return None, ("untrusted_domains_ignored",)
     text = content.decode("utf-8", "replace")
-    registry_with(
-        text
-    )  # a file that cannot be understood is refused before anything begins
+    # a file that cannot be understood is refused before anything begins.
+    registry_with(text)
     return text, ()
 
 
@@ -309,7 +308,10 @@ def write_baseline(project: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     import tomlkit
 
     lines = [
-        "# Findings that are accepted as they are; only new ones speak. Written by `bridgehead council baseline`."
+        (
+            "# Findings that are accepted as they are; only new ones speak. Written by "
+            "`bridgehead council baseline`."
+        )
     ]
     lines += ["dismissed = ["]
     for entry in entries:
@@ -351,7 +353,10 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
         by = f" ({holder})" if (holder := read_holder(path)) else ""
         raise UserError(
             f"council {review_id} is running in another process{by}",
-            hint=f"wait for it to end, or stop it with `bridgehead council stop {review_id}`; nothing was changed",
+            hint=(
+                "wait for it to end, or stop it with `bridgehead council stop "
+                f"{review_id}`; nothing was changed"
+            ),
         ) from error
     try:
         yield
@@ -392,11 +397,9 @@ def heeding_stop(
     assembly: Assembly, review_id: str, given: Cancel | None
 ) -> Iterator[Cancel]:
     """A token for whoever holds this council: cancelled with the `given` one, or when somebody asked it to stop."""
-    asked, ended, stop = (
-        _lock_path(assembly, review_id).with_suffix(STOP),
-        threading.Event(),
-        Cancel(),
-    )
+    asked = _lock_path(assembly, review_id).with_suffix(STOP)
+    ended = threading.Event()
+    stop = Cancel()
     asked.unlink(missing_ok=True)  # meant for a process that has ended since
 
     def look() -> None:

@@ -91,9 +91,8 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         plan = document.pop("plan")
         del plan["options"]
         dismissals = plan.pop("dismissals")
-        seats = plan.pop(
-            "seats"
-        )  # stored councils have called them bridges from the start
+        # Stored councils have called them bridges from the start.
+        seats = plan.pop("seats")
         return {
             **document,
             **plan,

@@ -158,7 +158,8 @@ def open_council(
         requirements=request.requirements,
         review_rules=rules,
     )
-    history, project = read_history(assembly), assembly.places.project
+    history = read_history(assembly)
+    project = assembly.places.project
     plan = CouncilPlan(
         task=task,
         seats=_seats(
@@ -296,7 +297,8 @@ class _Opening:
 
     def from_root(self, wanted: ScopeRequest) -> ScopeRequest:
         """The same request for somebody who stands at the project's root."""
-        cwd, root = self._assembly.cwd, self._project
+        cwd = self._assembly.cwd
+        root = self._project
         paths = tuple(
             os.path.relpath(cwd / entry, root)
             if os.path.lexists(cwd / entry)
@@ -320,7 +322,8 @@ class _Opening:
 
     def _named_in_words(self) -> ScopeRequest:
         """Files and directories that a free request mentions."""
-        scope, text = self._request.scope, self._request.task
+        scope = self._request.scope
+        text = self._request.task
         if scope.kinds:
             return scope
         words = [reference.path for reference in find_references(text)]
@@ -422,7 +425,8 @@ def new_id(is_taken: Callable[[str], bool]) -> str:
 
 def write_context(project: Path, opened: Opened, clock: Clock) -> None:
     """What was understood of the request, for people and for programs (council §16)."""
-    task, settled = opened.council.task, opened.settled
+    task = opened.council.task
+    settled = opened.settled
     clarified = {name: getattr(settled, name) for name in _CLARIFIED}
     document = {
         "review_id": task.session_id,

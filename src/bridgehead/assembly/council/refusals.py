@@ -37,7 +37,10 @@ class LastRefusal(NamedTuple):
     def skip_reason(self, now: datetime) -> str:
         lasting = BELIEVED.get(self.error_class, timedelta())
         until = clamped(parse_iso(self.at), now) + lasting
-        return f"still_refused: {self.error_class}, asked again after {until:%Y-%m-%d %H:%M} UTC; {self.reason}"
+        return (
+            f"still_refused: {self.error_class}, asked again after "
+            f"{until:%Y-%m-%d %H:%M} UTC; {self.reason}"
+        )
 
 
 def last_refusals(assembly: Assembly) -> dict[str, LastRefusal]:
@@ -51,7 +54,8 @@ def refusals_in(store: Store) -> dict[str, LastRefusal]:
     recent = store.events(where, limit=RECENT_REFUSALS, newest_first=True)
     last: dict[str, LastRefusal | None] = {}
     for event in (recorded.event for recorded in recent):
-        kind, reason = event.data.get("error_class"), event.data.get("reason")
+        kind = event.data.get("error_class")
+        reason = event.data.get("reason")
         refused = (
             LastRefusal(str(kind), str(reason or kind), event.at) if kind else None
         )

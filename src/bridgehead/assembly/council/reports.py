@@ -185,8 +185,12 @@ class StoredReport:
         )
         if all(seat == STATIC or is_rig(seat) for seat in seats):
             raise UserError(
-                f"no seat of council {self.review_id} can be asked: {', '.join(seats)} cannot answer questions",
-                hint="run a council with a model; `bridgehead runtimes` lists those available",
+                f"no seat of council {self.review_id} can be asked: "
+                f"{', '.join(seats)} cannot answer questions",
+                hint=(
+                    "run a council with a model; `bridgehead runtimes` lists those "
+                    "available"
+                ),
             )
         return finding
 
@@ -288,7 +292,8 @@ class Reports:
             or run.data.get("gate_verdict") not in set(Verdict)
         ):
             return None
-        written, project = msgspec.convert(files, Written), Path(run.project)
+        written = msgspec.convert(files, Written)
+        project = Path(run.project)
         digest = written.sha256
         with suppress(FileError):  # the record speaks for a report that is gone
             digest = digest and _digest(project, written.json)
@@ -345,14 +350,13 @@ class Reports:
         self, reference: str | None, reason: str | None, *, accept_critical: bool
     ) -> Accepted:
         """Write the baseline: every finding that stands, and of the one before whose code is still there."""
-        stored, project = self.find(reference), self._assembly.places.project
+        stored = self.find(reference)
+        project = self._assembly.places.project
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
         today = self._clock.now().date()
-        author, why = (
-            self._author(),
-            (reason or "").strip() or f"accepted as the state of {today}",
-        )
+        author = self._author()
+        why = (reason or "").strip() or f"accepted as the state of {today}"
         standing = [one for one in stored.report.findings() if one.severity is not None]
         left_out = [
             one.id

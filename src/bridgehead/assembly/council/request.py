@@ -146,7 +146,8 @@ def refuse_contradictions(request: CouncilRequest) -> None:
     if request.verb == "implement":
         if len(request.options.runtimes) != 1:
             raise UserError(
-                f"implement takes exactly one --runtime, not {len(request.options.runtimes)}",
+                "implement takes exactly one --runtime, not "
+                f"{len(request.options.runtimes)}",
                 hint="`bridgehead runtimes` lists those available",
             )
         if not request.task.strip():
@@ -160,7 +161,10 @@ def refuse_contradictions(request: CouncilRequest) -> None:
     if request.review_id is not None and not _ID.fullmatch(request.review_id):
         raise UserError(
             f"--id {request.review_id!r} is not a valid council ID",
-            hint="letters, digits, . _ - (at most 128), beginning with a letter or digit, no two dots in a row",
+            hint=(
+                "letters, digits, . _ - (at most 128), beginning with a letter or "
+                "digit, no two dots in a row"
+            ),
         )
     if request.options.fallback and request.options.runtimes not in ((), ("claude",)):
         raise UserError("--fallback uses claude alone; omit --runtime")
@@ -172,7 +176,8 @@ class NoFindings(UserError):
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(
             f"{name} is not a list of findings: {problem}",
-            hint='a JSON list of objects with "title", and where known "severity description evidence action domain"; '
+            hint='a JSON list of objects with "title", and where known "severity '
+            'description evidence action domain"; '
             "a bridgehead report also works",
         )
 

@@ -244,7 +244,8 @@ class CouncilProcess:
         return Finished(self.council, None, None, asked, pause)
 
     def _report(self, report: CouncilReport | AbortedReport) -> Finished:
-        council, calls = self.council, self.calls
+        council = self.council
+        calls = self.calls
         if self.earlier_report is not None and isinstance(report, CouncilReport):
             report = msgspec.structs.replace(
                 report, supersedes=self.earlier_report.markdown

@@ -483,7 +483,8 @@ def _availability(
         )
     if isinstance(found, Ready):
         seat = found.seat
-        held_by, reason = found.connection.held_by or None, seat.runtime or ""
+        held_by = found.connection.held_by or None
+        reason = seat.runtime or ""
         told = (seat.connection, found.connection.version, seat.models)
         return Availability(bridge, True, *told, reason=reason, held_by=held_by)
     return Availability(

@@ -41,11 +41,9 @@ if TYPE_CHECKING:
     from bridgehead.control_plane.stores.base import Store
 
 APPLICATION: Final = "bridgehead"
-FLOW_JOB, ANSWER_JOB, CALL_JOB = (
-    "bridgehead.flow",
-    "bridgehead.answer",
-    "bridgehead.call",
-)
+FLOW_JOB = "bridgehead.flow"
+ANSWER_JOB = "bridgehead.answer"
+CALL_JOB = "bridgehead.call"
 SCHEDULED_JOB: Final = "bridgehead.scheduled"
 POSTGRES: Final = ("postgresql://", "postgres://")
 DEFAULT_QUEUE: Final = "default"
@@ -76,7 +74,8 @@ _QUEUE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 def checked_queue(name: str) -> str:
     if not _QUEUE_NAME.fullmatch(name):
         raise UserError(
-            f"{name!r} is not a valid queue name: use lower-case letters, digits, '.', '_', '-'"
+            f"{name!r} is not a valid queue name: use lower-case letters, digits, "
+            "'.', '_', '-'"
         )
     return name
 
@@ -88,7 +87,10 @@ class FleetAddress:
         if not url.startswith(POSTGRES):
             raise ConfigError(
                 "a fleet needs a Postgres database",
-                hint="give --database postgresql://USER@HOST/DATABASE, or set store.url to one",
+                hint=(
+                    "give --database postgresql://USER@HOST/DATABASE, or set "
+                    "store.url to one"
+                ),
             )
         try:
             import dbos  # noqa: F401
@@ -292,9 +294,8 @@ class Fleet:
 
     def was_cancelled(self, job: Job) -> bool:
         found = self.client.list_workflows(workflow_ids=[job.id], load_input=False)
-        return (
-            not found or found[0].status == "CANCELLED"
-        )  # one that is not there was pruned since
+        # One that is not there was pruned since.
+        return not found or found[0].status == "CANCELLED"
 
     def knows(self, reference: str | None) -> bool:
         try:
@@ -339,7 +340,8 @@ class Fleet:
         self.client.cancel_workflow(newest.workflow_id)
         last, later = self._find(run.id)
         if last.workflow_id != newest.workflow_id:  # it went on meanwhile
-            newest, job = last, later
+            newest = last
+            job = later
             self.client.cancel_workflow(newest.workflow_id)
         for attempt in job.attempts:
             withdraw_request(
@@ -445,11 +447,12 @@ class Fleet:
             else ()
         ):
             jobs[answering[one.workflow_id]].append(one.workflow_id)
+            # a handler at work is let finish.
             if one.status in (
                 "DELAYED",
                 "ENQUEUED",
                 "PENDING",
-            ):  # a handler at work is let finish
+            ):
                 newest.pop(answering[one.workflow_id], None)
         runs = (_run_of(one) for one in newest.values())
         return [
@@ -553,15 +556,14 @@ def _run_of(status: WorkflowStatus) -> Run:
     if status.status == "SUCCESS":
         if output.get("status") not in list(RunStatus):
             return job.run(RunStatus.DAMAGED, moved, error=DAMAGED)
-        state, error = RunStatus(output["status"]), output.get("error")
+        state = RunStatus(output["status"])
+        error = output.get("error")
     else:
         gone = (
             f"its worker died {MOST_ATTEMPTS} times; it is not restarted automatically"
         )
-        state, error = (
-            RunStatus.FAILED,
-            str(status.error) if status.status == "ERROR" else gone,
-        )
+        state = RunStatus.FAILED
+        error = str(status.error) if status.status == "ERROR" else gone
     return job.run(
         state, moved, version=version, result=output.get("result"), error=error
     )

@@ -161,7 +161,8 @@ class RuntimeHandler(Handler):
             raise HandlerUnusable(f"{self._name} cannot answer: {said}")
         if self._tools and not seated.connection.takes_tools:
             raise HandlerUnusable(
-                f"{self._name} cannot use tools when it runs as {seated.connection.runtime_name}"
+                f"{self._name} cannot use tools when it runs as "
+                f"{seated.connection.runtime_name}"
             )
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="bridgehead-ask-") as folder:
@@ -270,7 +271,8 @@ class RigHandler(Handler):
             ):
                 if envelope.verification.state is VerificationState.BROKEN:
                     self._say(
-                        f"{envelope.filename} was not used: {', '.join(envelope.verification.kinds)}"
+                        f"{envelope.filename} was not used: "
+                        f"{', '.join(envelope.verification.kinds)}"
                     )
                     continue
                 return envelope.body

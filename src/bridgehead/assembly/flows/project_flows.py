@@ -42,7 +42,10 @@ class FlowNotOffered(UserError):
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(
             f"flow {name!r} was not started: {reason}",
-            hint="a person runs it in a shell, or trusts it with: bridgehead config trust FILE",
+            hint=(
+                "a person runs it in a shell, or trusts it with: bridgehead config "
+                "trust FILE"
+            ),
         )
 
 

@@ -162,7 +162,8 @@ def record_event(store: Store, event: FlowEvent) -> None:
     """Append an event; one after which the run stands elsewhere together with that."""
     from bridgehead.flows.operations.pending_items import event_of
 
-    status, recorded = _STATUS_AFTER.get(event.kind), event_of(event)
+    status = _STATUS_AFTER.get(event.kind)
+    recorded = event_of(event)
     if status is None:
         store.append([recorded])
     else:

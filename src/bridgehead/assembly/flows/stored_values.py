@@ -87,7 +87,8 @@ def hold_to_portable_json(address: PostgresAddress, schema: str) -> None:
                     )
                     connection.execute(
                         SQL(
-                            "ALTER TABLE {} ADD CONSTRAINT {} CHECK (serialization = {})"
+                            "ALTER TABLE {} ADD CONSTRAINT {} CHECK (serialization = "
+                            "{})"
                         ).format(table, Identifier(CONSTRAINT), encoding)
                     )
             except InsufficientPrivilege:

@@ -79,8 +79,11 @@ if TYPE_CHECKING:
 QUEUE_POLL_SECONDS: Final = 0.25
 ALIVE_SECONDS: Final = 2.0
 PRUNE_SECONDS: Final = 3600.0
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
-_ALIVE_LOCKS, _FOLLOWER_LOCKS, _RECOVERY_LOCKS = 0x62726467, 0x62726468, 0x6272646A
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+_ALIVE_LOCKS = 0x62726467
+_FOLLOWER_LOCKS = 0x62726468
+_RECOVERY_LOCKS = 0x6272646A
 _KEEPALIVE: Final = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 )
@@ -239,7 +242,8 @@ class Worker:
             rate = limit.rate and QueueRateLimit(
                 limit=limit.rate[0], period=limit.rate[1]
             )
-            most, poll = limit.concurrency, QUEUE_POLL_SECONDS
+            most = limit.concurrency
+            poll = QUEUE_POLL_SECONDS
             DBOS.register_queue(
                 limit.queue,
                 global_concurrency=most,
@@ -437,10 +441,8 @@ class Worker:
 
     def _call(self, document: Mapping[str, Any]) -> list[Any]:
         assert self._handler is not None
-        handler, request = (
-            self._handler[1],
-            AgentRequest.from_dict(dict(document["request"])),
-        )
+        handler = self._handler[1]
+        request = AgentRequest.from_dict(dict(document["request"]))
 
         def said() -> list[Any]:
             files = CheckpointFiles(FlowRoot.open(self._folder), self._clock)
@@ -538,7 +540,8 @@ class Worker:
                 deque(self._fleet.prune(self._keep_days), maxlen=0)
             except Exception as error:  # DBOS', the record's or the connection's: in an hour there is another chance
                 self._say(
-                    f"old runs were not deleted: {type(error).__name__}; trying again in an hour"
+                    f"old runs were not deleted: {type(error).__name__}; trying again "
+                    "in an hour"
                 )
             self._stopping.wait(PRUNE_SECONDS)
 
@@ -566,7 +569,8 @@ class Worker:
         while True:
             try:
                 if alive.closed:
-                    alive, recovers = self._hold_lock(), False
+                    alive = self._hold_lock()
+                    recovers = False
                 if not self._follows.is_set() and _got_lock(
                     alive, _FOLLOWER_LOCKS, follower
                 ):
@@ -585,7 +589,8 @@ class Worker:
                 }:
                     if _is_gone(alive, other):
                         self._say(
-                            f"worker {other} stopped responding; another worker takes over its runs"
+                            f"worker {other} stopped responding; another worker takes "
+                            "over its runs"
                         )
                         DBOS._recover_pending_workflows([other])
             except Exception as error:  # as above

@@ -92,11 +92,17 @@ class EnvelopesForAgent(NamedTuple):
         owed = f" It is owed answers by {'; '.join(self.owed)}." if self.owed else ""
         if not count and not self.delivered:
             return f"No envelope waits for rig {self.rig_id}.{owed}\n"
-        opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig {self.rig_id}."
+        opening = (
+            f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig "
+            f"{self.rig_id}."
+        )
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
-            opening += f" {len(self.delivered)} {'was' if len(self.delivered) == 1 else 'were'} delivered to it."
+            opening += (
+                f" {len(self.delivered)} "
+                f"{'was' if len(self.delivered) == 1 else 'were'} delivered to it."
+            )
         blocks = [
             fenced.block(answer_with) for fenced in (*self.envelopes, *self.delivered)
         ]
@@ -263,7 +269,10 @@ def _fenced(
         rig.tell(f"warning: {turn.path}: {error.message}; left out")
         return None
     if len(text) > MOST_CHARACTERS:
-        text = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters in the file]"
+        text = (
+            f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more "
+            "characters in the file]"
+        )
     inside = fence.wrap(
         text,
         origin=f"rig {turn.sender}, {turn.path}",
@@ -338,26 +347,29 @@ class PendingEnvelopes:
 def _item(
     rig: Rig, envelope: ListedEnvelope, verification: Verification, owed: Obligation
 ) -> PendingItem:
-    turn, root = envelope.turn, rig.repository.root
+    turn = envelope.turn
+    root = rig.repository.root
     due = (
         f", {'overdue since' if owed.is_overdue(rig.now_ms()) else 'due'} {owed.due}"
         if owed.due
         else ""
     )
     due = f", taken on{due}" if owed.state is DebtState.TAKEN else due
-    name, debtor = turn.path, {}
+    name = turn.path
+    debtor = {}
     if owed.debtor != rig.config.rig_id:  # escalated
-        name, debtor, due = (
-            f"{name} {owed.debtor}",
-            {"debtor": owed.debtor},
-            f"{due}, owed by {owed.debtor}",
-        )
+        name = f"{name} {owed.debtor}"
+        debtor = {"debtor": owed.debtor}
+        due = f"{due}, owed by {owed.debtor}"
     question = Question(
         key=f"{root}:{name}",
         kind=PendingKind.ENVELOPE,
         part=Part.RIGS,
         origin=f"rig {turn.sender}",
-        title=f'{turn.type} {turn.thread_id} "{turn.tldr or turn.status}" ({verification.state}{due})',
+        title=(
+            f'{turn.type} {turn.thread_id} "{turn.tldr or turn.status}" '
+            f"({verification.state}{due})"
+        ),
         prompt=rig.repository.read_file(turn.path).decode("utf-8", "replace"),
         project=root,
         context={

@@ -47,7 +47,8 @@ def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews])
         repository = GitRepository()
         if repository.is_tracked(CONFIG_PATH):
             say(
-                f"warning: {CONFIG_PATH} is tracked by git, so other clones use the identity of this rig; "
+                f"warning: {CONFIG_PATH} is tracked by git, so other clones use the "
+                "identity of this rig; "
                 f"run: git rm --cached {CONFIG_PATH}"
             )
         return repository

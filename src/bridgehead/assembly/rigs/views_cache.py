@@ -108,7 +108,8 @@ def _cached_catalogue(
     known = (
         catalogue(rig, survey=survey, with_findings=True) if survey else look_at(rig)
     )
-    marks, survey = known.marks(), known.survey
+    marks = known.marks()
+    survey = known.survey
     if marks is None:
         return known, None
     state = (

@@ -36,7 +36,8 @@ class GatewayCertificate:
         serving = settings.serving
         self._own: tuple[Path, str] | None = None
         if serving.tls_cert is not None and serving.tls_key is not None:
-            self._cert, self._key = Path(serving.tls_cert), Path(serving.tls_key)
+            self._cert = Path(serving.tls_cert)
+            self._key = Path(serving.tls_key)
         else:
             self._own = (folder.tls_folder, Address.parse(serving.listen).host)
             self._cert, self._key = ensure_certificate(*self._own)
@@ -75,7 +76,8 @@ class GatewayCertificate:
         # Tried on another context first: half of a pair would be of no use to those who connect meanwhile.
         server_context(self._cert, self._key, client_ca=None, allow_tls12=False)
         self.context.load_cert_chain(self._cert, self._key)
-        self._stamp, self.certificate = stamp, certificate_der(self._cert)
+        self._stamp = stamp
+        self.certificate = certificate_der(self._cert)
         return True
 
     def _files(self) -> tuple[object, ...]:
@@ -136,7 +138,8 @@ def public_url(settings: BusSettings, bound: str | None = None) -> str:
 
 def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
     """The self-made certificate and key in `folder`, made at the first call; renewed in time, with the same key."""
-    cert, key = folder / "cert.pem", folder / "key.pem"
+    cert = folder / "cert.pem"
+    key = folder / "key.pem"
     there = cert.exists() and key.exists()
     ends_soon = datetime.datetime.now(datetime.UTC) + RENEWED_BEFORE
     if not there or expiry(certificate_der(cert)) < ends_soon:
@@ -210,10 +213,8 @@ def certificate_der(path: Path) -> bytes:
     """The first certificate of a PEM file in DER."""
     try:
         text = path.read_text("ascii")
-        begin, end = (
-            text.index("-----BEGIN CERTIFICATE-----"),
-            text.index("-----END CERTIFICATE-----"),
-        )
+        begin = text.index("-----BEGIN CERTIFICATE-----")
+        end = text.index("-----END CERTIFICATE-----")
         return ssl.PEM_cert_to_DER_cert(
             text[begin : end + len("-----END CERTIFICATE-----")] + "\n"
         )

@@ -105,7 +105,8 @@ class EnrolledParticipants:
         if self.records.keys() - records.keys() and not self._has_rested(stamp, now):
             return EnrolmentChange()
         self._stamp = stamp if is_read else self._stamp
-        self.records, self.credentials = records, credentials
+        self.records = records
+        self.credentials = credentials
         return change
 
     def _compared(self, records: dict[str, ParticipantRecord]) -> _Compared:

@@ -78,8 +78,12 @@ def enrol(
         known = folder.credentials().get(request.participant)
         if request.paired and not is_free(known):
             raise UserError(
-                f"{request.participant!r} is already enrolled; no device can be paired under this name",
-                hint=f"choose another name, or run: bridgehead bus participant revoke {request.participant}",
+                f"{request.participant!r} is already enrolled; no device can be "
+                "paired under this name",
+                hint=(
+                    "choose another name, or run: bridgehead bus participant revoke "
+                    f"{request.participant}"
+                ),
             )
         # Checked before anything is written; an existing record keeps what was not given again.
         table = {
@@ -97,10 +101,8 @@ def enrol(
 
 
 def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
-    expires, more = (
-        None,
-        {**msgspec.structs.asdict(request.pin), "alternatives": request.alternatives},
-    )
+    expires = None
+    more = {**msgspec.structs.asdict(request.pin), "alternatives": request.alternatives}
     if request.expires_in_s is not None:
         expires = iso_ms(clock.now() + timedelta(seconds=request.expires_in_s))
     if request.token:
@@ -109,7 +111,8 @@ def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
         return join, Credential(token_sha256=token_hash(token), expires=expires)
     if expires is not None:
         raise UserError(
-            "--expires works with tokens only; a device key is valid until it is revoked",
+            "--expires works with tokens only; a device key is valid until it is "
+            "revoked",
             hint="add --token",
         )
     key = to_base64(secrets.token_bytes(KEY_BYTES))
@@ -152,9 +155,8 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
             folder.put_credential(participant_id, Credential(revoked=True))
         try:
             table = folder.tables().get(participant_id, {})
-            if (
-                without_rights(table) != table
-            ):  # also what an earlier revocation did not come to
+            # Also what an earlier revocation did not come to.
+            if without_rights(table) != table:
                 folder.put_table(participant_id, without_rights(table))
             elif was_revoked:
                 raise UnknownParticipant(participant_id, "is already revoked")
@@ -228,7 +230,8 @@ def _value(text: str) -> Any:
 
 def parse_duration(text: str) -> float:
     """`90d`, `12h`, `30m`: seconds; a century at most."""
-    number, unit = text[:-1], text[-1:]
+    number = text[:-1]
+    unit = text[-1:]
     seconds = int(number) * _UNITS.get(unit, 0) if _NUMBER.fullmatch(number) else 0
     if not 0 < seconds <= _LONGEST_S:
         raise UserError(

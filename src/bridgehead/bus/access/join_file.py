@@ -84,7 +84,8 @@ def write_join_file(path: Path, join: JoinFile) -> None:
             owner = None
         if owner != join.participant:
             raise UserError(
-                f"{path} exists and is not a join file of this participant; nothing was added",
+                f"{path} exists and is not a join file of this participant; nothing "
+                "was added",
                 hint="choose another with --join",
             )
     write_atomic(
@@ -105,8 +106,12 @@ def refuse_work_tree(path: Path) -> None:
     for parent in (folder, *folder.parents):
         if (parent / ".git").exists():
             raise UserError(
-                f"{path} is in the git work tree {parent}, and a join file holds a key; nothing was written",
-                hint="leave --join out, so that it is kept beside the bridge's state, or choose a place outside",
+                f"{path} is in the git work tree {parent}, and a join file holds a "
+                "key; nothing was written",
+                hint=(
+                    "leave --join out, so that it is kept beside the bridge's state, "
+                    "or choose a place outside"
+                ),
             )
 
 
@@ -134,5 +139,8 @@ class BadJoinFile(UserError):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
             f"{path} is not a usable join file: {problem}",
-            hint="create one with `bridgehead bus participant add ID` on the bridge's machine",
+            hint=(
+                "create one with `bridgehead bus participant add ID` on the bridge's "
+                "machine"
+            ),
         )

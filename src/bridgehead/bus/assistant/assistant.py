@@ -218,10 +218,8 @@ class Assistant:
         )
 
     def _utterance(self, entry: Message, now: float) -> list[AssistantEffect]:
-        named, word = (
-            context_session_id(entry.context),
-            entry.context.get("utterance_id"),
-        )
+        named = context_session_id(entry.context)
+        word = entry.context.get("utterance_id")
         speaker = _speaker(entry, named)
         still_open = [
             *self._running.values(),

@@ -32,8 +32,10 @@ QUICK_TEXT: Final = 2000
 KEPT_TEXT: Final = 2000
 """Characters of an utterance or an answer that are remembered."""
 TASK: Final = (
-    "You are the assistant on a message bus of voice satellites and chat rooms. Answer what the person said last, "
-    "in one or two short sentences of plain text that can be spoken aloud: no markup, no lists, no links."
+    "You are the assistant on a message bus of voice satellites and chat rooms. "
+    "Answer what the person said last, "
+    "in one or two short sentences of plain text that can be spoken aloud: no markup, "
+    "no lists, no links."
 )
 
 

@@ -104,10 +104,12 @@ class Admission:
         now: float,
     ) -> Admitted | Denied | Ignored:
         """Decide about one frame; `value` is its message where the frame has already been decoded."""
-        terms, size = participant.terms, len(frame)
+        terms = participant.terms
+        size = len(frame)
         if size > terms.max_frame_bytes:
             return Denied("too_large")
-        read, channel = value, ""
+        read = value
+        channel = ""
         if not isinstance(value, Message):
             read, channel = _read(terms, frame, value)
         if not participant.bucket.take(now) or (
@@ -136,7 +138,8 @@ class Admission:
         self, participant: Participant, message: Message, hops: int, channel: str
     ) -> Admitted | Denied | Ignored:
         """Judge a readable message and give it its session on the hub: translated, placed, gated."""
-        terms, context = participant.terms, message.context
+        terms = participant.terms
+        context = message.context
         carried = context.get("session")
         plain = (
             isinstance(carried, dict)
@@ -304,7 +307,9 @@ def _is_too_deep(read: object, limit: int) -> bool:
 
 def _spoken(read: dict[str, Any]) -> object:
     """Text of an opaque channel as an utterance (B-34); a language only if the channel states it for this text."""
-    text, lang, channel = read.get("text"), read.get("lang"), read.get("channel", "")
+    text = read.get("text")
+    lang = read.get("lang")
+    channel = read.get("channel", "")
     if not isinstance(text, str) or not text.strip() or not isinstance(channel, str):
         return read
     if channel and not is_channel(channel):

@@ -57,11 +57,9 @@ class Bridge:
             topics.OPERATOR,
             settings.hidden_source or settings.bridge_id,
         )
-        self.settings, self.known, self._knows_all_names = (
-            settings,
-            Register(),
-            knows_all_names,
-        )
+        self.settings = settings
+        self.known = Register()
+        self._knows_all_names = knows_all_names
         self._sources = Sources(
             settings.bridge_id, reserved, past.sources, random_word, owner_of
         )
@@ -131,7 +129,8 @@ class Bridge:
             effects.append(actions.Close(record.id, actions.CloseCode.REPLACED))
         participant.apply(record, now)
         self._own_managed(participant)
-        participant.connected, participant.stalled = True, False
+        participant.connected = True
+        participant.stalled = False
         effects.append(actions.Joined(record.id, participant.source, first=False))
         return effects + self._deliveries.catch_up(participant, now)
 
@@ -191,9 +190,8 @@ class Bridge:
                 effects.append(actions.Close(participant_id, actions.CloseCode.REVOKED))
             effects += self._gone(participant, now, "revoked")
         self._sources.forget(participant_id)
-        self._managed.forget(
-            participant_id
-        )  # the next one of this name is somebody else
+        # The next one of this name is somebody else.
+        self._managed.forget(participant_id)
         return [*effects, actions.ForgetSource(participant_id)]
 
     def moved(self, participant_id: str, now: float) -> list[actions.Effect]:
@@ -337,16 +335,12 @@ class Bridge:
                 return effects
             message = understood
         hub_session = session_id(carried)
-        named, hops = (
-            None if carried is None else hub_session,
-            1 if echo is None else echo.hops + 1,
-        )
+        named = None if carried is None else hub_session
+        hops = 1 if echo is None else echo.hops + 1
         offer = Offer(message, carried, hub_session, echo, named, hops)
-        topic, rendered, recipients = (
-            message.type,
-            False,
-            self._router.recipients(offer),
-        )
+        topic = message.type
+        rendered = False
+        recipients = self._router.recipients(offer)
         if topic == HANDLED:
             self._end_questions(offer, recipients)
         for participant, signal in recipients:
@@ -468,9 +462,8 @@ class Bridge:
     def _absent(self, offer: Offer) -> list[str]:
         """Participants that a message is for and that are not there; nobody would notice otherwise."""
         context = offer.message.context
-        unknown = (
-            self._knows_all_names and context.get("source") == topics.OPERATOR
-        )  # who may have misspelt it
+        # Who may have misspelt it.
+        unknown = self._knows_all_names and context.get("source") == topics.OPERATOR
         named = [
             self._sources.owner(name) or (name if unknown else None)
             for name in destinations(context)
@@ -512,17 +505,14 @@ class Bridge:
         effects: list[actions.Effect] = (
             [] if now < self.known.due_at else self.tick(now)
         )
-        find = (
-            self.known.get
-        )  # functions kept in an attribute are called faster from a local name
+        # Functions kept in an attribute are called faster from a local name.
+        find = self.known.get
         participant = find(participant_id)
         if participant is None or not participant.connected:
             return effects
         self.taken += 1
-        verdict, size = (
-            self._admission.admit(participant, frame, value, hops, now),
-            len(frame),
-        )
+        verdict = self._admission.admit(participant, frame, value, hops, now)
+        size = len(frame)
         if isinstance(verdict, Admitted):
             self._inject(participant, verdict, size, now, effects)
         elif isinstance(verdict, Ignored):
@@ -550,8 +540,10 @@ class Bridge:
         effects: list[actions.Effect],
     ) -> None:
         """Write the message to the hub if there is room for it, adding what follows to `effects`."""
-        message, hub_session = admitted.message, admitted.hub_session
-        topic, context = message.type, message.context
+        message = admitted.message
+        hub_session = admitted.hub_session
+        topic = message.type
+        context = message.context
         if self._stopping or not self._hub_is_up:
             reason = "shutdown" if self._stopping else "hub_down"
             effects.append(

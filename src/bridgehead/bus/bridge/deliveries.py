@@ -40,7 +40,8 @@ class Deliveries:
         effects: list[Effect],
     ) -> None:
         """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
-        body, topic = encode(message), offer.message.type
+        body = encode(message)
+        topic = offer.message.type
         delivery = Delivery(
             participant.id, topic, body, offer.hops, offer.named_session, now, signal
         )
@@ -133,7 +134,8 @@ def _lost(
     """The outcome of each, and for speech a report: whoever spoke must not believe that it was heard."""
     effects: list[Effect] = []
     for lost in deliveries:
-        waited, size = max(0.0, now - lost.offered_at), len(lost.body)
+        waited = max(0.0, now - lost.offered_at)
+        size = len(lost.body)
         effects.append(
             Outcome(
                 participant.id,

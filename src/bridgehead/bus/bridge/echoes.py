@@ -63,7 +63,8 @@ class EchoTable:
         if self._fresh is not None or self._in_order:
             self._settle()
             self._forget_old(now)
-        self._fresh, self.waits = (message, Echo(author, hops), now), True
+        self._fresh = (message, Echo(author, hops), now)
+        self.waits = True
 
     def _settle(self) -> None:
         """Put the last message written into the table; until then it is known by itself."""
@@ -79,7 +80,8 @@ class EchoTable:
         """What was written and now comes back as `message`; the oldest entry answers and is used up."""
         # An embedded hub brings back the very object at once, so most echoes need no digest at all.
         if self._fresh is not None and self._fresh[0] is message:
-            echo, self._fresh = self._fresh[1], None
+            echo = self._fresh[1]
+            self._fresh = None
             return echo
         self.waits = self._fresh is not None or bool(self._in_order)
         self._settle()
@@ -154,7 +156,8 @@ class CopyTable:
         if not has_counterpart(message.type):
             return False
         self._forget_old(now)
-        named, content = spec_topic(message.type), _digest(message, topic=False)
+        named = spec_topic(message.type)
+        content = _digest(message, topic=False)
         # One of the two has the specification's name: pings of two skills are no copies of each other.
         if earlier := self._arrivals.get((named != message.type, named, content)):
             earlier.pop(0)

@@ -155,7 +155,8 @@ class Escalation:
         )
 
     def take_due(self) -> list[EscalationEffect]:
-        due, self._due = self._due, []
+        due = self._due
+        self._due = []
         return due
 
     def _give_up(self, session: str) -> None:

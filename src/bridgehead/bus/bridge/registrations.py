@@ -39,7 +39,8 @@ class Registrations:
 
     def note(self, participant: Participant, admitted: Admitted) -> list[Effect]:
         """Track what the message registers or deregisters."""
-        skill, hub_id = _registered_skill(admitted.message), admitted.hub_session
+        skill = _registered_skill(admitted.message)
+        hub_id = admitted.hub_session
         if skill is None:
             return []
         if admitted.message.type in DEREGISTERING:
@@ -55,7 +56,8 @@ class Registrations:
         self, participant: Participant, admitted: Admitted
     ) -> tuple[list[Effect], list[Message]]:
         """The participant used a session: what to remember, and what the hub is owed for one given up for it."""
-        hub_id, local = admitted.hub_session, admitted.local_session
+        hub_id = admitted.hub_session
+        local = admitted.local_session
         new = hub_id not in participant.sessions
         self._known.own(participant, hub_id, local)
         if not new:
@@ -94,8 +96,10 @@ class Registrations:
 
     def take_owed(self) -> tuple[list[Message], list[Effect]]:
         """What to write now that the hub is back, and what need not be remembered any longer."""
-        owed, self._owed = self._owed, []
-        abandoned, self._abandoned = self._abandoned, []
+        owed = self._owed
+        self._owed = []
+        abandoned = self._abandoned
+        self._abandoned = []
         return owed, abandoned
 
     def _withdraw(

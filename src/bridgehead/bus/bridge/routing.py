@@ -50,10 +50,8 @@ class Router:
             settings.group_topics if self._by_site else ()
         )
         """Topics that may concern others than those who use the session."""
-        self._hidden_source, self._hop_limit = (
-            settings.hidden_source,
-            settings.hop_limit,
-        )
+        self._hidden_source = settings.hidden_source
+        self._hop_limit = settings.hop_limit
         self.keeps_to_sessions = (
             self._by_session and topics.HANDLE not in self._beyond_sessions
         )
@@ -68,9 +66,8 @@ class Router:
         if named is None:
             return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
-            find = (
-                self._register.by_source
-            )  # a function, not a method: see Bridge.received
+            # a function, not a method: see Bridge.received.
+            find = self._register.by_source
             holder = find(named)
             return () if holder is None else ((holder, "destination"),)
         return self._gathered(offer)
@@ -170,7 +167,8 @@ class Router:
         )
 
     def _passes_hardened(self, participant: Participant, offer: Offer) -> bool:
-        topic, record = offer.message.type, participant.record
+        topic = offer.message.type
+        record = participant.record
         if topic in topics.LIFECYCLE or topic in self._settings.hardened_extra:
             return True
         # Readiness is a rule of its own, also for a host that the message names or that owns its session (B-49).
@@ -188,8 +186,10 @@ class Router:
 
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:
         """The message as this participant reads it: its own session id, hidden source, its names."""
-        message, session = offer.message, offer.session
-        data, context = message.data, message.context.copy()
+        message = offer.message
+        session = offer.session
+        data = message.data
+        context = message.context.copy()
         if session is not None:
             hub_session = offer.hub_session
             if participant.imposed.names:

@@ -143,7 +143,11 @@ def _statement(change: StateChange) -> tuple[str, tuple[str, ...]]:
             )
         case actions.ForgetSkill(participant, hub_id, skill):
             return (
-                "DELETE FROM skills WHERE participant = ? AND hub_id = ? AND skill_id = ?",
+                (
+                    "DELETE FROM skills WHERE participant = ? AND hub_id = ? AND "
+                    "skill_id "
+                    "= ?"
+                ),
                 (participant, hub_id, skill),
             )
 
@@ -154,5 +158,8 @@ class BridgeStateUnusable(StoreError):
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(
             f"{path} cannot be used: {cause}",
-            hint="move it away; the bridge creates a new one, and participants get new source IDs",
+            hint=(
+                "move it away; the bridge creates a new one, and participants get new "
+                "source IDs"
+            ),
         )

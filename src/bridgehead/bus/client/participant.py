@@ -227,10 +227,8 @@ class Satellite(Closing):
     ) -> Spoken:
         """Say something and collect what is spoken until the round is over or `wait_s` have passed."""
         ours = secrets.token_hex(8)
-        self._open, self._asked_again = (
-            self._utterance(text, lang, {"utterance_id": ours}),
-            False,
-        )
+        self._open = self._utterance(text, lang, {"utterance_id": ours})
+        self._asked_again = False
         said: list[dict[str, Any]] = []
         outcome: Literal["", "answer", "unmatched"] = ""
         handled = False
@@ -249,9 +247,8 @@ class Satellite(Closing):
                         continue
                     is_ours = event.message.context.get("utterance_id", ours) == ours
                     if event.message.type == SPEAK and is_ours:
-                        if (
-                            not self._asked_again or event.message.data not in said
-                        ):  # heard before it was sent again
+                        # Heard before it was sent again.
+                        if not self._asked_again or event.message.data not in said:
                             said.append(event.message.data)
                     elif event.message.type == HANDLED and is_ours:
                         outcome = (
@@ -432,7 +429,10 @@ class NotAdmitted(BridgeheadError):
 
     def __init__(self, participant: str, cause: str, *, is_final: bool = True) -> None:
         self.is_final = is_final
-        renew = "the credential may be revoked or expired; create a new one with `bridgehead bus participant add`"
+        renew = (
+            "the credential may be revoked or expired; create a new one with "
+            "`bridgehead bus participant add`"
+        )
         rename = (
             "enrol the device under another name with `bridgehead bus participant add`"
         )
@@ -459,7 +459,10 @@ class SendRefused(BridgeheadError):
             for key, value in refusal.details.items()
             if key != "utterance_id"
         )
-        allowed = f"`bridgehead bus policy show {participant}` on the bridge's machine shows what is allowed"
+        allowed = (
+            f"`bridgehead bus policy show {participant}` on the bridge's machine "
+            "shows what is allowed"
+        )
         super().__init__(
             f"the bridge refused the message: {refusal.code}"
             + (f" ({facts})" if facts else ""),

@@ -39,7 +39,8 @@ SESSION_S: Final = 12 * 3600.0
 MAX_LINKS: Final = 1000
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 PAGE_HEADERS: Final = (

@@ -105,9 +105,8 @@ class CompletionsEndpoint(Site):
         if not asked.stream:
             said = "".join([piece async for piece in heard])
             return _problem(call) or json_answer(form.whole(said))
-        first = await anext(
-            heard, None
-        )  # before the head of the response is sent, it can still say what is wrong
+        # Before the head of the response is sent, it can still say what is wrong.
+        first = await anext(heard, None)
         if first is None and (problem := _problem(call)) is not None:
             return problem
         return Answer(
@@ -283,7 +282,8 @@ def read_completion(
         raise ValueError(f"{field} must be a non-empty list")
     if messages[-1].get("role") != "user":
         raise ValueError(
-            "the last message must be from the user; tools and prefilled answers are not supported"
+            "the last message must be from the user; tools and prefilled answers are "
+            "not supported"
         )
     text = _text(messages[-1].get("content")).strip()
     if not text:

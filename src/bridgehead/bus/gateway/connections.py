@@ -270,10 +270,8 @@ class FramedConnection(RawConnection):
         self._enter()
 
     def _prove(self, frame: frames.Frame) -> ParticipantRecord | None:
-        client_nonce, mac = (
-            from_base64(frame.nonce, NONCE_BYTES),
-            from_base64(frame.mac),
-        )
+        client_nonce = from_base64(frame.nonce, NONCE_BYTES)
+        mac = from_base64(frame.mac)
         if (
             client_nonce is None
             or mac is None
@@ -326,7 +324,8 @@ class FramedConnection(RawConnection):
 
     def _answer(self, frame: frames.Frame) -> None:
         """An answer to a pending item; needs the grant `approve`."""
-        item, text = frame.id, frame.text
+        item = frame.id
+        text = frame.text
         shown = frame.shown if isinstance(frame.shown, str) else ""
         if not isinstance(item, str) or not isinstance(text, str):
             self._answered(

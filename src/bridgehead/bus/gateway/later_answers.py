@@ -160,10 +160,8 @@ class LaterAnswers:
         await self._save()
 
     async def _answer(self, question: LaterQuestion) -> str:
-        key, left = (
-            f"later-{question.id}",
-            question.expires - self._clock.now().timestamp(),
-        )
+        key = f"later-{question.id}"
+        left = question.expires - self._clock.now().timestamp()
         title = f"answered later: {question.text.strip().partition(chr(10))[0]}"
         waiting = self._waiting[question.id]
         try:

@@ -185,10 +185,8 @@ class PairingSocket(Conversation):
 
     def _introduced(self, frame: dict[str, Any]) -> bool:
         """The device says its name and commits to its number."""
-        name, commitment = (
-            frame.get("participant"),
-            from_base64(frame.get("commit"), 32),
-        )
+        name = frame.get("participant")
+        commitment = from_base64(frame.get("commit"), 32)
         if frame.get("l2") != "pair" or not isinstance(name, str) or commitment is None:
             return False
         try:

@@ -74,9 +74,8 @@ class PendingAnswers:
         given = spoken_answer(text, next(reversed(self._told.values()), None))
         if given is None or not self.may(participant_id, Grant.APPROVE):
             return False
-        if (
-            len(self._told) > 1 and typed_answer(text) is None
-        ):  # else a yes to one would approve another
+        # Else a yes to one would approve another.
+        if len(self._told) > 1 and typed_answer(text) is None:
             which = f"say which: answer {given.id} {given.text}"
             reply(ItemAnswered(given.id, False, f"several questions are open; {which}"))
             return True

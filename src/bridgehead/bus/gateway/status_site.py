@@ -73,9 +73,8 @@ class StatusSite(Site):
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:
-        if (
-            read_running(folder.path) == self._running
-        ):  # another bridge may have written its own
+        # Another bridge may have written its own.
+        if read_running(folder.path) == self._running:
             (folder.path / NAME).unlink(missing_ok=True)
         self._sampling.cancel()
         await self._listener.close()

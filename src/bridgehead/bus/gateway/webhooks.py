@@ -116,7 +116,8 @@ class HttpCalls:
             participant.entering = self._gateway.relay.join(record, participant)
         if participant.entering is None:
             return None
-        error, participant.entering = await asyncio.shield(participant.entering), None
+        error = await asyncio.shield(participant.entering)
+        participant.entering = None
         return error
 
     def _leave(self, participant_id: str, participant: HttpParticipant) -> None:
@@ -241,7 +242,8 @@ class HttpCall:
 
     def rest_of(self, spoken: str) -> str:
         """What is left to show of a whole whose pieces have been shown; each whole has lines of its own."""
-        shown, self.shown = self.shown, ""
+        shown = self.shown
+        self.shown = ""
         if shown and spoken.startswith(shown):
             return spoken[len(shown) :]
         return f"\n{spoken}" if shown or len(self.speak) > 1 else spoken

@@ -100,7 +100,10 @@ async def check_hub(options: CheckOptions) -> list[Finding]:
 
 def _refused(url: str, refused: DialRefused) -> Finding:
     fix = {
-        401: "set hub_token in [bus]; without one, only the user that runs the hub may connect",
+        401: (
+            "set hub_token in [bus]; without one, only the user that runs the hub may "
+            "connect"
+        ),
         403: "add this machine's name to hosts of the hub",
         404: "the path of a hub is /core",
     }.get(refused.status)
@@ -153,7 +156,8 @@ async def _echo(conversation: ClientConversation) -> Finding:
         return Finding(
             "hub-echo",
             "broken",
-            "a message sent to the hub did not come back unchanged; replies cannot be told apart from echoes",
+            "a message sent to the hub did not come back unchanged; replies cannot be "
+            "told apart from echoes",
         )
 
 
@@ -211,7 +215,8 @@ async def _traffic(
             Finding(
                 "two-orchestrators",
                 "broken",
-                "another program handles utterances on this hub; each would be answered twice",
+                "another program handles utterances on this hub; each would be "
+                "answered twice",
                 "remove assistant from [bus]",
             )
         )
@@ -235,7 +240,8 @@ def _names(topics: set[str], options: CheckOptions) -> Finding:
         return Finding(
             "hub-names",
             "broken",
-            "a core that uses legacy names is connected, and profile spec sends none, so it receives nothing",
+            "a core that uses legacy names is connected, and profile spec sends none, "
+            "so it receives nothing",
             'set profile = "auto" in [bus]',
         )
     if legacy and spec:
@@ -257,7 +263,8 @@ def _names(topics: set[str], options: CheckOptions) -> Finding:
         return Finding(
             "hub-names",
             "look",
-            f"{seen}; a core that uses only specification names misses the first utterances",
+            f"{seen}; a core that uses only specification names misses the first "
+            "utterances",
             'set profile = "spec" in [bus]',
         )
     return Finding(

@@ -120,7 +120,9 @@ class LinkHealth:
     ) -> HealthEvent | None:
         if state is self.state or self._is_final:
             return None
-        previous, self.state, self.reason = self.state, state, reason
+        previous = self.state
+        self.state = state
+        self.reason = reason
         self._announced_at = now
         return HealthEvent(state, previous, self._ttl_s, refresh=False, reason=reason)
 

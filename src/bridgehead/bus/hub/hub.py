@@ -226,7 +226,8 @@ class Hub(Site):
         self._flush_due = False
         if not self._unsent:
             return
-        batch, self._unsent = self._unsent, []
+        batch = self._unsent
+        self._unsent = []
         frames = [
             text_frame(published.frame or encode(published.message))
             for published in batch

@@ -96,9 +96,8 @@ class Fabric:
         await self._client.flush()  # the server knows of us when the link counts as up
         self._registry.reaches_others = True
         for _ in range(unsure):
-            self._publisher.put(
-                self._ended.popleft(), b""
-            )  # means nothing to a bridge that has heard the end
+            # Means nothing to a bridge that has heard the end.
+            self._publisher.put(self._ended.popleft(), b"")
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
 
@@ -114,13 +113,11 @@ class Fabric:
 
         if self._taking is None:
             return
-        with suppress(
-            Error, OSError, TimeoutError
-        ):  # without a link there is nothing to take, and nobody to answer
+        # Without a link there is nothing to take, and nobody to answer.
+        with suppress(Error, OSError, TimeoutError):
             async with asyncio.timeout(wait_s):
-                await (
-                    self._taking.drain()
-                )  # what the server has sent us already is ours to answer
+                # What the server has sent us already is ours to answer.
+                await self._taking.drain()
                 while self._open:
                     await asyncio.sleep(0.02)
 
@@ -154,7 +151,8 @@ class Fabric:
 
     def _received(self, message: Message) -> None:
         """The hub carried something; send it to the bridges whose participants it is for."""
-        publisher, follower = self._publisher, self._follower
+        publisher = self._publisher
+        follower = self._follower
         if publisher is None or follower is None:
             return
         if message.type == HANDLED:

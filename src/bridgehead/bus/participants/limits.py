@@ -106,11 +106,13 @@ class OpenQuestions:
 
         Where no hub marks ends, nobody can have too many: the oldest makes room.
         """
-        waiting, named = self._open, None
+        waiting = self._open
+        named = None
         while waiting and now - waiting[0].at >= OPEN_S:
             waiting.popleft()
         if isinstance(utterance_id, str) and utterance_id:
-            named, asked = utterance_id, (hub_session, utterance_id)
+            named = utterance_id
+            asked = (hub_session, utterance_id)
             if asked in self._ended or any(
                 (o.hub_session, o.utterance_id) == asked for o in waiting
             ):

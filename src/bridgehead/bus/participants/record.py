@@ -157,7 +157,10 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
             else ""
         )
         more += f", late answers for {self.person}" if self.person else ""
-        return f"role {self.role}, grants: {granted}, may publish: {', '.join(self.publishable)}{more}"
+        return (
+            f"role {self.role}, grants: {granted}, may publish: "
+            f"{', '.join(self.publishable)}{more}"
+        )
 
     @property
     def max_frame_bytes(self) -> int:
@@ -232,7 +235,10 @@ def check_participant_id(participant_id: str) -> str:
     if PARTICIPANT_ID.fullmatch(participant_id) is None:
         raise ConfigError(
             f"{participant_id!r} is not a valid participant ID",
-            hint="use 1 to 64 letters, digits, dots, underscores and hyphens, and no dot or hyphen at the beginning",
+            hint=(
+                "use 1 to 64 letters, digits, dots, underscores and hyphens, and no "
+                "dot or hyphen at the beginning"
+            ),
         )
     return participant_id
 

@@ -106,7 +106,8 @@ async def _open(
     if target.pin.is_exact and not _is_pinned(transport, target.pin):
         transport.abort()
         raise BridgeheadError(
-            f"{_safe(target.url)} presents a different key or certificate than at enrolment; nothing was sent",
+            f"{_safe(target.url)} presents a different key or certificate than at "
+            "enrolment; nothing was sent",
             hint="if the bridge was reinstalled, enrol this participant again",
         )
     return transport
@@ -262,7 +263,10 @@ class DialRefused(BridgeheadError):
     def __init__(self, url: str, status: int) -> None:
         super().__init__(
             f"{_safe(url)} refused the connection (HTTP {status})",
-            hint="check the join file (`bridgehead bus participant add` makes a new one), or --hub-token for a hub",
+            hint=(
+                "check the join file (`bridgehead bus participant add` makes a new "
+                "one), or --hub-token for a hub"
+            ),
         )
         self.status = status
 

@@ -207,9 +207,8 @@ class HttpConnection(asyncio.Protocol):
                     self._answer(limit)
                     return
                 self._body_limit = limit
-                if (
-                    limit > BODY_BYTES
-                ):  # the head was enough to trust it, so it may take its time
+                # The head was enough to trust it, so it may take its time.
+                if limit > BODY_BYTES:
                     self._disarm()
             elif isinstance(event, h11.Data):
                 self._body.append(bytes(event.data))
@@ -274,7 +273,8 @@ class HttpConnection(asyncio.Protocol):
 def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
     headers: dict[str, str] = {}
     for raw_name, raw_value in event.headers:
-        name, value = raw_name.decode("ascii").lower(), raw_value.decode("latin-1")
+        name = raw_name.decode("ascii").lower()
+        value = raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     target = urlsplit(event.target.decode("ascii", "replace"))
     secured = transport.get_extra_info("ssl_object")
@@ -324,6 +324,9 @@ class AddressInUse(BridgeheadError):
     def __init__(self, address: str, error: OSError) -> None:
         super().__init__(
             f"cannot listen on {address}: {error.strerror or error}",
-            hint="if a bus already runs there, connect to it with --hub URL; otherwise choose another address",
+            hint=(
+                "if a bus already runs there, connect to it with --hub URL; otherwise "
+                "choose another address"
+            ),
         )
         self.address = address

@@ -35,9 +35,8 @@ from bridgehead.bus.sockets.base import (
 )
 
 _log: Final = logging.getLogger("bridgehead.bus.picows")
-_log.setLevel(
-    logging.CRITICAL
-)  # what goes wrong on a connection is told to its conversation
+# What goes wrong on a connection is told to its conversation.
+_log.setLevel(logging.CRITICAL)
 _READ_BUFFER: Final = 4096
 _HANDSHAKE_S: Final = 5.0
 _LAST_BYTES: Final = 64 * 1024
@@ -84,7 +83,8 @@ class PicowsPeer(WSListener):
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         if self._cutting_off is not None:
             self._cutting_off.cancel()
-        conversation, self._conversation = self._conversation, ENDED
+        conversation = self._conversation
+        self._conversation = ENDED
         handshake = transport.close_handshake
         said = (handshake.recv or handshake.sent) if handshake is not None else None
         if said is None:

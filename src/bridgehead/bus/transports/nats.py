@@ -68,10 +68,8 @@ class OpenTurns:
 
     def ended(self, handled: Message) -> None:
         """An end marker came: of the question it names, else of the oldest of its session."""
-        session, word = (
-            context_session_id(handled.context),
-            handled.context.get("utterance_id"),
-        )
+        session = context_session_id(handled.context)
+        word = handled.context.get("utterance_id")
         here = [
             n
             for n, t in self._open.items()
@@ -120,9 +118,8 @@ class NatsTransport:
             self._access, self._lost, name="bridgehead bridge"
         )
         self._turns = OpenTurns()
-        self._name = secrets.token_hex(
-            8
-        )  # what is said of earlier questions is not for these
+        # What is said of earlier questions is not for these.
+        self._name = secrets.token_hex(8)
         await self._client.subscribe(
             self._subjects.taken(self._name, "*"), cb=self._taken
         )
@@ -138,10 +135,8 @@ class NatsTransport:
         if self._publisher is None or self._listener is None:
             return False
         source = message.context.get("source")
-        subject, reply = (
-            self._subjects.said_by(source if isinstance(source, str) else ""),
-            "",
-        )
+        subject = self._subjects.said_by(source if isinstance(source, str) else "")
+        reply = ""
         if message.type == UNDELIVERED:
             subject = self._subjects.reports  # whoever spoke may be at any hub
         if message.type == HANDLE:
@@ -196,7 +191,8 @@ class NatsTransport:
     def _lost(self, reason: str) -> None:
         self._stop()
         if self._listener is not None:
-            listener, self._listener = self._listener, None
+            listener = self._listener
+            self._listener = None
             listener.lost(reason)
 
     def _stop(self) -> None:

@@ -67,10 +67,8 @@ class NameOwners:
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
         """Make a source the participant's: None if it is, else what to wait for."""
         us = self._owner(participant_id)
-        identity, named = (
-            self._owners.get(_id_key(participant_id)),
-            self._owners.get(_name_key(source)),
-        )
+        identity = self._owners.get(_id_key(participant_id))
+        named = self._owners.get(_name_key(source))
         is_known = identity is not None and identity.proof == us.proof
         if is_known and named is not None and named.participant == participant_id:
             return None
@@ -89,7 +87,8 @@ class NameOwners:
         except (TimeoutError, Error) as error:
             why = str(error) or "it does not answer"
             raise BridgeheadError(
-                f"{us.participant!r} cannot join until the deployment's registry answers: {why}",
+                f"{us.participant!r} cannot join until the deployment's registry "
+                f"answers: {why}",
                 hint="check the NATS server; the participant retries automatically",
             ) from error
 
@@ -114,9 +113,8 @@ class NameOwners:
         found = await self._first_to_write(key, us)
         if not us.is_same(found):
             raise ParticipantElsewhere(us.participant, found.bridge)
-        if (
-            us.bridge == found.bridge and us.proof != found.proof
-        ):  # it has a new credential
+        # It has a new credential.
+        if us.bridge == found.bridge and us.proof != found.proof:
             await self.bucket.put(key, msgspec.json.encode(us))
             self._owners[key] = us
 
@@ -167,6 +165,10 @@ class ParticipantElsewhere(BridgeheadError):
 
     def __init__(self, participant_id: str, bridge: str) -> None:
         super().__init__(
-            f"{participant_id!r} is a participant of bridge {bridge} in this deployment, with another credential",
-            hint=f"use another name, or revoke it there; if that bridge is gone, set bridge_id = {bridge!r} here",
+            f"{participant_id!r} is a participant of bridge {bridge} in this "
+            "deployment, with another credential",
+            hint=(
+                "use another name, or revoke it there; if that bridge is gone, set "
+                f"bridge_id = {bridge!r} here"
+            ),
         )

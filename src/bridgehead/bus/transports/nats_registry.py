@@ -160,7 +160,8 @@ class NatsRegistry(StateStore):
         """Keep a copy of a bucket in memory; returns when everything in it has been read."""
         watcher = await self._buckets[name].watchall()
         complete = asyncio.Event()
-        before, keys = self._keys.get(name, set()), set[str]()
+        before = self._keys.get(name, set())
+        keys = set[str]()
         self._keys[name] = keys
 
         async def follow() -> None:

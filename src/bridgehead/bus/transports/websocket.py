@@ -93,7 +93,8 @@ class _HubConversation(WatchedConversation):
             self._peer.close(1000, "leaving")
 
     def opened(self, peer: Peer) -> None:
-        self._peer, self._is_open = peer, True
+        self._peer = peer
+        self._is_open = True
         self._heartbeat.watch(self)
 
     def received(self, payload: bytes, *, text: bool) -> None:
@@ -106,7 +107,8 @@ class _HubConversation(WatchedConversation):
         elif is_encrypted(value):
             # Its members share a key; without websocket.secret_key, and with its port protected, it can be used.
             self._end(
-                f"the hub at {self._url} carries encrypted payloads (websocket.secret_key), which are not supported"
+                f"the hub at {self._url} carries encrypted payloads "
+                "(websocket.secret_key), which are not supported"
             )
         else:
             self._listener.ignored("malformed")
@@ -118,7 +120,8 @@ class _HubConversation(WatchedConversation):
 
     def _end(self, reason: str) -> None:
         if self._listener is not None:
-            listener, self._listener = self._listener, None
+            listener = self._listener
+            self._listener = None
             listener.lost(reason)
         if self._is_open:
             self._peer.close(1000, "")

@@ -114,7 +114,9 @@ def read_value(value: object) -> Accepted | Malformed:
     """Check the envelope of a decoded JSON value, in the order of bus §1.1."""
     if not isinstance(value, dict):
         return value if isinstance(value, Malformed) else Malformed("not_object")
-    topic, data, context = value.get("type"), value.get("data"), value.get("context")
+    topic = value.get("type")
+    data = value.get("data")
+    context = value.get("context")
     if not isinstance(topic, str) or not topic:
         return Malformed("type_missing_or_not_string")
     if not is_topic(topic):

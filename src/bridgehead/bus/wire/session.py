@@ -110,7 +110,8 @@ def _keep_languages_apart(session: Session) -> None:
 
 def replace_snapshot(working: Session, updated: Session) -> Session:
     """`updated` in place of the working session as a whole; one that names another session is ignored."""
-    own, claimed = session_id(working), updated.get("session_id")
+    own = session_id(working)
+    claimed = updated.get("session_id")
     if isinstance(claimed, str) and claimed and claimed != own:
         return working
     return {**json_copy(updated), "session_id": own}

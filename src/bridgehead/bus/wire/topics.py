@@ -152,7 +152,9 @@ class TopicPatterns(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> TopicPatterns:
-        exact, prefixes, everything = set(), [], False
+        exact = set()
+        prefixes = []
+        everything = False
         for pattern in patterns:
             if pattern == "*":
                 everything = True

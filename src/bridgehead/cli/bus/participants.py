@@ -196,7 +196,8 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
 
     def show(code: str) -> None:
         app.insist(
-            f"this device shows {code}\nwaiting for approval on the machine of the bus (bridgehead pending)"
+            f"this device shows {code}\nwaiting for approval on the machine of the "
+            "bus (bridgehead pending)"
         )
 
     join = run(pair_with(f"{url.rstrip('/')}/pair", participant_id, show))
@@ -215,10 +216,8 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
 def list_participants(app: App, state: str | None) -> None:
     """List enrolled participants, and whether each is connected to the bus running here."""
     _settings, folder = settings_and_folder(app, state)
-    status, listed = (
-        running_status(folder),
-        enrolment.listing(folder, SystemClock().now()),
-    )
+    status = running_status(folder)
+    listed = enrolment.listing(folder, SystemClock().now())
     states = {} if status is None else {p.id: p.state for p in status.participants}
     rows = [("id", "role", "mode", "credential", "expires", "state")]
     rows += [
@@ -295,7 +294,10 @@ _show(policy)
     cls=Command,
     examples=(
         "bridgehead bus policy set kitchen grants.notices true",
-        "bridgehead bus policy set kitchen policy.blacklisted_skills '[\"shell.skill\"]'",
+        (
+            "bridgehead bus policy set kitchen policy.blacklisted_skills "
+            "'[\"shell.skill\"]'"
+        ),
         "bridgehead bus policy set kitchen assistant.tools '[\"clock\"]'",
     ),
 )

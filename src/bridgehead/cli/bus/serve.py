@@ -126,13 +126,17 @@ def _findings(findings: list[Finding]) -> str:
 @click.option(
     "--assistant",
     metavar="NAME",
-    help="Who answers: openai (a chat endpoint), a runtime such as claude, council, flow:FILE, cmd:COMMAND, rig:ID, "
+    help="Who answers: openai (a chat endpoint), a runtime such as claude, council, "
+    "flow:FILE, cmd:COMMAND, rig:ID, "
     "or scripted (an echo); an OVOS core connects to the hub instead.",
 )
 @click.option(
     "--matrix-appservice",
     metavar="FILE",
-    help="Run as an application service of the Matrix server; a missing registration is created.",
+    help=(
+        "Run as an application service of the Matrix server; a missing registration "
+        "is created."
+    ),
 )
 @click.option(
     "--pairing",
@@ -252,7 +256,8 @@ def _look_for_assistant(
     if name is None:
         if is_alone and serving.nats is None:
             app.say(
-                "no assistant: questions are answered once an OVOS core is on the hub, or with --assistant NAME"
+                "no assistant: questions are answered once an OVOS core is on the "
+                "hub, or with --assistant NAME"
             )
     elif name.startswith("cmd:"):
         program = shlex.split(name.removeprefix("cmd:"))[0]
@@ -281,7 +286,8 @@ def _warn_unavailable(app: App, assembly: Assembly, name: str) -> None:
             for seat in list_availability(assembly)
         ):
             app.warn(
-                "the council cannot answer yet: no AI runtime is available; see `bridgehead runtimes`"
+                "the council cannot answer yet: no AI runtime is available; see "
+                "`bridgehead runtimes`"
             )
     elif not isinstance(seat := seat_of(assembly, name), Ready):
         app.warn(

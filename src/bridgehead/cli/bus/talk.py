@@ -43,8 +43,14 @@ PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
 CHAT_WAIT_S: Final = 600.0
 """An assistant says itself when it gives up; this is for one that says nothing at all."""
-WHO: Final = "`bridgehead bus participant list` shows who is connected; messages to a disconnected one are not kept"
-HARDENED: Final = "it receives the messages of a conversation; list more topics in hardened_extra of [bus]"
+WHO: Final = (
+    "`bridgehead bus participant list` shows who is connected; messages to a "
+    "disconnected one are not kept"
+)
+HARDENED: Final = (
+    "it receives the messages of a conversation; list more topics in hardened_extra "
+    "of [bus]"
+)
 
 
 def _reaching(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,7 +88,11 @@ def _talk(main: Coroutine[Any, Any, int]) -> int:
     cls=Command,
     examples=(
         "bridgehead bus send ovos.stop",
-        'bridgehead bus send --join kitchen.join.json --say "what time is it" --wait 10',
+        (
+            'bridgehead bus send --join kitchen.join.json --say "what time is it" '
+            "--wait "
+            "10"
+        ),
         'bridgehead bus send --to kitchen --say "dinner is ready"',
     ),
 )

@@ -45,7 +45,8 @@ def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
 
     if sys.stdin.isatty():
         app.say(
-            "this command is meant to be started by an agent host; register it with `bridgehead setup` (Ctrl-C to stop)"
+            "this command is meant to be started by an agent host; register it with "
+            "`bridgehead setup` (Ctrl-C to stop)"
         )
     serve(lambda: App(cwd=project, environ=app.environ).assembly(warns=False))
 

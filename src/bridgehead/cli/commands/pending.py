@@ -121,10 +121,8 @@ def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
     rows = [("id", "since", "from", "what", "answer with")]
     for council, parts in grouped(items):
         if council is not None:
-            since, what = (
-                ago(parse_iso(parts[0].opened_at), now),
-                f"council {council}: {len(parts)} parts",
-            )
+            since = ago(parse_iso(parts[0].opened_at), now)
+            what = f"council {council}: {len(parts)} parts"
             rows.append(
                 (
                     "",
@@ -145,7 +143,8 @@ def question_text(item: PendingItem, now: datetime) -> str:
     place = f" in {escape_controls(question.project)}" if question.project else ""
     facts = [f"{item.id}  {escape_controls(one_line(question.title))}"]
     facts.append(
-        f"  from {asker}{place}, {ago(parse_iso(item.opened_at), now)} ago, {item.state}"
+        f"  from {asker}{place}, {ago(parse_iso(item.opened_at), now)} ago, "
+        f"{item.state}"
     )
     if question.expires_at:
         facts.append(f"  expires {escape_controls(question.expires_at)}")
@@ -205,11 +204,13 @@ def _next(item: PendingItem) -> str | None:
     if council := council_of(item):
         return f"to continue with it: bridgehead council resume {council}"
     root = str(item.question.context.get("root", ""))
-    if not item.question.run_id or not root.startswith(
-        "/"
-    ):  # in a fleet, a worker sees to it
+    # In a fleet, a worker sees to it.
+    if not item.question.run_id or not root.startswith("/"):
         return None
-    return f"`flow watch` or `web` resumes the run; to do it now: bridgehead flow resume --dir {quote(root)}"
+    return (
+        "`flow watch` or `web` resumes the run; to do it now: bridgehead flow resume "
+        f"--dir {quote(root)}"
+    )
 
 
 def _how(item: PendingItem) -> str:
@@ -217,9 +218,8 @@ def _how(item: PendingItem) -> str:
         by = f" by {item.answer.by}" if item.answer and item.answer.by else ""
         return f"{item.state}{by}"
     question = item.question
-    text = (
-        "TEXT" if question.part is Part.BUS else "--file FILE"
-    )  # what people are asked by voice is short
+    # What people are asked by voice is short.
+    text = "TEXT" if question.part is Part.BUS else "--file FILE"
     reply = "|".join(question.offers) or PLAIN.get(
         str((question.schema or {}).get("type")), text
     )

@@ -311,7 +311,8 @@ def export(app: App, output: Path | None) -> int:
     from bridgehead.control_plane.stores.inspection import export as export_rows
     from bridgehead.host.file_errors import translated
 
-    counts, damaged = dict.fromkeys(TABLES, 0), 0
+    counts = dict.fromkeys(TABLES, 0)
+    damaged = 0
     with ExitStack() as stack:
         stream = app.stdout
         if output is not None:
@@ -464,7 +465,8 @@ def answer(
     has_text = text is not None or path is not None
     if message is not None if chosen is AnswerStatus.SUCCESS else has_text:
         raise UserError(
-            "an answer is either a text, or --status error|cancelled with a --message that says why"
+            "an answer is either a text, or --status error|cancelled with a --message "
+            "that says why"
         )
     given = answer_of(_answer_text(text, path), chosen, message, by)
     give_answer(app, item_id, given if has_text or status is not None else None)

@@ -112,9 +112,10 @@ def _serve(app: App, assembly: Assembly, request: WebRequest, *, auto: bool) -> 
 
     with assembly.store() as store, bind(request) as listening:
         port = int(listening.getsockname()[1])
+        # These listen everywhere.
         reached_at = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(
             request.host, request.host
-        )  # these listen everywhere
+        )
         address = Address(host=reached_at, port=port, token=token, pid=os.getpid())
         dashboard = Dashboard(
             assembly,
@@ -164,7 +165,8 @@ def _started(
     _show_address(app, address)
     if not request.is_loopback:
         app.warn(
-            f"{request.host} is reachable from other machines, and HTTP is not encrypted; use a TLS proxy"
+            f"{request.host} is reachable from other machines, and HTTP is not "
+            "encrypted; use a TLS proxy"
         )
     app.say("Ctrl-C stops")
     if request.open_browser:

@@ -30,7 +30,11 @@ EXAMPLES = {
     "review": (
         "bridgehead council review src/",
         "bridgehead council review --diff main --gate fail --sarif findings.sarif",
-        'bridgehead council review src/auth.py --task "is the session handling safe?" --intensity thorough',
+        (
+            'bridgehead council review src/auth.py --task "is the session handling '
+            'safe?" '
+            "--intensity thorough"
+        ),
         "bridgehead council review --staged --runtime codex --runtime claude",
     ),
     "audit": ("bridgehead council audit src/ --requirements requirements.yaml",),
@@ -38,7 +42,10 @@ EXAMPLES = {
         'bridgehead council implement --runtime codex --task "bind the order id"',
     ),
     "ask": (
-        'bridgehead council ask "careful look at src/orders.py before we go to production"',
+        (
+            'bridgehead council ask "careful look at src/orders.py before we go to '
+            'production"'
+        ),
     ),
 }
 
@@ -61,9 +68,12 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
     from bridgehead.council.request.plan import CouncilOptions
     from bridgehead.council.scope.scope import ScopeRequest
 
-    task, watch, seeds = given["task"], given["watch"], given.pop("seed_findings")
+    task = given["task"]
+    watch = given["watch"]
+    seeds = given.pop("seed_findings")
     if verb == ASK:
-        task, scope = " ".join([*scope, *filter(None, [task])]), ()
+        task = " ".join([*scope, *filter(None, [task])])
+        scope = ()
         if not task.strip():
             raise UserError(
                 "ask needs a request",
@@ -211,7 +221,11 @@ def stop(app: App, review_id: str | None) -> None:
 
 @council.command(
     examples=(
-        'bridgehead council challenge MMC001 "the id is checked in middleware.py, is it not?"',
+        (
+            'bridgehead council challenge MMC001 "the id is checked in middleware.py, '
+            "is "
+            'it not?"'
+        ),
     )
 )
 @click.argument("finding")
@@ -350,7 +364,10 @@ def _text(app: App, finished: Finished, about: str) -> str:
     if finished.report is None:
         waiting = ", ".join(finished.waiting_for)
         how = f"bridgehead council resume {finished.council.review_id}"
-        return f"WAITING   council {finished.council.review_id} waits for {waiting}; answer, then: {how}"
+        return (
+            f"WAITING   council {finished.council.review_id} waits for {waiting}; "
+            f"answer, then: {how}"
+        )
     saved = finished.written.markdown if finished.written else None
     screen = Screen(width=min(app.width, 120), colour=app.color, saved_at=saved)
     text = render_text(finished.report, screen, about)
@@ -364,7 +381,10 @@ def _change(written: Written) -> str:
     if written.branch is None:
         return "change  none: no file was changed\n"
     branch = written.branch
-    return f"change  branch {branch}      git diff HEAD...{branch}      git merge {branch}\npatch   {written.patch}\n"
+    return (
+        f"change  branch {branch}      git diff HEAD...{branch}      git merge "
+        f"{branch}\npatch   {written.patch}\n"
+    )
 
 
 def _write_sarif(app: App, path: Path, report: Any) -> None:

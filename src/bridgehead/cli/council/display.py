@@ -128,14 +128,16 @@ class LiveDisplay(Observer):
         return Console(stderr=True, highlight=False)
 
     def _hide(self) -> None:
-        live, self._live = self._live, None
+        live = self._live
+        self._live = None
         if live is not None:
             live.stop()
 
     def _table(self) -> Text:
         from rich.text import Text
 
-        now, width = SystemClock().now(), self._console.width
+        now = SystemClock().now()
+        width = self._console.width
         head, *seats = table_lines(self._verb, self._facts, self._picture, now, width)
         table = Text(head, style="bold", no_wrap=True, overflow="crop")
         table.append("\n" + "\n".join(seats[:-1]), style="not bold")
@@ -181,7 +183,8 @@ class SpokenWarnings(Observer):
             self._app.say(one_line(f"{bridge}: {', '.join(told)}"))
         if line["event"] == "bridge_converted":
             self._app.warn(
-                f"{line.get('bridge')} needs attention ({line.get('halt_reason')}) and was skipped"
+                f"{line.get('bridge')} needs attention ({line.get('halt_reason')}) "
+                "and was skipped"
             )
         kept_back, _, kinds = str(line.get("detail", "")).partition(":")
         if kept_back == "secret_left_out" and kinds not in self._kept_back:
@@ -198,7 +201,10 @@ def table_title(verb: str, facts: Mapping[str, Any]) -> str:
     )
     about = f"{verb} of {facts.get('scope')}" + (size if facts.get("files") else "")
     domains = ", ".join(facts.get("domains") or ())
-    return f"council {facts.get('review_id')}  {about}   {facts.get('intensity')}   {domains}"
+    return (
+        f"council {facts.get('review_id')}  {about}   {facts.get('intensity')}   "
+        f"{domains}"
+    )
 
 
 def table_lines(
@@ -342,7 +348,8 @@ def calls_text(planned: DryRun) -> str:
     for seat in planned.seats:
         models = ", ".join(model or "default model" for model in seat.models)
         lines.append(
-            f"{seat.name}   {seat.connection}, {models}   at most {plural(seat.most_calls, 'call')}"
+            f"{seat.name}   {seat.connection}, {models}   at most "
+            f"{plural(seat.most_calls, 'call')}"
         )
         if seat.name in planned.refusals:
             lines.append(
@@ -354,14 +361,16 @@ def calls_text(planned: DryRun) -> str:
         ]
     if planned.coordinator:
         lines.append(
-            f"second look   {planned.coordinator}   at most {plural(planned.stage_b_calls, 'call')}"
+            f"second look   {planned.coordinator}   at most "
+            f"{plural(planned.stage_b_calls, 'call')}"
         )
     lines += [
         f"{bridge}   no model call: {reason_in_words(one_line(reason))}"
         for bridge, reason in planned.no_calls.items()
     ]
     lines.append(
-        f"at least {plural(planned.first_calls, 'call')}, at most {planned.most_calls}; none was made"
+        f"at least {plural(planned.first_calls, 'call')}, at most "
+        f"{planned.most_calls}; none was made"
     )
     least, most = planned.cost_usd
     unpriced = [

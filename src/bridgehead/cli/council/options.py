@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 MOST_FILE_BYTES = 16 * 1024 * 1024
 MOST_PATCH_BYTES = 64 * 1024 * 1024
 GATES = ("fail", "concerns")
-_REQUIREMENT = "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|MAY}, in YAML or JSON"
+_REQUIREMENT = (
+    "entries are {id: R-1, text: what must hold, level: MUST|SHOULD|MAY}, in YAML or "
+    "JSON"
+)
 
 gate_option = click.option(
     "--gate",
@@ -187,7 +190,10 @@ _OPTIONS = (
         "timeout_seconds",
         type=click.IntRange(min=1),
         metavar="SECONDS",
-        help="Give up on a call after this many silent seconds; default: council.timeout (120).",
+        help=(
+            "Give up on a call after this many silent seconds; default: "
+            "council.timeout (120)."
+        ),
     ),
     sarif_option,
     watch_option,

@@ -49,10 +49,8 @@ def show(app: App, review_id: str | None, finding: str | None, form: str) -> Non
     if finding is not None:
         from bridgehead.council.reporting.render.text import Screen, render_finding
 
-        entry, screen = (
-            stored.finding(finding),
-            Screen(width=min(app.width, 120), colour=app.color),
-        )
+        entry = stored.finding(finding)
+        screen = Screen(width=min(app.width, 120), colour=app.color)
         app.as_json = app.as_json or form == "json"
         app.emit(
             {"review_id": stored.review_id, **msgspec.to_builtins(entry)},
@@ -193,7 +191,10 @@ def _decision_text(decision: GateDecision) -> str:
     cls=Command,
     examples=(
         'bridgehead council dismiss SS001 --reason "generated file, checked by hand"',
-        'bridgehead council dismiss MMC002 --reason "accepted until the rewrite" --until 2027-03-01',
+        (
+            'bridgehead council dismiss MMC002 --reason "accepted until the rewrite" '
+            "--until 2027-03-01"
+        ),
     ),
 )
 @click.argument("finding_id")
@@ -235,7 +236,9 @@ def dismiss(
     app.emit(
         {"dismissed": dismissed.entry, "file": str(dismissed.path)},
         lambda: (
-            f"dismissed {finding_id}: {one_line(escape_controls(dismissed.entry['title']))}   in {dismissed.path}"
+            f"dismissed {finding_id}: "
+            f"{one_line(escape_controls(dismissed.entry['title']))}   in "
+            f"{dismissed.path}"
         ),
     )
 
@@ -244,7 +247,10 @@ def dismiss(
     cls=Command,
     examples=(
         "bridgehead council baseline",
-        'bridgehead council baseline --reason "before the rewrite" && git add .bridgehead/baseline.toml',
+        (
+            'bridgehead council baseline --reason "before the rewrite" && git add '
+            ".bridgehead/baseline.toml"
+        ),
     ),
 )
 @click.argument("review_id", required=False)
@@ -270,7 +276,8 @@ def baseline(
             "file": done.path,
         },
         lambda: (
-            f"accepted {plural(done.new, 'finding')}, kept {done.kept}{left}   in {done.path}"
+            f"accepted {plural(done.new, 'finding')}, kept {done.kept}{left}   in "
+            f"{done.path}"
         ),
     )
 

@@ -112,7 +112,10 @@ def submit(
     examples=(
         "bridgehead worker --database postgresql://fleet@db.example/bridgehead",
         "bridgehead worker --dir flows --queue slow --concurrency 2",
-        "bridgehead worker --handler runtime:codex --limit runtime:codex=4,60/m --limit writer=1",
+        (
+            "bridgehead worker --handler runtime:codex --limit runtime:codex=4,60/m "
+            "--limit writer=1"
+        ),
     ),
 )
 @database_option
@@ -124,7 +127,10 @@ def submit(
     type=click.IntRange(1, 1000),
     default=4,
     show_default=True,
-    help="Concurrent runs per worker; the last worker started sets it for its queue. Waiting runs do not count.",
+    help=(
+        "Concurrent runs per worker; the last worker started sets it for its queue. "
+        "Waiting runs do not count."
+    ),
 )
 @click.option(
     "--dir",
@@ -141,11 +147,16 @@ def submit(
     "limits",
     multiple=True,
     metavar="NAME=N[,N/s|m|h]",
-    help="Limit concurrent calls and call rate of an agent or handler (runtime:NAME) in the fleet; repeatable.",
+    help=(
+        "Limit concurrent calls and call rate of an agent or handler (runtime:NAME) "
+        "in the fleet; repeatable."
+    ),
 )
 @click.option(
     "--app-version",
-    help="The version of this code; default: a digest of the Python files in the folder.",
+    help=(
+        "The version of this code; default: a digest of the Python files in the folder."
+    ),
 )
 @click.pass_obj
 def worker(
@@ -193,7 +204,8 @@ def worker(
         signal.signal(number, lambda *_: stopped.set())
     here.start()
     app.say(
-        f"worker {here.id} of version {app_version or version} serves {', '.join(sorted(flows))} on {queue}"
+        f"worker {here.id} of version {app_version or version} serves "
+        f"{', '.join(sorted(flows))} on {queue}"
     )
     stopped.wait()
     app.say("stopping: no new runs are started; press Ctrl-C again to end at once")

@@ -44,7 +44,10 @@ roots_option = click.option(
     "roots",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     multiple=True,
-    help="Check only this directory; repeatable. Default: every directory with a recorded paused run.",
+    help=(
+        "Check only this directory; repeatable. Default: every directory with a "
+        "recorded paused run."
+    ),
 )
 
 
@@ -186,8 +189,14 @@ flow.add_command(fleet.submit)
 @flow.command(
     examples=(
         "bridgehead flow respond --status success --response-file answer.txt",
-        "agent < prompt.txt | bridgehead flow respond --dir ../service --response-file -",
-        'bridgehead flow respond --status error --error-type INVOCATION_FAILED --message "quota"',
+        (
+            "agent < prompt.txt | bridgehead flow respond --dir ../service "
+            "--response-file -"
+        ),
+        (
+            "bridgehead flow respond --status error --error-type INVOCATION_FAILED "
+            '--message "quota"'
+        ),
     )
 )
 @directory_option
@@ -268,7 +277,10 @@ def _admit(app: App, asked: Mapping[str, Any], reply: Reply) -> None:
 @click.option(
     "--page",
     type=click.IntRange(1),
-    help=f"Show this page of its steps, {reports.STEPS_PER_PAGE} each; default: the last.",
+    help=(
+        f"Show this page of its steps, {reports.STEPS_PER_PAGE} each; default: the "
+        "last."
+    ),
 )
 @click.option("--all", "everything", is_flag=True, help="Show every step.")
 @fleet.database_option
@@ -332,7 +344,9 @@ def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
 @click.option(
     "--days",
     type=float,
-    help="Delete runs that ended more than this many days ago; default: flows.keep_days.",
+    help=(
+        "Delete runs that ended more than this many days ago; default: flows.keep_days."
+    ),
 )
 @click.option(
     "--failed",
@@ -442,7 +456,11 @@ def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> N
 @flow.command(
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     examples=(
-        "bridgehead flow drive --handler 'cmd:claude -p' -- python release.py --tag v1.4",
+        (
+            "bridgehead flow drive --handler 'cmd:claude -p' -- python release.py "
+            "--tag "
+            "v1.4"
+        ),
         "bridgehead flow drive --handler pending -- ./release.sh",
     ),
 )
@@ -491,8 +509,12 @@ def drive(
         done = drive_command(request, answers, inputs, on_stderr=_pass_on)
     if done.gave_up:
         raise UserError(
-            f"{command[0]} is still waiting after {plural(done.runs, 'run')}; no further request was answered",
-            hint="its files are unchanged: answer and resume it, or raise --max-iterations",
+            f"{command[0]} is still waiting after {plural(done.runs, 'run')}; no "
+            "further request was answered",
+            hint=(
+                "its files are unchanged: answer and resume it, or raise "
+                "--max-iterations"
+            ),
         )
     app.stdout.flush()
     _show_bytes(done.stdout)

@@ -36,12 +36,14 @@ class StepPage(NamedTuple):
         cls, steps: Sequence[Step], page: int | None = None, *, everything: bool = False
     ) -> StepPage:
         """A page by its number; the last one, where the run stands, without."""
-        total, pages = len(steps), max(1, -(-len(steps) // STEPS_PER_PAGE))
+        total = len(steps)
+        pages = max(1, -(-len(steps) // STEPS_PER_PAGE))
         if everything:
             return cls(tuple(steps), total)
         if page is not None and page > pages:
             raise UserError(
-                f"there is no page {page}: the steps of this flow take {plural(pages, 'page')}"
+                f"there is no page {page}: the steps of this flow take "
+                f"{plural(pages, 'page')}"
             )
         start = ((page or pages) - 1) * STEPS_PER_PAGE
         return cls(tuple(steps[start : start + STEPS_PER_PAGE]), total, start + 1)
@@ -51,7 +53,10 @@ class StepPage(NamedTuple):
         if len(self.steps) == self.total:
             return ""
         last = self.first + len(self.steps) - 1
-        return f"  steps {self.first:,} to {last:,} of {self.total:,}; --page 1 shows the first, --all every one\n"
+        return (
+            f"  steps {self.first:,} to {last:,} of {self.total:,}; --page 1 shows "
+            "the first, --all every one\n"
+        )
 
 
 def list_text(listed: ListResult, now: datetime, width: int) -> str:
@@ -76,7 +81,8 @@ def check_text(name: str, checked: Sequence[CheckedRun]) -> str:
     if not checked:
         return f"no run of {name} is paused\n"
     lines = [
-        f"{'ok     ' if one.goes_on else 'refused'}  {one.run.id}  {escape_controls(one.run.root)}\n"
+        f"{'ok     ' if one.goes_on else 'refused'}  {one.run.id}  "
+        f"{escape_controls(one.run.root)}\n"
         f"         {escape_controls(one.detail)}"
         for one in checked
     ]
@@ -85,7 +91,10 @@ def check_text(name: str, checked: Sequence[CheckedRun]) -> str:
         "\n".join(
             [
                 *lines,
-                f"{len(checked) - refused} of {len(checked)} paused runs can be resumed",
+                (
+                    f"{len(checked) - refused} of {len(checked)} paused runs can be "
+                    "resumed"
+                ),
             ]
         )
         + "\n"
@@ -189,7 +198,8 @@ def _agents(run: Run, listed: ListResult) -> str:
 
 
 def _took(step: Step) -> str:
-    started, ended = parse_time(step.started), parse_time(step.ended or "")
+    started = parse_time(step.started)
+    ended = parse_time(step.ended or "")
     if started is None or ended is None:
         return ""
     seconds = (ended - started).total_seconds()

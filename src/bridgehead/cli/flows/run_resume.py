@@ -34,11 +34,9 @@ def run_quickly(verb: str, words: Sequence[str]) -> int:
     # What stands before `--`, that itself, and what stands after it and is none of our business.
     typed = list(words)
     place = typed.index("--") if "--" in typed else len(typed)
-    ours, separator, theirs = (
-        typed[:place],
-        typed[place : place + 1],
-        typed[place + 1 :],
-    )
+    ours = typed[:place]
+    separator = typed[place : place + 1]
+    theirs = typed[place + 1 :]
     app = App(as_json="--json" in ours)
     line = split_words(
         [*(word for word in ours if word not in SHARED_FLAGS), *separator, *theirs]

@@ -28,8 +28,15 @@ def template() -> None:
 @template.command(
     "new",
     examples=(
-        'bridgehead template new ./shop-template --name "Acme Shop" --entity Order ./acme-shop',
-        'bridgehead template new ./shop-template --name "Acme Shop" --entity Invoice --feature ./acme-shop',
+        (
+            'bridgehead template new ./shop-template --name "Acme Shop" --entity Order '
+            "./acme-shop"
+        ),
+        (
+            'bridgehead template new ./shop-template --name "Acme Shop" --entity '
+            "Invoice "
+            "--feature ./acme-shop"
+        ),
     ),
 )
 @package_argument
@@ -163,7 +170,8 @@ def check(app: App, /, package: Path, build: bool) -> int:
         ]
         if not build:
             lines.append(
-                "not run: its build and tests (--build runs them, and with them the package's code)"
+                "not run: its build and tests (--build runs them, and with them the "
+                "package's code)"
             )
         return "\n".join(lines)
 

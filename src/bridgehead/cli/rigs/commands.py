@@ -21,12 +21,17 @@ class RigCommand(NamedTuple):
 COMMANDS: dict[str, RigCommand] = {
     "init": RigCommand(
         Flags({"--force", "--sign"}, {"--rig-id", "--display-name", "--signing-key"}),
-        "--rig-id <id> [--display-name <name>] [--sign | --signing-key <file>] [--force]",
+        "--rig-id <id> [--display-name <name>] [--sign | --signing-key <file>] "
+        "[--force]",
         "Set this clone's identity.",
         (
             (
                 "--rig-id <id>",
-                "lowercase letters, digits, hyphens; names ending in -relay speak for a human",
+                (
+                    "lowercase letters, digits, hyphens; names ending in -relay speak "
+                    "for "
+                    "a human"
+                ),
             ),
             ("--display-name <name>", "shown next to the id, at most 80 characters"),
             (
@@ -57,7 +62,11 @@ COMMANDS: dict[str, RigCommand] = {
         (
             (
                 "<TYPE>",
-                "REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS",
+                (
+                    "REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY "
+                    "VERIFY "
+                    "DECISIONS"
+                ),
             ),
             ("--thread <id>", "the thread to post in"),
             ("--to <rig>", "a recipient; repeatable"),
@@ -86,9 +95,20 @@ COMMANDS: dict[str, RigCommand] = {
             ("--allow-secret", "send even if the text looks like it contains a secret"),
         ),
         (
-            "rig-bridge send REQUEST --thread cuda-build-03 --to windows-5080 --tldr 'which toolkit?'",
-            "rig-bridge send RESPONSE --thread cuda-build-03 --to mac-m5max --body-file - --ref auto",
-            "rig-bridge send RESULT --thread cuda-build-03 --to mac-m5max --body-file built.md --council 01JD",
+            (
+                "rig-bridge send REQUEST --thread cuda-build-03 --to windows-5080 "
+                "--tldr "
+                "'which toolkit?'"
+            ),
+            (
+                "rig-bridge send RESPONSE --thread cuda-build-03 --to mac-m5max "
+                "--body-file - --ref auto"
+            ),
+            (
+                "rig-bridge send RESULT --thread cuda-build-03 --to mac-m5max "
+                "--body-file "
+                "built.md --council 01JD"
+            ),
         ),
     ),
     "close": RigCommand(
@@ -109,7 +129,11 @@ COMMANDS: dict[str, RigCommand] = {
         (
             (
                 "--wide",
-                "also show sender, recipients, count, hash and heads; obligations go to stderr",
+                (
+                    "also show sender, recipients, count, hash and heads; obligations "
+                    "go "
+                    "to stderr"
+                ),
             ),
             ("--watch", "keep running; print one JSON object per event"),
             ("--interval <s>", "seconds between checks; default: 2"),
@@ -157,7 +181,8 @@ COMMANDS: dict[str, RigCommand] = {
             {"--to", "--ref"},
             positionals=1,
         ),
-        "<DECISIONS|RESPONSE|ACK> --thread <id> --in-reply-to <body_hash> [options] | --begin|--abort --thread <id>",
+        "<DECISIONS|RESPONSE|ACK> --thread <id> --in-reply-to <body_hash> [options] | "
+        "--begin|--abort --thread <id>",
         "Post a signed turn for a human operator.",
         (
             ("--in-reply-to <hash>", "body_hash of the turn being answered"),
@@ -167,7 +192,10 @@ COMMANDS: dict[str, RigCommand] = {
             ),
             ("--allow-unknown-parent", "answer a turn that is not in this clone"),
             (
-                "--to --status --tldr --body-file --ref --no-push --no-retry --allow-secret",
+                (
+                    "--to --status --tldr --body-file --ref --no-push --no-retry "
+                    "--allow-secret"
+                ),
                 "as for send",
             ),
         ),
@@ -218,7 +246,11 @@ COMMANDS: dict[str, RigCommand] = {
         (
             (
                 "<principal>",
-                "a person's e-mail address (mike@… speaks as mike and mike-relay), or a rig id",
+                (
+                    "a person's e-mail address (mike@… speaks as mike and "
+                    "mike-relay), or "
+                    "a rig id"
+                ),
             ),
         ),
         (
@@ -239,7 +271,10 @@ COMMANDS: dict[str, RigCommand] = {
             ("list", "list members, their keys and open requests to join"),
             (
                 "add",
-                "join with this rig's key; add <rig> admits a request, add <rig> <key> adds a known key",
+                (
+                    "join with this rig's key; add <rig> admits a request, add <rig> "
+                    "<key> adds a known key"
+                ),
             ),
             (
                 "rotate",
@@ -254,7 +289,11 @@ COMMANDS: dict[str, RigCommand] = {
             ),
             (
                 "--since <time>",
-                "with rotate and remove: distrust the old key's signatures from this time on",
+                (
+                    "with rotate and remove: distrust the old key's signatures from "
+                    "this "
+                    "time on"
+                ),
             ),
         ),
         (
@@ -269,13 +308,17 @@ COMMANDS: dict[str, RigCommand] = {
             {"--interval", "--exec", "--timeout"},
             positionals=1,
         ),
-        "[<thread-id>] [--auto] [--exec <command> [--timeout <time>]] [--interval <s>] [--no-heartbeat]",
+        "[<thread-id>] [--auto] [--exec <command> [--timeout <time>]] [--interval "
+        "<s>] [--no-heartbeat]",
         "Keep fetching; print one JSON object per event.",
         (
             ("--auto", "also pull, if that is safe"),
             (
                 "--exec <command>",
-                "pull, and run this program (no shell) for each envelope for this rig, one at a time",
+                (
+                    "pull, and run this program (no shell) for each envelope for this "
+                    "rig, one at a time"
+                ),
             ),
             ("--timeout <time>", "time limit for one run; default: 10m"),
         ),

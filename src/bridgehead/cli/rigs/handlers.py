@@ -124,7 +124,8 @@ def init(console: RigConsole) -> None:
     console.say(f"hook {hook_path}")
     if result.signing_key:
         console.say(
-            "git now signs in this clone; `member add` publishes the key to the other rigs"
+            "git now signs in this clone; `member add` publishes the key to the other "
+            "rigs"
         )
 
 
@@ -252,13 +253,15 @@ def relay(console: RigConsole) -> None:
     from bridgehead.rigs.operations import relay as relaying
 
     arguments = console.arguments
-    begin, abort = arguments.has("--begin"), arguments.has("--abort")
+    begin = arguments.has("--begin")
+    abort = arguments.has("--abort")
     if begin or abort:
         if begin and abort:
             raise ArgumentRefused("relay: --begin and --abort cannot be combined")
         if (message_type := arguments.positional(0)) is not None:
             raise ArgumentRefused(f'unexpected argument "{message_type}"')
-        rig, thread_id = console.make_rig(), arguments.value("--thread")
+        rig = console.make_rig()
+        thread_id = arguments.value("--thread")
         if begin:
             console.emit(
                 relaying.freeze(rig, thread_id, arguments.value("--in-reply-to"))
@@ -312,7 +315,8 @@ def inbox(console: RigConsole) -> int:
         return ExitCode.DONE
     from bridgehead.rigs.operations.inbox import inbox as read_inbox
 
-    found, with_owed = read_inbox(console.make_rig()), console.arguments.has("--owed")
+    found = read_inbox(console.make_rig())
+    with_owed = console.arguments.has("--owed")
     if console.as_json:
         console.put_object(found.json_object())
     else:
@@ -335,7 +339,8 @@ def wait(console: RigConsole) -> int:
     from bridgehead.rigs.operations.watch import wait as wait_for_envelope
 
     arguments = console.arguments
-    thread_id, types = arguments.value("--thread"), arguments.value("--for")
+    thread_id = arguments.value("--thread")
+    types = arguments.value("--for")
     request = WaitRequest(
         parse_thread_id(thread_id) if thread_id is not None else None,
         frozenset(
@@ -358,7 +363,8 @@ def push(console: RigConsole) -> None:
 def quarantine(console: RigConsole) -> None:
     from bridgehead.rigs.operations.quarantine import list_quarantine, show_quarantine
 
-    verb, path = console.arguments.positional(0), console.arguments.positional(1)
+    verb = console.arguments.positional(0)
+    path = console.arguments.positional(1)
     if verb not in ("list", "show") or (verb == "list" and path is not None):
         raise ArgumentRefused("quarantine: list, or show <path>")
     rig = console.make_rig()
@@ -402,7 +408,8 @@ def member(console: RigConsole) -> None:
     most = {"list": 0, "leave": 0, "remove": 1, "add": 2, "rotate": 2}.get(verb or "")
     if most is None or len(arguments.positionals) - 1 > most:
         raise ArgumentRefused(
-            "member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> or leave"
+            "member: list, add [<rig> [<key>]], rotate [<rig>] [<key>], remove <rig> "
+            "or leave"
         )
     if verb == "rotate" and second is None:
         first, second = None, first
@@ -439,10 +446,8 @@ def reconcile(console: RigConsole) -> None:
 def replay(console: RigConsole) -> None:
     from bridgehead.rigs.operations import reconcile as reconciling
 
-    thread_id, everything = (
-        console.arguments.value("--thread"),
-        console.arguments.has("--all"),
-    )
+    thread_id = console.arguments.value("--thread")
+    everything = console.arguments.has("--all")
     console.emit(
         reconciling.replay(console.make_rig(), thread_id, everything=everything)
     )
@@ -469,7 +474,8 @@ def _watch(console: RigConsole, op: str, thread_id: str | None) -> int:
     )
     rig = console.make_rig()
     rig.sleep = _sleep_while_read
-    runner, numbers = _arrival_runner(console, rig, request.thread_id), count(1)
+    runner = _arrival_runner(console, rig, request.thread_id)
+    numbers = count(1)
     if runner is not None:
         request = request._replace(sync=request.sync._replace(auto=True))
     for event in follow(rig, request):

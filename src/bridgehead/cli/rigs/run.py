@@ -33,7 +33,8 @@ def run_rig(arguments: Sequence[str], *, program: str, quiet: bool = False) -> i
         runtime = ".".join(map(str, sys.version_info[:3]))
         command = name if arguments else "(no command)"
         sys.stderr.write(
-            f"{program}: v{__version__} {command} (Python {runtime}, platform {sys.platform})\n"
+            f"{program}: v{__version__} {command} (Python {runtime}, platform "
+            f"{sys.platform})\n"
         )
     if name in ("--version", "-v"):
         sys.stdout.write(f"{__version__}\n")
@@ -78,9 +79,8 @@ def _run_command(
         for done in unanswered:  # all was written out by now
             done()
         if unanswered:
-            os._exit(
-                code
-            )  # who reads only how we ended must not see a kill that came while Python was ending
+            # Who reads only how we ended must not see a kill that came while Python was ending.
+            os._exit(code)
         return code
     except SYSTEM_REFUSALS:  # rigs §13: they end with 2
         raise

@@ -21,7 +21,10 @@ class UnknownStore(ConfigError):
         # Only the scheme is shown: the rest may hold a password.
         super().__init__(
             f"the record's address {scheme}:… cannot be used: {why}",
-            hint="[store] url takes a file path, sqlite:///PATH or postgresql://USER@HOST/DATABASE",
+            hint=(
+                "[store] url takes a file path, sqlite:///PATH or "
+                "postgresql://USER@HOST/DATABASE"
+            ),
         )
 
 

@@ -47,7 +47,8 @@ EVENT_BY_ID: Final = f"SELECT {EVENT_COLUMNS} FROM events WHERE id = ?"
 LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM events"
 RUN_BY_ID: Final = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
 RUNS_LIKE: Final = (
-    "SELECT id FROM runs WHERE length(id) >= ? AND (substr(id, 1, ?) = ? OR substr(id, length(id) - ? + 1) = ?)"
+    "SELECT id FROM runs WHERE length(id) >= ? AND (substr(id, 1, ?) = ? OR "
+    "substr(id, length(id) - ? + 1) = ?)"
     " ORDER BY started_at DESC, id DESC LIMIT ?"
 )
 STARTED_BEFORE: Final = (
@@ -92,7 +93,10 @@ class Writing:
         )
         event = self._insert("events", EVENT_COLUMNS.removeprefix("seq, "))
         self.insert_event = f"{event} ON CONFLICT (id) DO NOTHING RETURNING seq"
-        self.save_run = f"{self._insert('runs', RUN_COLUMNS)} ON CONFLICT (id) DO UPDATE SET {replaced}"
+        self.save_run = (
+            f"{self._insert('runs', RUN_COLUMNS)} ON CONFLICT (id) DO UPDATE SET "
+            f"{replaced}"
+        )
         self.insert_item = f"{self._insert('pending', ITEM_VALUES)} RETURNING number"
         changed = self._columns(ITEM_VALUES).replace(",", " = ?,")
         self.update_item = f"UPDATE pending SET {changed} = ? WHERE number = ?"
@@ -102,7 +106,10 @@ class Writing:
 
     def _insert(self, table: str, named: str) -> str:
         columns = self._columns(named)
-        return f"INSERT INTO {table} ({columns}) VALUES ({', '.join('?' for _ in columns.split())})"
+        return (
+            f"INSERT INTO {table} ({columns}) VALUES "
+            f"({', '.join('?' for _ in columns.split())})"
+        )
 
     def values(self, row: Row) -> Row:
         return (*row, rows.row_sum(row)) if self.summed else row
@@ -279,10 +286,8 @@ class Store(ABC):
 
         Returns the run as it is kept (see `records.supersedes`).
         """
-        encoded, encoded_events = (
-            rows.run_row(run),
-            [rows.event_row(event) for event in events],
-        )
+        encoded = rows.run_row(run)
+        encoded_events = [rows.event_row(event) for event in events]
 
         def save(transaction: Transaction) -> records.Run:
             self._writing.append(transaction, encoded_events)
@@ -330,10 +335,8 @@ class Store(ABC):
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
         """Ask; `at` is now unless given. A known key is the same question again (see `questions.ask_again`)."""
-        asked, asked_at = (
-            rows.checked_question(question),
-            at or iso_ms(self._clock.now()),
-        )
+        asked = rows.checked_question(question)
+        asked_at = at or iso_ms(self._clock.now())
         return self._write(lambda transaction: self._open(transaction, asked, asked_at))
 
     def pending(
@@ -415,7 +418,8 @@ class Store(ABC):
 
     def _prune(self, table: str, before: str, *, count_only: bool = False) -> int:
         count, delete, asked = retention.statements(table, self.dialect)
-        values, deleted = [before] * asked, 0
+        values = [before] * asked
+        deleted = 0
         if count_only:
             return sum(
                 found

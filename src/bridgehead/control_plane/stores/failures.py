@@ -36,7 +36,10 @@ class RecordUnplaceable(RecordError):
 class RecordLocked(RecordError):
     """Another process has been writing for longer than we were ready to wait."""
 
-    says = "the record {} is locked by another process; gave up after {:g} s, nothing was written"
+    says = (
+        "the record {} is locked by another process; gave up after {:g} s, nothing "
+        "was written"
+    )
     advice = "wait for the other command to end, then retry"
 
 
@@ -57,7 +60,10 @@ class RecordFull(RecordError):
 class RecordTooNew(RecordError):
     """A newer bridgehead has written this record."""
 
-    says = "the record {} has version {}, this program supports versions up to {}; it was not changed"
+    says = (
+        "the record {} has version {}, this program supports versions up to {}; it "
+        "was not changed"
+    )
     advice = f"use the newer bridgehead that wrote it, {_ELSEWHERE}"
 
 
@@ -73,7 +79,8 @@ class RecordDamaged(RecordError):
 
     says = "the record {} is damaged ({}); it was not changed"
     advice = (
-        "save what can be read with `bridgehead record export --output FILE`; then move it and the files "
+        "save what can be read with `bridgehead record export --output FILE`; then "
+        "move it and the files "
         "beside it away, and put a copy made by `bridgehead record backup` in its place"
     )
 

@@ -71,7 +71,10 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
     part = quick and path.stat().st_size > LARGE_BYTES
     try:
         with _connected(path) as connection:
-            pragma = f"PRAGMA {'quick_check' if part else 'integrity_check'}({MOST_COMPLAINTS})"
+            pragma = (
+                "PRAGMA "
+                f"{'quick_check' if part else 'integrity_check'}({MOST_COMPLAINTS})"
+            )
             complaints = [
                 text for (text,) in connection.execute(pragma) if text != "ok"
             ]
@@ -99,7 +102,8 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
     """`inspect`, and note the result: a damaged record takes no more events until all of it was found whole."""
-    found, path = inspect(address, quick=quick), record_file(address)
+    found = inspect(address, quick=quick)
+    path = record_file(address)
     if path is not None and found.damage:
         sqlite.note_damage(path, found.damage[0])
     elif (
@@ -147,7 +151,8 @@ def back_up(address: str | Path, target: Path) -> Inspection:
     found = inspect(path)
     if found.damage or found.note:
         raise UserError(
-            f"the record {path} was not copied: {found.note or 'it is damaged: ' + found.damage[0]}",
+            f"the record {path} was not copied: "
+            f"{found.note or 'it is damaged: ' + found.damage[0]}",
             hint="`bridgehead record export --output FILE` saves what can be read"
             if found.damage
             else None,
@@ -159,9 +164,8 @@ def back_up(address: str | Path, target: Path) -> Inspection:
     try:
         with _connected(path) as source, closing(sqlite3.connect(copy)) as destination:
             source.backup(destination)
-            destination.execute(
-                "PRAGMA journal_mode = DELETE"
-            )  # one file, without a log beside it
+            # One file, without a log beside it.
+            destination.execute("PRAGMA journal_mode = DELETE")
         copied = inspect(copy)
         if copied.damage:
             raise UserError(
@@ -195,7 +199,9 @@ def _counted(where: str, found: Iterator[Exported]) -> Inspection:
 
 def _rows_of(store: Store) -> Iterator[Exported]:
     """The rows of a store that looks after its pages itself."""
-    seq, run, item = 0, None, None
+    seq = 0
+    run = None
+    item = None
     while events := store.events(after=seq, limit=FOLLOW_PAGE):
         yield from (_exported("events", event) for event in events)
         seq = events[-1].seq
@@ -323,7 +329,8 @@ class Pages:
             number: content[start : start + self._size]
             for number, start in enumerate(range(0, len(content), self._size), start=1)
         }
-        salts, length = log[16:24], sqlite.FRAME_HEAD + self._size
+        salts = log[16:24]
+        length = sqlite.FRAME_HEAD + self._size
         for start in range(sqlite.LOG_HEAD, len(log) - length + 1, length):
             if log[start + 8 : start + 16] == salts:
                 self._pages[int.from_bytes(log[start : start + 4])] = log[
@@ -348,20 +355,16 @@ class Pages:
         length, at = _varint(page, at)
         number, at = _varint(page, at)
         local = length
-        if (
-            length > self._size - 35
-        ):  # the rest is in overflow pages (SQLite file format 1.6)
+        # The rest is in overflow pages (SQLite file format 1.6).
+        if length > self._size - 35:
             least = (self._size - 12) * 32 // 255 - 23
             local = least + (length - least) % (self._size - 4)
             local = local if local <= self._size - 35 else least
-        payload, following = (
-            bytearray(page[at : at + local]),
-            page[at + local : at + local + 4],
-        )
+        payload = bytearray(page[at : at + local])
+        following = page[at + local : at + local + 4]
         while len(payload) < length:
-            overflow = self._pages.pop(
-                int.from_bytes(following), b""
-            )  # a chain meets no page twice
+            # a chain meets no page twice.
+            overflow = self._pages.pop(int.from_bytes(following), b"")
             if len(overflow) < self._size:
                 raise ValueError("an overflow page is not there")
             payload += overflow[4 : 4 + length - len(payload)]

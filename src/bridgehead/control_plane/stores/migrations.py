@@ -58,10 +58,13 @@ SQLITE: Final = Dialect(
 
 
 def m001_events_and_runs(transaction: Transaction, dialect: Dialect) -> None:
-    text, options = dialect.text, dialect.table_options
+    text = dialect.text
+    options = dialect.table_options
     transaction.rows(
-        f"CREATE TABLE events (seq {dialect.growing_number}, id {text} NOT NULL UNIQUE, kind {text} NOT NULL,"
-        f" part {text} NOT NULL, at {text} NOT NULL, project {text} NOT NULL, run_id {text},"
+        f"CREATE TABLE events (seq {dialect.growing_number}, id {text} NOT NULL "
+        f"UNIQUE, kind {text} NOT NULL,"
+        f" part {text} NOT NULL, at {text} NOT NULL, project {text} NOT NULL, run_id "
+        f"{text},"
         f" data {text} NOT NULL){options}"
     )
     # Listings are limited to a kind, a run or a project and paged by seq.
@@ -71,18 +74,23 @@ def m001_events_and_runs(transaction: Transaction, dialect: Dialect) -> None:
     )
     transaction.rows("CREATE INDEX events_of_project ON events (project, seq)")
     transaction.rows(
-        f"CREATE TABLE runs (id {text} PRIMARY KEY, part {text} NOT NULL, kind {text} NOT NULL,"
-        f" title {text} NOT NULL, state {text} NOT NULL, started_at {text} NOT NULL, updated_at {text} NOT NULL,"
+        f"CREATE TABLE runs (id {text} PRIMARY KEY, part {text} NOT NULL, kind {text} "
+        "NOT NULL,"
+        f" title {text} NOT NULL, state {text} NOT NULL, started_at {text} NOT NULL, "
+        f"updated_at {text} NOT NULL,"
         f" project {text} NOT NULL, ended_at {text}, data {text} NOT NULL){options}"
     )
     transaction.rows("CREATE INDEX runs_by_start ON runs (started_at, id)")
 
 
 def m002_pending(transaction: Transaction, dialect: Dialect) -> None:
-    text, options = dialect.text, dialect.table_options
+    text = dialect.text
+    options = dialect.table_options
     transaction.rows(
-        f"CREATE TABLE pending (number {dialect.growing_number}, part {text} NOT NULL, project {text} NOT NULL,"
-        f" key {text} NOT NULL, kind {text} NOT NULL, state {text} NOT NULL, run_id {text},"
+        f"CREATE TABLE pending (number {dialect.growing_number}, part {text} NOT "
+        f"NULL, project {text} NOT NULL,"
+        f" key {text} NOT NULL, kind {text} NOT NULL, state {text} NOT NULL, run_id "
+        f"{text},"
         f" question {text} NOT NULL, opened_at {text} NOT NULL, answer {text},"
         f" UNIQUE (part, project, key),"
         f" CHECK ((state = 'answered') = (answer IS NOT NULL))){options}"

@@ -60,7 +60,8 @@ class UnusableAddress(ConfigError):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"the record's postgresql:// address cannot be used: {why}",
-            hint="write it as postgresql://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME; "
+            hint="write it as "
+            "postgresql://USER:PASSWORD@HOST:PORT/DATABASE?schema=NAME; "
             "special characters in a password are percent-encoded",
         )
 
@@ -179,7 +180,8 @@ class PostgresStore(Store):
     def _note_version(self, transaction: Transaction, version: int) -> None:
         if _VERSIONS_TABLE not in self._tables(transaction):
             transaction.rows(
-                f"CREATE TABLE {_VERSIONS_TABLE} (version integer PRIMARY KEY, at text NOT NULL)"
+                f"CREATE TABLE {_VERSIONS_TABLE} (version integer PRIMARY KEY, at "
+                "text NOT NULL)"
             )
         at = iso_ms(self._clock.now())
         transaction.rows(

@@ -14,10 +14,13 @@ from bridgehead.control_plane.stores.migrations import Dialect
 # with `council-` before its id.
 OLD_RUNS: Final = (
     "state IN ('completed', 'failed', 'cancelled') AND updated_at < ?"
-    " AND EXISTS (SELECT 1 FROM runs o WHERE o.project = runs.project AND o.part = runs.part"
+    " AND EXISTS (SELECT 1 FROM runs o WHERE o.project = runs.project AND o.part = "
+    "runs.part"
     " AND (o.started_at, o.id) > (runs.started_at, runs.id))"
-    " AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.state = 'open' AND p.run_id IN (runs.id, 'council-' || runs.id))"
-    " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_id IN (runs.id, 'council-' || runs.id) AND e.at >= ?)"
+    " AND NOT EXISTS (SELECT 1 FROM pending p WHERE p.state = 'open' AND p.run_id IN "
+    "(runs.id, 'council-' || runs.id))"
+    " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_id IN (runs.id, 'council-' "
+    "|| runs.id) AND e.at >= ?)"
 )
 RUN_STAYS: Final = (
     "EXISTS (SELECT 1 FROM runs WHERE runs.id IN ({0}.run_id, substr({0}.run_id, 9))"
@@ -26,13 +29,17 @@ RUN_STAYS: Final = (
 OLD_ITEMS: Final = (
     f"state <> 'open' AND opened_at < ? AND NOT {RUN_STAYS.format('pending')}"
     " AND number < (SELECT max(number) FROM pending)"  # the newest number given out is there
-    " AND number NOT IN (SELECT {number} FROM events e WHERE e.kind = 'pending.answered' AND e.at >= ?)"
+    " AND number NOT IN (SELECT {number} FROM events e WHERE e.kind = "
+    "'pending.answered' AND e.at >= ?)"
 )
 OLD_EVENTS: Final = (
-    f"at < ? AND kind NOT IN ('record.created', 'record.migrated') AND NOT {RUN_STAYS.format('events')}"
+    "at < ? AND kind NOT IN ('record.created', 'record.migrated') AND NOT "
+    f"{RUN_STAYS.format('events')}"
     " AND (kind NOT LIKE 'pending.%'"
-    " OR at < (SELECT coalesce(min(opened_at), 'never') FROM pending WHERE state = 'open'))"
-    " AND seq NOT IN (SELECT max(e.seq) FROM events e WHERE e.part = 'rigs' GROUP BY e.project)"
+    " OR at < (SELECT coalesce(min(opened_at), 'never') FROM pending WHERE state = "
+    "'open'))"
+    " AND seq NOT IN (SELECT max(e.seq) FROM events e WHERE e.part = 'rigs' GROUP BY "
+    "e.project)"
 )
 PRUNED: Final = {
     "runs": ("id", OLD_RUNS),

@@ -30,11 +30,12 @@ class UnreadableRow(Exception):
     """A row holds something that no version of this program known to us has written."""
 
 
+# What decoding a row may raise.
 UNREADABLE: Final = (
     ValueError,
     TypeError,
     msgspec.MsgspecError,
-)  # what decoding a row may raise
+)
 
 
 def row_sum(row: Sequence[str | None]) -> int:

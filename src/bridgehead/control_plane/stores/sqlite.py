@@ -188,7 +188,10 @@ class SqliteStore(Store):
         kept = self._path.with_name(self._path.name + "-wal.damaged")
         with suppress(FileError, OSError):
             write_atomic(kept, log_of(self._path).read_bytes(), private=True)
-            damage = f"{damage}; what was recorded last may be missing, the log is kept as {kept}"
+            damage = (
+                f"{damage}; what was recorded last may be missing, the log is kept as "
+                f"{kept}"
+            )
         note_damage(self._path, damage)
         raise failures.RecordDamaged(self.where, damage)
 
@@ -255,7 +258,8 @@ class SqliteStore(Store):
             import logging  # rarely needed, and not cheap to import
 
             logging.getLogger("bridgehead.record").warning(
-                "the file system of %s has no shared memory, so the record does without a write-ahead log and is "
+                "the file system of %s has no shared memory, so the record does "
+                "without a write-ahead log and is "
                 "slower; use a local disk, or Postgres for several machines",
                 self.where,
             )
@@ -437,7 +441,8 @@ def _log_damage(content: bytes) -> str | None:
     if order is None or _log_sum(content[:24], (0, 0), order) != (one, two):
         return "the head of its log is damaged"
     length = FRAME_HEAD + page_size
-    sums, wrong = {(one, two)}, 0
+    sums = {(one, two)}
+    wrong = 0
     for number, start in enumerate(
         range(LOG_HEAD, len(content) - length + 1, length), start=1
     ):

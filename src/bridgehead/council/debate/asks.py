@@ -87,10 +87,8 @@ def response_asks(run: SeatState, owner: Owner) -> list[Ask]:
     mine = [entry for entry in run.ledger.live() if entry.owner == owner]
     conflicts = [conflict for conflict in run.conflicts if conflict.owner == owner]
     packet = packet_for(run, mine, run.debate.open_for(owner))
-    build, told = (
-        partial(debate.response_prompt, role_title=run.title(owner)),
-        conflict_entries(conflicts, run.debate),
-    )
+    build = partial(debate.response_prompt, role_title=run.title(owner))
+    told = conflict_entries(conflicts, run.debate)
     return debate_asks(
         run, owner, Step.RESPONSE, packet, build, FOR_RESPONSES, conflicts=told
     )
@@ -202,7 +200,8 @@ def debate_asks(
 
 def _late_expert_ask(run: SeatState, new: NewExpert) -> Ask:
     key = run.key(expert_owner(new.expert.domain), Step.CHALLENGE)
-    shows, told = ("title", "description", "severity", "evidence", "domain"), None
+    shows = ("title", "description", "severity", "evidence", "domain")
+    told = None
     if new.trigger_id is not None:
         told = {
             name: getattr(run.ledger[new.trigger_id].output, name) for name in shows

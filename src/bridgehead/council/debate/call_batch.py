@@ -89,7 +89,8 @@ class Budget:
 
     def refusal(self, next_calls: int) -> str | None:
         """Why the next round may not begin, or None when it may."""
-        most_calls, most_cost = self.options.max_calls, self.options.max_cost_usd
+        most_calls = self.options.max_calls
+        most_cost = self.options.max_cost_usd
         calls = sum(tally.calls for tally in self._tallies)
         if most_calls is not None and calls + next_calls > most_calls:
             return "max_calls"

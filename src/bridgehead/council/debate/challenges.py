@@ -92,7 +92,10 @@ class Debate:
                     for reference in entry.check.references
                     if reference.outcome is EvidenceOutcome.FAILED
                 )
-                text = f"The cited evidence was not found by a check of the files: {places}"
+                text = (
+                    "The cited evidence was not found by a check of the files: "
+                    f"{places}"
+                )
                 self._issue(
                     entry, text, "missing-assumption", None, round_number, by=CODE
                 )

@@ -80,7 +80,8 @@ def support_share(
             Fraction(0),
         )
 
-    supporting, opposing = weight(Stance.SUPPORT), weight(Stance.OPPOSE)
+    supporting = weight(Stance.SUPPORT)
+    opposing = weight(Stance.OPPOSE)
     return supporting / (supporting + opposing) if supporting + opposing else None
 
 
@@ -126,7 +127,8 @@ class FivePhaseRun(SeatRun):
     # -- phases 1 and 2: everybody alone, then everything is published
 
     def _after_first_round(self) -> None:
-        run, batch = self._run, self._settled_batch()
+        run = self._run
+        batch = self._settled_batch()
         if not covered_domains(batch):
             super()._after_first_round()
             return
@@ -162,7 +164,8 @@ class FivePhaseRun(SeatRun):
     # -- phase 3: messages
 
     def _after_messages(self) -> None:
-        run, batch = self._run, self._settled_batch()
+        run = self._run
+        batch = self._settled_batch()
         replies = batch.in_order()
         self._take_messages(replies)
         settle(run, batch)
@@ -321,7 +324,8 @@ class FivePhaseRun(SeatRun):
         )
 
     def _position_asks(self, owner: Owner) -> list[Ask]:
-        title, own_ids = self._run.title(owner), self._own_ids(owner)
+        title = self._run.title(owner)
+        own_ids = self._own_ids(owner)
         pairs = [
             (one.id, other.id)
             for one, other in self._merge_candidates()

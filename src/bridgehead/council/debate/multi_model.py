@@ -106,7 +106,9 @@ class MultiModelRun(SeatRun):
         self, replies: Iterable[ReadReply], ledger: Ledger, model: str
     ) -> list[Entry]:
         for one in replies:
-            key, owner, title = one.ask.call.key, one.owner, self._run.title(one.owner)
+            key = one.ask.call.key
+            owner = one.owner
+            title = self._run.title(one.owner)
             placed, listed = items_of(one.value)
             _, signals = enter_items(
                 ledger,
@@ -151,10 +153,8 @@ class MultiModelRun(SeatRun):
         return lead
 
     def _report(self, facts: SeatFacts) -> BridgeReport:
-        kind, sources = (
-            LocalCouncilType.MODEL_COUNCIL,
-            ("role", "model") if len(self._used) > 1 else ("role",),
-        )
+        kind = LocalCouncilType.MODEL_COUNCIL
+        sources = ("role", "model") if len(self._used) > 1 else ("role",)
         found = replace(
             consolidated(self._run), local_council_type=kind, diversity_sources=sources
         )

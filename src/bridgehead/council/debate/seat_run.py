@@ -194,7 +194,8 @@ class SeatRun:
             and self._then is not None
             and self.report is None
         ):
-            then, self._then = self._then, None
+            then = self._then
+            self._then = None
             then()
 
     def _log(self, event: str, **fields: Any) -> None:
@@ -238,7 +239,9 @@ class SeatRun:
             cancelled=self._cancelled,
             calls=tuple(self._calls),
         )
-        self._events, self._calls, self._cancelled = [], [], ()
+        self._events = []
+        self._calls = []
+        self._cancelled = ()
         return turn
 
     # -- Round 1
@@ -267,7 +270,8 @@ class SeatRun:
         return (None,)
 
     def _after_first_round(self) -> None:
-        run, batch = self._run, self._settled_batch()
+        run = self._run
+        batch = self._settled_batch()
         if not covered_domains(batch):
             self._finish(skipped_report(self.task, self._facts(), usual_failure(batch)))
             return
@@ -318,7 +322,8 @@ class SeatRun:
         self._ask(challenge_asks(run, added), self._after_challenges)
 
     def _after_challenges(self) -> None:
-        run, batch = self._run, self._settled_batch()
+        run = self._run
+        batch = self._settled_batch()
         replies = batch.in_order()
         take_items(run, replies)
         settle(run, batch)
@@ -352,7 +357,8 @@ class SeatRun:
         self._ask(asks, self._after_responses)
 
     def _after_responses(self) -> None:
-        run, batch = self._run, self._settled_batch()
+        run = self._run
+        batch = self._settled_batch()
         take_responses(run, batch.in_order())
         settle(run, batch)
         stop = self.stop_reason()
@@ -394,7 +400,8 @@ class SeatRun:
 
         `reason`: why a seat that has nothing is skipped.
         """
-        run, batch = self._run, self._settled_batch()
+        run = self._run
+        batch = self._settled_batch()
         step = next((ask.call.key.step for ask in batch.asks), calls.Step.ANALYSIS)
         if step is calls.Step.ANALYSIS and not covered_domains(batch):
             self._finish(skipped_report(self.task, self._facts(), reason))

@@ -97,7 +97,8 @@ def _shared(
     context: PromptContext, key: CallKey, *, agent: str, domain: str
 ) -> dict[str, Safe]:
     """Slots of every Round 1 prompt; a minimal one has no others (council §6)."""
-    task, writer = context.task, context.writer(key)
+    task = context.task
+    writer = context.writer(key)
     shared = {
         "scope": writer.line(task.scope_text),
         "task_description": writer.words(task.task_description),
@@ -174,7 +175,8 @@ def _debate_prompt(
     own_slots: Callable[[PromptWriter], Mapping[str, Safe]],
 ) -> Safe:
     """A prompt about what was said before. One writer fences all of it, or its note would not know what is fenced."""
-    writer, wanted = context.writer(key), template(name)
+    writer = context.writer(key)
+    wanted = template(name)
     usual = {
         "setting": NOTHING if debated.in_session else context.setting(key, writer),
         "size_note": own(NOTE) if debated.annotated else NOTHING,
@@ -249,7 +251,8 @@ def _conflicts(writer: PromptWriter, conflicts: Sequence[Mapping[str, Any]]) -> 
         compact(list(conflicts)), origin="findings of other domains that touch yours"
     )
     told = own(
-        "Findings of other domains that speak about the same place or were passed on to you. "
+        "Findings of other domains that speak about the same place or were passed on "
+        "to you. "
         "Say of your own finding concerned whether it stands:\n"
     )
     return joined(told, fenced)

@@ -116,7 +116,8 @@ def _summary(finding: Mapping[str, Any]) -> dict[str, Any]:
 
 def _cut_rest(packet: Packet) -> tuple[dict[str, Any], Overflow]:
     """Leave out challenges from the end, and if that is not enough cut the synthesis too."""
-    challenges, synthesis = packet[CHALLENGES], packet[SYNTHESIS]
+    challenges = packet[CHALLENGES]
+    synthesis = packet[SYNTHESIS]
 
     def with_first(kept: int) -> dict[str, Any]:
         marker = challenges_omitted(len(challenges) - kept)
@@ -170,7 +171,8 @@ def _shards(entries: Sequence[Any], room: int) -> Iterator[list[Any]]:
         # Entries after the first of a shard bring a comma.
         if shard and used + 1 + size > room:
             yield shard
-            shard, used = [], 0
+            shard = []
+            used = 0
         used += size + (1 if shard else 0)
         shard.append(entry)
     yield shard

@@ -108,7 +108,8 @@ def _keeping_strings(pattern: re.Pattern[str], text: str) -> str:
 def _replaced(
     pattern: re.Pattern[str], text: str, new: Callable[[re.Match[str]], str]
 ) -> str:
-    pieces, position = [], 0
+    pieces = []
+    position = 0
     for match in tokens(pattern, text):
         pieces += [text[position : match.start()], new(match)]
         position = match.end()

@@ -293,7 +293,8 @@ def _fenced(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
 
 def _spans(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
     """Outermost balanced spans, and an unbalanced one that reaches to the end."""
-    position, false_starts = 0, 0
+    position = 0
+    false_starts = 0
     last_word = _last_word(text)
     while false_starts <= _MOST_FALSE_STARTS and (
         opening := _OPENING.search(text, position)
@@ -315,7 +316,8 @@ def _spans(text: str, read: Reader[T]) -> Iterator[Found[T] | None]:
         elif accepted is not None or (end is None and _CUT_OFF.match(span)):
             return  # what stands inside a reply that was cut off is not an answer of its own
         else:
-            position, false_starts = start + 1, false_starts + 1
+            position = start + 1
+            false_starts = false_starts + 1
 
 
 def _last_word(text: str) -> int:

@@ -178,7 +178,10 @@ def refuse_unfinished(
         state=state.name,
         commit=state.commit,
         scope=scope,
-        next_step=f"bridgehead council resume {council.review_id}, or bridgehead council review",
+        next_step=(
+            f"bridgehead council resume {council.review_id}, or bridgehead council "
+            "review"
+        ),
     )
 
 

@@ -53,8 +53,10 @@ _ANALYSER: Final = re.compile(
     r"(ast-grep|zizmor|secrets) \(([\w.-]+)(?:, CWE-(\d+))?\): (.+)"
 )
 _WHAT_TO_DO: Final = (
-    "Each result says where it is and what to do. `bridgehead council show REVIEW_ID FINDING` shows the argument about "
-    "it, `bridgehead council challenge FINDING` asks once more, `bridgehead council dismiss FINDING` accepts it."
+    "Each result says where it is and what to do. `bridgehead council show REVIEW_ID "
+    "FINDING` shows the argument about "
+    "it, `bridgehead council challenge FINDING` asks once more, `bridgehead council "
+    "dismiss FINDING` accepts it."
 )
 _KINDS: Final = {
     OutputType.FINDING: "problem",
@@ -136,7 +138,8 @@ def to_sarif(findings: Sequence[SarifFinding], run_id: str) -> SarifLog:
     ]
     placed = sorted(rated, key=_order)
     homeless = tuple(one.entry.id for one in rated if one.location is None)
-    written, truncated = placed[:MOST_RESULTS], max(len(placed) - MOST_RESULTS, 0)
+    written = placed[:MOST_RESULTS]
+    truncated = max(len(placed) - MOST_RESULTS, 0)
     rules = sorted({one.rule_id for one in written})
     log = {
         "$schema": SCHEMA,
@@ -178,7 +181,9 @@ def _order(finding: SarifFinding) -> tuple[object, ...]:
 
 def _rule(rule_id: str, written: Sequence[SarifFinding]) -> dict[str, Any]:
     of_rule = [one for one in written if one.rule_id == rule_id]
-    domain, kind, named = of_rule[0].domain, of_rule[0].entry.type, of_rule[0].rule
+    domain = of_rule[0].domain
+    kind = of_rule[0].entry.type
+    named = of_rule[0].rule
     security = domain in SECURITY_DOMAINS
     weakness = [f"external/cwe/cwe-{named.cwe:03}"] if named and named.cwe else []
     tags = list(
@@ -212,7 +217,10 @@ def _in_words(domain: str, kind: OutputType) -> tuple[str, str]:
         return title, f"Reported from the point of view {domain}."
     return (
         title,
-        f"Reported by the {known.role} of a council. {known.lens} Looked at: {', '.join(known.focus)}.",
+        (
+            f"Reported by the {known.role} of a council. {known.lens} Looked at: "
+            f"{', '.join(known.focus)}."
+        ),
     )
 
 
@@ -310,7 +318,10 @@ def _invocation(homeless: Sequence[str], truncated: int) -> dict[str, Any]:
         text = f"{plural(len(homeless), 'finding')} without a file in the tree: {named}"
         notifications.append({"level": "note", "message": {"text": text}})
     if truncated:
-        text = f"{plural(truncated, 'further finding')} left out: at most {MOST_RESULTS} results are written"
+        text = (
+            f"{plural(truncated, 'further finding')} left out: at most {MOST_RESULTS} "
+            "results are written"
+        )
         notifications.append({"level": "warning", "message": {"text": text}})
     return {"executionSuccessful": True, "toolExecutionNotifications": notifications}
 
@@ -331,7 +342,8 @@ def sarif_of(report: CouncilReport) -> SarifLog:
 def _finding(
     entry: FindingEntry, dismissed: DismissedFinding | None = None
 ) -> SarifFinding:
-    location, suppression = anchor_of(entry) or next(_existing_files(entry), None), None
+    location = anchor_of(entry) or next(_existing_files(entry), None)
+    suppression = None
     if dismissed is not None:
         suppression = Suppression(
             dismissed.reason, dismissed.author, dismissed.date, dismissed.expires

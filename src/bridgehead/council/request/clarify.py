@@ -157,7 +157,8 @@ def read_context(request: Request, registry: Registry) -> Context:
     scores = artifact_scores(request.text, paths, has_diff=request.has_diff)
     artifact, types = classify_artifact(scores)
     if paths and all(path.lower().endswith(_PROSE) for path in paths):
-        artifact, types = "research", ("research",)
+        artifact = "research"
+        types = ("research",)
     # Without one given, the first whose words the request uses.
     said = (
         one
@@ -349,7 +350,10 @@ class Clarifier:
         told = {
             ARTIFACT: "artifact: the current working directory",
             INTENT: "intent: review",
-            DOMAINS: f"domains: {', '.join(self._suggestions())} (defaults for {self.context.artifact})",
+            DOMAINS: (
+                f"domains: {', '.join(self._suggestions())} (defaults for "
+                f"{self.context.artifact})"
+            ),
             "scope": f"scope: {scope}",
         }
         return tuple(told[name] for name in self._open)

@@ -291,7 +291,8 @@ class Registry:
             **{name: why for name, why in seen.items() if name not in said},
         }
         room = max(cap, len(first))
-        chosen, reasons = tuple(wanted)[:room], {**more, **wanted}
+        chosen = tuple(wanted)[:room]
+        reasons = {**more, **wanted}
         if not (more or chosen):
             return Detected(self.default_domains(artifact_types), by_default=True)
         return Detected(

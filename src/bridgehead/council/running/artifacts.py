@@ -277,7 +277,8 @@ class RunLog:
         self, report: BridgeReport, events: Sequence[SeatEvent]
     ) -> None:
         """The log of a seat that never ran with us: opened, what was found out, closed."""
-        seat, at = report.bridge, iso_ms(self._clock.now())
+        seat = report.bridge
+        at = iso_ms(self._clock.now())
         self.hold(seat, (*self._held.get(seat, ()), *events))
         self.write(
             SeatEvent(

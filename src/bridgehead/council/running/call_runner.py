@@ -183,7 +183,9 @@ class CallRunner:
                         if len(body) > MOST_REPLY_BYTES:
                             return HttpReply(
                                 0,
-                                failure=f"the reply is larger than {MOST_REPLY_BYTES} bytes",
+                                failure=(
+                                    f"the reply is larger than {MOST_REPLY_BYTES} bytes"
+                                ),
                             )
                     return HttpReply(reply.status_code, body.decode("utf-8", "replace"))
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -110,7 +110,8 @@ class ActiveCalls:
         for running in self.running.values():
             oldest.setdefault(running.call.key.seat, running)
         for seat, running in oldest.items():
-            key, elapsed = running.call.key, round(now - running.since, 1)
+            key = running.call.key
+            elapsed = round(now - running.since, 1)
             facts = {"round": key.round, "role": key.role.value, "elapsed_s": elapsed}
             yield SeatEvent(seat, PROGRESS, facts)
 
@@ -235,9 +236,8 @@ class Conductor:
                 raise first from group  # what went wrong is said by its own name
 
     def _notice_signal(self) -> None:
-        if (
-            self._signalled and self._ending is None
-        ):  # the first one was not heeded yet: the event loop has no time
+        # The first one was not heeded yet: the event loop has no time.
+        if self._signalled and self._ending is None:
             raise KeyboardInterrupt
         self._signalled = True
 
@@ -501,7 +501,8 @@ class Conductor:
     def _result(
         self, call: Call, outcome: CallOutcome, duration_seconds: float
     ) -> Result:
-        at, mask = self._now(), self._means.mask
+        at = self._now()
+        mask = self._means.mask
         return as_result(
             call, outcome, at=at, duration_seconds=duration_seconds, mask=mask
         )

@@ -38,7 +38,9 @@ def find_runtime(runtime: str) -> type[Runtime]:
         known = ", ".join(runtime_names())
         raise NotFound(
             f"there is no runtime named {runtime!r}",
-            hint=f"known: {known}, rig:<id>; `bridgehead runtimes` lists those available",
+            hint=(
+                f"known: {known}, rig:<id>; `bridgehead runtimes` lists those available"
+            ),
         )
     return found
 

@@ -139,10 +139,8 @@ def read_acp(
     again = [
         place for place, event in enumerate(events) if event.get("event") == ASKED_AGAIN
     ]
-    before, events = (
-        events[: again[-1] if again else 0],
-        events[again[-1] if again else 0 :],
-    )
+    before = events[: again[-1] if again else 0]
+    events = events[again[-1] if again else 0 :]
     failed = next(
         (
             mapping_at(event, "data")
@@ -152,10 +150,8 @@ def read_acp(
         None,
     )
     if failed is not None:
-        data, told = (
-            mapping_at(failed, "data"),
-            text_at(failed, "e").removeprefix("Internal error").lstrip(": "),
-        )
+        data = mapping_at(failed, "data")
+        told = text_at(failed, "e").removeprefix("Internal error").lstrip(": ")
         reasons = (
             text_at(data, "message"),
             text_at(data, "details"),
@@ -303,7 +299,8 @@ class AcpAgent(CliConnection):
         if find_spec("acp") is None:
             return Missing(
                 NO_CONNECTION,
-                "the package agent-client-protocol is missing: pip install 'bridgehead[acp]'",
+                "the package agent-client-protocol is missing: pip install "
+                "'bridgehead[acp]'",
             )
         located = cls(setup, path, Probe(None), agent)
         located.hold(machine)

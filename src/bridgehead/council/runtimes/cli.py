@@ -126,10 +126,8 @@ def refused_without_record(
     told = told or classify(said)
     if told is ErrorClass.OTHER:
         printed = excerpt(_TERMINAL_CODES.sub("", result.text()))
-        told, message = (
-            classify(printed),
-            message if said else excerpt(printed) or message,
-        )
+        told = classify(printed)
+        message = message if said else excerpt(printed) or message
     if told is ErrorClass.OTHER and result.exit_code == 0:
         return empty(program, result)
     return exchange.RuntimeRefusal(told, message, said)
@@ -273,9 +271,8 @@ class CliConnection(Connection):
             *([str(self.setup.project)] if self.setup.project else []),
         )
         scratch = None
-        if (
-            ask.scratch is not None and mechanism != SEATBELT
-        ):  # a keychain is found by the real home
+        # a keychain is found by the real home.
+        if ask.scratch is not None and mechanism != SEATBELT:
             scratch = _furnished(ask.scratch, own, self.own_files, Path(self._home))
         else:
             read += [str(ask.scratch)] if ask.scratch else []

@@ -188,10 +188,8 @@ def _stream_usage(stats: Mapping[str, Any]) -> CallUsage:
     if "total_tokens" not in stats:
         return exchange.NOTHING_REPORTED
     # Thoughts are in the total only.
-    total, tokens_in = (
-        exchange.count_at(stats, "total_tokens"),
-        exchange.count_at(stats, "input_tokens"),
-    )
+    total = exchange.count_at(stats, "total_tokens")
+    tokens_in = exchange.count_at(stats, "input_tokens")
     return CallUsage(tokens_in=tokens_in, tokens_out=max(total - tokens_in, 0))
 
 
@@ -281,10 +279,8 @@ class GeminiCli(cli.CliConnection):
             mode,
             "--skip-trust",
         ]
-        model, session = (
-            cli.option("--model", ask.model),
-            cli.option("--resume", ask.session),
-        )
+        model = cli.option("--model", ask.model)
+        session = cli.option("--resume", ask.session)
         return [*fixed, *rules(ask), *model, *session, *self.extra_arguments]
 
     def read_result(
@@ -339,7 +335,8 @@ class AgyCli(cli.CliConnection):
         ):
             return base.Missing(
                 CLI_NOT_FOUND,
-                "agy is used only if gemini is not installed or its account was refused",
+                "agy is used only if gemini is not installed or its account was "
+                "refused",
             )
         # `path` in the settings names the gemini program, not this one.
         options = {

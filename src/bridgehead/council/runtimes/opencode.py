@@ -160,10 +160,8 @@ def listed_models(printed: str) -> list[str]:
 
 def usage_of(part: Mapping[str, Any]) -> CallUsage:
     """Tokens of one step or message; `output` excludes reasoning and `input` excludes cache reads."""
-    tokens, cache = (
-        exchange.mapping_at(part, "tokens"),
-        exchange.mapping_at(part, "tokens", "cache"),
-    )
+    tokens = exchange.mapping_at(part, "tokens")
+    cache = exchange.mapping_at(part, "tokens", "cache")
     return CallUsage(
         tokens_in=exchange.count_at(tokens, "input")
         + exchange.count_at(cache, "read")
@@ -241,7 +239,10 @@ class OpencodeServer(base.Connection):
 
     def barrier(self, machine: Machine) -> base.Barred | None:
         if self._health.status == 401:
-            hint = "set OPENCODE_SERVER_PASSWORD to the password of the running opencode server"
+            hint = (
+                "set OPENCODE_SERVER_PASSWORD to the password of the running opencode "
+                "server"
+            )
             return base.Barred(Status.HALTED, base.NOT_AUTHENTICATED, hint)
         if self.models(machine):
             return None

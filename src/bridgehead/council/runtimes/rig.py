@@ -88,8 +88,10 @@ def request_body(task: BridgeInput, commit: str | None) -> str:
     """What a remote seat is told: the bridge input and the commit it is about, for people and for programs."""
     request = {"bridge_input": msgspec.to_builtins(task), "commit": commit}
     return (
-        f"Please take a seat in council {task.session_id}: {task.task_type} of {task.scope_text}.\n\n"
-        "Answer with a RESPONSE in this thread that holds your bridge report as one fenced JSON block, with the\n"
+        f"Please take a seat in council {task.session_id}: {task.task_type} of "
+        f"{task.scope_text}.\n\n"
+        "Answer with a RESPONSE in this thread that holds your bridge report as one "
+        "fenced JSON block, with the\n"
         "`session_id` below and the `commit` you looked at.\n\n"
         f"```json\n{json.dumps(request, indent=2, ensure_ascii=False)}\n```\n"
     )

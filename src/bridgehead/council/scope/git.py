@@ -45,7 +45,10 @@ class GitFailed(BridgeheadError):
     """git could not do what was needed."""
 
     def __init__(self, arguments: Sequence[str], says: str) -> None:
-        hint = f"a review fetches nothing; in a partial clone, run git {arguments[0]} yourself once"
+        hint = (
+            f"a review fetches nothing; in a partial clone, run git {arguments[0]} "
+            "yourself once"
+        )
         super().__init__(
             f"git {arguments[0]} failed: {says}",
             hint=hint if "lazy fetching" in says or "promisor" in says else None,

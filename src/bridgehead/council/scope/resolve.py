@@ -168,7 +168,8 @@ class Change:
         first, found, last = commit_range.partition(separator)
         if not found:
             raise UnknownScope(commit_range, "write a range as A..B")
-        start, end = self._git.commit(first or "HEAD"), self._git.commit(last or "HEAD")
+        start = self._git.commit(first or "HEAD")
+        end = self._git.commit(last or "HEAD")
         if separator == "...":
             start = self._git.merge_base(start, end) or start
         diff = self._git.diff(start, end)
@@ -375,7 +376,10 @@ def _as_added(path: str, text: str) -> str:
     body = "".join(f"+{line}\n" for line in lines)
     if rest:
         body += f"+{rest}\n\\ No newline at end of file\n"
-    header = f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+    header = (
+        f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ "
+        f"b/{path}\n"
+    )
     return f"{header}@@ -0,0 +1,{len(lines) + bool(rest)} @@\n{body}"
 
 

@@ -87,7 +87,9 @@ def touched_lines(patch: str) -> dict[str, tuple[tuple[int, int], ...]]:
 
 
 def _blocks(section: str) -> Iterator[tuple[int, int]]:
-    number, first, removed = 0, None, False
+    number = 0
+    first = None
+    removed = False
     for line in [*_HUNK_AND_AFTER.sub("", section, count=1).split("\n"), "@@ "]:
         if line.startswith("+"):
             first = number if first is None else first
@@ -99,7 +101,8 @@ def _blocks(section: str) -> Iterator[tuple[int, int]]:
                 yield first, number - 1
             elif removed:
                 yield max(number - 1, 1), number
-            first, removed = None, False
+            first = None
+            removed = False
             at = _HUNK_START.match(line)
             number = int(at["new"]) if at else number + 1
 
@@ -335,7 +338,8 @@ class ScopeFilter:
         if content is None or not is_text(path):
             self.leave_out(path, Reason.UNREADABLE)
             return
-        by_name, by_content = withheld_by_name(path), withheld_by_content(content)
+        by_name = withheld_by_name(path)
+        by_content = withheld_by_content(content)
         if Reason.SECRET in (by_name, *(by_content or ())) and self._has_no_secrets(
             path
         ):
@@ -348,7 +352,8 @@ class ScopeFilter:
             and (shown := masked(content))
         ):
             self.leave_out(path, Reason.MASKED, by_content[1])
-            content, by_content = shown, None
+            content = shown
+            by_content = None
             self.withheld_texts[path] = original.decode("utf-8", "replace")
         if by_name is not None:
             self.leave_out(path, by_name)

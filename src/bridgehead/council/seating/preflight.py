@@ -331,7 +331,8 @@ class _Preflight:
         self, timeout_seconds: int, taken: Taken, models: Sequence[str | None]
     ) -> int:
         """Long enough for every step: a five-phase debate has its rounds and a last word, others a reminder each."""
-        intensity, wishes = self._task.intensity, self._wishes
+        intensity = self._task.intensity
+        wishes = self._wishes
         in_phases = wishes.debates or taken.uses_teams
         steps = 2 + (
             ROUNDS[intensity] if in_phases else STEPS_OF_A_ROUND * MAX_ROUNDS[intensity]

@@ -152,9 +152,8 @@ class LocalSeats:
                 return self._examine(cancel)
             if runtime.startswith(RIG_MARK):
                 return self._post(runtime)
-            self.barred.pop(
-                runtime, None
-            )  # seated anew: somebody may have logged in meanwhile
+            # Seated anew: somebody may have logged in meanwhile.
+            self.barred.pop(runtime, None)
             outcome = self.preflight(self.setup(runtime))
             if isinstance(outcome, Ready) and self._refuses(outcome):
                 facts = self._facts(runtime, connection=outcome.connection.kind)
@@ -349,9 +348,10 @@ class LocalSeats:
             return OwnReport(
                 skipped_report(self.task, self._facts(runtime), NO_CONNECTION)
             )
-        title = f"council {self.task.session_id}: {self.task.task_type} of {self.task.scope_text}"[
-            :200
-        ]
+        title = (
+            f"council {self.task.session_id}: {self.task.task_type} of "
+            f"{self.task.scope_text}"
+        )[:200]
         body = request_body(self.task, self.scope.commit)
         thread = setup.text_option("thread")
         return Posted(self.transport.ask(rig_id, thread=thread, title=title, body=body))

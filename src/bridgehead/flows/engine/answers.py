@@ -73,13 +73,15 @@ def _fenced_blocks(text: str) -> Iterator[str]:
 
 def _values_in_prose(text: str) -> Iterator[Any]:
     decoder = json.JSONDecoder(**strict_hooks())
-    position, budget = 0, LEAST_BUDGET + STEPS_PER_CHARACTER * len(text)
+    position = 0
+    budget = LEAST_BUDGET + STEPS_PER_CHARACTER * len(text)
     while budget > 0 and (found := _START.search(text, position)):
         start = found.start()
         try:
             value, position = decoder.raw_decode(text, start)
         except RecursionError:
-            position, budget = start + 1, budget - RECURSION_COST
+            position = start + 1
+            budget = budget - RECURSION_COST
         except ValueError as error:
             failed_at = getattr(error, "pos", start)
             position = start + 1

@@ -11,7 +11,10 @@ from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.files.documents import Contract, validate
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, NOTHING, DocumentKind
 
-SCHEMA_INTRO: Final = "\n\nAnswer with one JSON document and nothing else. It must obey this JSON Schema:\n"
+SCHEMA_INTRO: Final = (
+    "\n\nAnswer with one JSON document and nothing else. It must obey this JSON "
+    "Schema:\n"
+)
 
 Fallback = Callable[[Failed], Any]
 
@@ -99,7 +102,8 @@ def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
     problems = validate(dict(document), DocumentKind.REQUEST, contract=contract)
     if problems:
         raise FlowMistake(
-            f"an ask of {document['agent_name']!r} cannot be sent: {'; '.join(map(str, problems))}"
+            f"an ask of {document['agent_name']!r} cannot be sent: "
+            f"{'; '.join(map(str, problems))}"
         )
 
 

@@ -90,7 +90,8 @@ class AsyncContext:
         replay = self._context.replay
         path, input_sha, record = self._context.find_flow(flow, given)
         if record is None:
-            started, inside = replay.now(), self._context.child(path)
+            started = replay.now()
+            inside = self._context.child(path)
             value = await _awaited(
                 flow.function(
                     AsyncContext(inside) if flow.is_async else inside, **given

@@ -270,7 +270,8 @@ class Context:
     def _next_path(self, name: str) -> str:
         if not name or "/" in name or "#" in name:
             raise FlowMistake(
-                f"{name!r} is not a valid step name: it must not be empty or contain '/' or '#'"
+                f"{name!r} is not a valid step name: it must not be empty or contain "
+                "'/' or '#'"
             )
         self._run_pass.replay.refuse_guest()
         ordinal = self._ordinals.get(name, 0)
@@ -353,9 +354,8 @@ class PhasedContext(Context):
         record = run_pass.replay.find(path, "phase", None)
         if record is not None:
             value = value_of(record, result)
-            if not run_pass.run_files.has_completed(
-                number
-            ):  # a crash came between the journal and the state file
+            # a crash came between the journal and the state file.
+            if not run_pass.run_files.has_completed(number):
                 run_pass.run_files.complete(
                     number, name, key, to_plain(value), summary(value)
                 )

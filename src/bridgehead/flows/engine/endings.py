@@ -270,7 +270,10 @@ def _reopen(
         **facts,
         **steps_made(run_pass),
     )
-    way = "the question is open again: answer it (bridgehead flow respond), then bridgehead flow resume"
+    way = (
+        "the question is open again: answer it (bridgehead flow respond), then "
+        "bridgehead flow resume"
+    )
     return FlowFailed(
         opened.flow.name,
         error,

@@ -50,7 +50,8 @@ def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Re
     if request_id is None:
         return Rejected(
             "no_id",
-            'it has no valid request_id; expected {"request_id": …, "version": "1.0", "status": "success", '
+            'it has no valid request_id; expected {"request_id": …, "version": "1.0", '
+            '"status": "success", '
             '"created_at": …, "response": "…"}',
         )
     found = asked.get(request_id.lower())

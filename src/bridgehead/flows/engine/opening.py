@@ -38,9 +38,10 @@ from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile, RunStatus
 
 if TYPE_CHECKING:
+    # Loaded only for flows that keep a state file.
     from bridgehead.flows.files.state_file import (
         Checkpoint,
-    )  # loaded only for flows that keep a state file
+    )
 
 _FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
 _PROJECT = "project_path"
@@ -152,14 +153,18 @@ def open_run(
     if paused is not None and (
         paused.name != flow.name or request.flow_id not in (None, paused.id)
     ):
-        way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {paused.id}"
+        way = (
+            "resume it with: bridgehead flow resume, or cancel it with: bridgehead "
+            f"flow cancel {paused.id}"
+        )
         raise OtherRun(
             root, _named(paused), request.flow_id or f"flow {flow.name}", way
         )
     if request.key is not None:
         if flow.keeps_state_file:
             raise FlowMistake(
-                f"--id cannot be used with {flow.name}: its state file identifies the run"
+                f"--id cannot be used with {flow.name}: its state file identifies the "
+                "run"
             )
         known = _under_key(flow, request, journal, root)
         if known is not None:
@@ -168,7 +173,10 @@ def open_run(
     if flow.keeps_state_file:
         return _open_by_state_file(flow, request, files, journal, paused)
     if os.path.lexists(files.state_path):
-        way = "resume it with: bridgehead flow run template-create --resume, or start over with --fresh"
+        way = (
+            "resume it with: bridgehead flow run template-create --resume, or start "
+            "over with --fresh"
+        )
         raise OtherRun(root, "template-create", f"flow {flow.name}", way)
     return _open_by_journal(flow, request, journal, root, paused)
 
@@ -195,7 +203,10 @@ def _under_key(
         and (known is None or known.id != paused.id)
         and not (known and known.status.ended)
     ):
-        way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {paused.id}"
+        way = (
+            "resume it with: bridgehead flow resume, or cancel it with: bridgehead "
+            f"flow cancel {paused.id}"
+        )
         raise OtherRun(
             root, _named(paused), f"the run with the id {request.key!r}", way
         )
@@ -272,7 +283,8 @@ def _refuse_contradiction(
                 root,
                 f"{paused} with {key} {known[key]!r}",
                 f"a run with {key} {value!r}",
-                "omit that setting to continue that run, or start another one with --fresh",
+                "omit that setting to continue that run, or start another one with "
+                "--fresh",
             )
 
 

@@ -22,7 +22,9 @@ from bridgehead.flows.values.times import utc_text
 from bridgehead.host.clock import Clock, time_limit
 
 BRANCH: Final = "branch"
-COMPLETED, FALLBACK, FAILED = "completed", "fallback", "failed"
+COMPLETED = "completed"
+FALLBACK = "fallback"
+FAILED = "failed"
 _WHOLES: Final = frozenset({"flow", "phase"})
 """Kinds that contain calls: they are recorded after those, so one without a record is nothing new."""
 _NO_INPUT = sha256_hex(canonical([]))
@@ -273,7 +275,8 @@ class Replay:
     def refuse_guest(self) -> None:
         if self._guest is not None:
             raise FlowMistake(
-                f"the function of {self._guest} used the flow's context; only the flow itself may"
+                f"the function of {self._guest} used the flow's context; only the "
+                "flow itself may"
             )
 
     def add(

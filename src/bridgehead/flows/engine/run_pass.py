@@ -201,7 +201,9 @@ class RunPass:
         attempts: tuple[Attempt, ...],
     ) -> Record:
         """The call has ended. Journal first, then the run's files; only then do its files go (flows §5)."""
-        status, result, error = COMPLETED, None, None
+        status = COMPLETED
+        result = None
+        error = None
         if isinstance(verdict, Accepted):
             result = encode(verdict.value)
             if verdict.warning is not None:
@@ -238,10 +240,12 @@ class RunPass:
     def _new_call(self, path: str, ask: Ask, phase: int | None) -> Call:
         if ask.expires is not None and not ask.expires > 0:
             raise FlowMistake(
-                f"ask {ask.name!r} expires after {ask.expires} s; it must be more than 0"
+                f"ask {ask.name!r} expires after {ask.expires} s; it must be more "
+                "than 0"
             )
         self._asked += 1
-        prompt, schema = ask.full_prompt, ask.answer_schema
+        prompt = ask.full_prompt
+        schema = ask.answer_schema
         now = self.replay.now()
         try:
             given = to_plain(ask.context)

@@ -118,7 +118,8 @@ def read_verdict(
         case RequestStatus.SUCCESS:
             if response.get("error_type") or message:
                 log_warning(
-                    f"response {response['request_id']}: success with error fields set; they are ignored"
+                    f"response {response['request_id']}: success with error fields "
+                    "set; they are ignored"
                 )
             text = response.get("response", "")
             return judge(text) if text else _unfit("success without a response")

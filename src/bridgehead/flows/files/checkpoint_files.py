@@ -143,7 +143,8 @@ class CheckpointFiles:
             and content.uid is not None
         ):
             log_warning(
-                f"{path} belongs to uid {content.uid}; accepted because of --accept-foreign-owner"
+                f"{path} belongs to uid {content.uid}; accepted because of "
+                "--accept-foreign-owner"
             )
             return self.read(path, owners=owners | {content.uid})
         return content
@@ -258,10 +259,11 @@ def _dispose(path: Path, act: Callable[[], object]) -> bool:
 
 
 def _sync(directory: Path) -> None:
+    # Some file systems cannot sync a directory.
     with (
         opened_directory(directory) as handle,
         suppress(OSError),
-    ):  # some file systems cannot sync a directory
+    ):
         os.fsync(handle)
 
 

@@ -59,11 +59,13 @@ class FlowRoot:
         if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
             raise UnsafeRoot(
                 path,
-                "everyone can write to it and delete files of others (chmod o-w fixes it)",
+                "everyone can write to it and delete files of others (chmod o-w fixes "
+                "it)",
             )
         if found.st_mode & stat.S_IWGRP:
             log_warning(
-                f"{canonical} is writable for its group: members can answer and change requests"
+                f"{canonical} is writable for its group: members can answer and "
+                "change requests"
             )
         refuse_tracked(canonical)
         return cls(canonical)
@@ -89,9 +91,8 @@ class FlowRoot:
             git_directory = _git_directory(self.path)
             if git_directory is None or git_directory.stat().st_uid != os.geteuid():
                 return
-            with suppress(
-                FileNotFoundError
-            ):  # of a linked work tree: the list is with the main one
+            # Of a linked work tree: the list is with the main one.
+            with suppress(FileNotFoundError):
                 git_directory = (
                     git_directory / (git_directory / "commondir").read_text().strip()
                 )

@@ -268,11 +268,9 @@ class StateFile(RunFiles):
         self._next_phase = checkpoint.next_phase if checkpoint else 1
 
     def enter(self, number: int, name: str) -> None:
-        self._phase, self._phase_name, self._checkpoint_name = (
-            number,
-            name,
-            BEFORE_AGENT,
-        )
+        self._phase = number
+        self._phase_name = name
+        self._checkpoint_name = BEFORE_AGENT
 
     def has_completed(self, number: int) -> bool:
         return any(item.get("phase") == number for item in self._completed)
@@ -280,11 +278,9 @@ class StateFile(RunFiles):
     def complete(
         self, number: int, name: str, key: str | None, result: Any, summary: str
     ) -> None:
-        self._phase, self._phase_name, self._checkpoint_name = (
-            number,
-            name,
-            PHASE_COMPLETE,
-        )
+        self._phase = number
+        self._phase_name = name
+        self._checkpoint_name = PHASE_COMPLETE
         if key is not None:
             self._phase_data[key] = result
         inside = f"{name}#"

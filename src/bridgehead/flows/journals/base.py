@@ -28,9 +28,8 @@ class Run(NamedTuple):
             RunStatus.CANCELLED,
             *((RunStatus.FAILED, RunStatus.DAMAGED) if failed else ()),
         )
-        return self.status in over and self.updated.rstrip("Z") < moment.rstrip(
-            "Z"
-        )  # a whole second has no fraction
+        # a whole second has no fraction.
+        return self.status in over and self.updated.rstrip("Z") < moment.rstrip("Z")
 
 
 class Record(NamedTuple):

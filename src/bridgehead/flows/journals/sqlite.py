@@ -46,7 +46,10 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         ) STRICT
         """,
         "CREATE INDEX request_of_flow ON request (flow_id)",
-        "CREATE TABLE blob (sha256 TEXT NOT NULL PRIMARY KEY, data TEXT NOT NULL) STRICT",
+        (
+            "CREATE TABLE blob (sha256 TEXT NOT NULL PRIMARY KEY, data TEXT NOT NULL) "
+            "STRICT"
+        ),
     ),
 )
 
@@ -54,28 +57,35 @@ RUN_COLUMNS: Final = (
     "id, name, version, source, root, status, input, created, updated, result, error"
 )
 RECORD_COLUMNS: Final = (
-    "path, kind, input_sha, status, coalesce(result, (SELECT data FROM blob WHERE sha256 = result_blob)), "
+    "path, kind, input_sha, status, coalesce(result, (SELECT data FROM blob WHERE "
+    "sha256 = result_blob)), "
     "error, started, ended"
 )
 ATTEMPT_COLUMNS: Final = (
-    "path, coalesce(doc, (SELECT data FROM blob WHERE sha256 = doc_blob)), status, resumes, error_type, "
+    "path, coalesce(doc, (SELECT data FROM blob WHERE sha256 = doc_blob)), status, "
+    "resumes, error_type, "
     "coalesce(response, (SELECT data FROM blob WHERE sha256 = response_blob))"
 )
 PUT_RECORD: Final = (
-    "INSERT OR REPLACE INTO step (flow_id, path, kind, input_sha, status, result, error, started, ended, result_blob) "
+    "INSERT OR REPLACE INTO step (flow_id, path, kind, input_sha, status, result, "
+    "error, started, ended, result_blob) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 # An answer that was kept while a pass was under way is not lost when that pass writes the request down.
 _GIVEN: Final = "coalesce(excluded.response, excluded.response_blob) IS NOT NULL"
 PUT_ATTEMPT: Final = (
-    "INSERT INTO request (request_id, flow_id, path, attempt, agent, status, resumes, error_type, "
+    "INSERT INTO request (request_id, flow_id, path, attempt, agent, status, resumes, "
+    "error_type, "
     "deadline, doc, doc_blob, response, response_blob, consumed_at) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (request_id) DO UPDATE SET path = excluded.path, status = excluded.status, "
-    "resumes = excluded.resumes, error_type = excluded.error_type, deadline = excluded.deadline, "
+    "ON CONFLICT (request_id) DO UPDATE SET path = excluded.path, status = "
+    "excluded.status, "
+    "resumes = excluded.resumes, error_type = excluded.error_type, deadline = "
+    "excluded.deadline, "
     "doc = excluded.doc, doc_blob = excluded.doc_blob, "
     f"response = CASE WHEN {_GIVEN} THEN excluded.response ELSE response END, "
-    f"response_blob = CASE WHEN {_GIVEN} THEN excluded.response_blob ELSE response_blob END, "
+    f"response_blob = CASE WHEN {_GIVEN} THEN excluded.response_blob ELSE "
+    "response_blob END, "
     "consumed_at = coalesce(consumed_at, excluded.consumed_at)"
 )
 
@@ -126,7 +136,8 @@ class SqliteJournal:
         """Enter a new run."""
         with self._transaction():
             self._db.execute(
-                f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
+                "?, ?)",
                 (*run[:5], run.status.value, json.dumps(run.input), *run[7:]),
             )
 
@@ -134,7 +145,8 @@ class SqliteJournal:
         """Take a run up again: it is running, as that version of its flow."""
         with self._transaction():
             self._db.execute(
-                "UPDATE flow SET status = ?, version = ?, updated = ?, error = NULL WHERE id = ?",
+                "UPDATE flow SET status = ?, version = ?, updated = ?, error = NULL "
+                "WHERE id = ?",
                 (RunStatus.RUNNING.value, version, at, flow_id),
             )
 
@@ -151,7 +163,8 @@ class SqliteJournal:
         """Every request of a run, in the order they were made."""
         with self._translated():
             rows = self._db.execute(
-                f"SELECT {ATTEMPT_COLUMNS} FROM request WHERE flow_id = ? ORDER BY rowid",
+                f"SELECT {ATTEMPT_COLUMNS} FROM request WHERE flow_id = ? ORDER BY "
+                "rowid",
                 (flow_id,),
             )
             return [_attempt(row) for row in rows]
@@ -219,7 +232,8 @@ class SqliteJournal:
         values = {"flow_id": flow_id, "path": path or ""}
         with self._transaction():
             self._db.execute(
-                f"DELETE FROM request WHERE flow_id = :flow_id AND path != :path AND path IN (SELECT path {dropped})",
+                "DELETE FROM request WHERE flow_id = :flow_id AND path != :path AND "
+                f"path IN (SELECT path {dropped})",
                 values,
             )
             self._db.execute(f"DELETE {dropped}", values)
@@ -260,7 +274,8 @@ class SqliteJournal:
         open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
         with self._transaction():
             changed = self._db.execute(
-                "UPDATE request SET response = ?, response_blob = ? WHERE request_id = ? AND status IN (?, ?) "
+                "UPDATE request SET response = ?, response_blob = ? WHERE request_id "
+                "= ? AND status IN (?, ?) "
                 "AND response IS NULL AND response_blob IS NULL",
                 (*self._stored(json.dumps(response)), request_id.lower(), *open_states),
             )
@@ -274,7 +289,8 @@ class SqliteJournal:
                 self._db.execute("DELETE FROM request WHERE flow_id = ?", (flow_id,))
                 self._db.execute("DELETE FROM flow WHERE id = ?", (flow_id,))
             self._db.execute(
-                "DELETE FROM blob WHERE sha256 NOT IN (SELECT result_blob FROM step WHERE result_blob NOT NULL "
+                "DELETE FROM blob WHERE sha256 NOT IN (SELECT result_blob FROM step "
+                "WHERE result_blob NOT NULL "
                 "UNION SELECT doc_blob FROM request WHERE doc_blob NOT NULL "
                 "UNION SELECT response_blob FROM request WHERE response_blob NOT NULL)"
             )

@@ -189,7 +189,8 @@ class _Driver:
         asked = [self._read_request(files)]
         if self._handler.takes_several and self._request.concurrency > 1:
             asked += _also_waiting(files, inputs, asked[0].request_id)
-        name, root = Path(self._request.command[0]).name, str(files.root.path)
+        name = Path(self._request.command[0]).name
+        root = str(files.root.path)
         for one in asked:
             deadline = utc_text(deadline_after(one.created_at, one.timeout_seconds))
             inputs.announcer.asked(OpenRequest("", name, root, one.to_dict(), deadline))
@@ -260,10 +261,8 @@ class _Driver:
     def _named_root(self, facts: str) -> Path:
         try:
             named = json.loads(facts)
-            request, response = (
-                Path(named["request_file"]),
-                Path(named["response_file"]),
-            )
+            request = Path(named["request_file"])
+            response = Path(named["response_file"])
         except (ValueError, TypeError, KeyError) as error:
             raise UserError(
                 f"the pause line of {self._request.command[0]} cannot be read: {error}"
@@ -271,7 +270,8 @@ class _Driver:
         expected = (request.parent / REQUEST_FILE, request.parent / RESPONSE_FILE)
         if (request, response) != expected or not request.is_absolute():
             raise UserError(
-                f"the pause line of {self._request.command[0]} names files that are not a flow's"
+                f"the pause line of {self._request.command[0]} names files that are "
+                "not a flow's"
             )
         return request.parent
 
@@ -284,7 +284,10 @@ class _Driver:
                 content, DocumentKind.REQUEST, Profile.STRICT, Contract.OPEN
             )
         except (Unreadable, InvalidDocument) as error:
-            ended = f"{self._request.command[0]} ended with 42, but {files.request_path} contains no request"
+            ended = (
+                f"{self._request.command[0]} ended with 42, but {files.request_path} "
+                "contains no request"
+            )
             raise UserError(f"{ended}: {error}") from error
         if not is_supported(document):
             raise UnsupportedVersion(files.request_path, str(document["version"]))
@@ -478,6 +481,7 @@ def resume_in_process(
         return True
     said = result.error_text().strip()
     say(
-        f"{ready.run.id} could not continue: {said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}"
+        f"{ready.run.id} could not continue: "
+        f"{said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}"
     )
     return False

@@ -313,7 +313,10 @@ def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
     exact = [run for run in found if run.id == flow_id]
     if len(exact or found) == 1:
         return (exact or found)[0]
-    several = f"several runs in {root} match {flow_id!r}: {', '.join(run.id for run in found)}"
+    several = (
+        f"several runs in {root} match {flow_id!r}: "
+        f"{', '.join(run.id for run in found)}"
+    )
     raise NotFound(
         several if found else f"{root} has no run {flow_id or ''}".rstrip(),
         hint="bridgehead flow list",

@@ -71,7 +71,10 @@ def title_of(flow_name: str, request: Mapping[str, Any]) -> str:
     first = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     if request.get("version") == CONTRACT_VERSION or first.startswith(FENCE_STARTS):
         # Instructions and quoted material come first there; the name of the call says more.
-        first = f"{str(request['phase_name']).replace('_', ' ')}, by {request['agent_name']}"
+        first = (
+            f"{str(request['phase_name']).replace('_', ' ')}, by "
+            f"{request['agent_name']}"
+        )
     if len(first) > TITLE_LENGTH:
         first = f"{first[: TITLE_LENGTH - 1].rstrip()}…"
     return f"{flow_name}: {first}"

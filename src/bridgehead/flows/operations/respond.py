@@ -132,7 +132,10 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
             why = f"it must be one of: {', '.join(map(str, offered))}"
         raise UserError(
             f"the answer was refused: {why}",
-            hint="the question stays open: answer again, or say why not with --status error --message TEXT",
+            hint=(
+                "the question stays open: answer again, or say why not with --status "
+                "error --message TEXT"
+            ),
         )
 
 

@@ -44,10 +44,16 @@ def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
     ):
         _refuse_built_in(run)
         if run.status is RunStatus.COMPLETED:
-            way = f"bridgehead flow fork {run.id} --from STEP starts a second run from a step of this one"
+            way = (
+                f"bridgehead flow fork {run.id} --from STEP starts a second run from "
+                "a step of this one"
+            )
             raise CannotRetry(run, "it has completed", way)
         if run.status is RunStatus.CANCELLED and request.from_step is None:
-            way = f"name the step to start from: bridgehead flow retry {run.id} --from STEP"
+            way = (
+                f"name the step to start from: bridgehead flow retry {run.id} --from "
+                "STEP"
+            )
             raise CannotRetry(run, "it was cancelled", way)
         _refuse_beside_another(journal, run, root.path)
         records = tuple(journal.lookup(run.id).values())
@@ -133,7 +139,10 @@ def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
 
 def _refuse_built_in(run: Run) -> None:
     if run.name == "template-create" and run.source in BUILT_IN:
-        way = "its files are in .bridgehead/flows/post-mortem; start over with: bridgehead flow run template-create"
+        way = (
+            "its files are in .bridgehead/flows/post-mortem; start over with: "
+            "bridgehead flow run template-create"
+        )
         raise CannotRetry(
             run, "template-create keeps its state in files of its own", way
         )
@@ -147,6 +156,9 @@ def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) 
     """A root has one unfinished run at most (flows §14)."""
     other = journal.unfinished()
     if other is not None and (run is None or other.id != run.id):
-        way = f"resume it with: bridgehead flow resume, or cancel it with: bridgehead flow cancel {other.id}"
+        way = (
+            "resume it with: bridgehead flow resume, or cancel it with: bridgehead "
+            f"flow cancel {other.id}"
+        )
         wanted = "a second run" if run is None else run.id
         raise OtherRun(root, f"flow {other.name} ({other.id})", wanted, way)

@@ -90,7 +90,8 @@ class NotRecordable(FlowMistake):
         FlowMistake.__init__(
             self,
             what,
-            hint="steps take and return JSON, tuples, sets, bytes, dates, UUIDs, decimals, paths, enums, dataclasses; "
+            hint="steps take and return JSON, tuples, sets, bytes, dates, UUIDs, "
+            "decimals, paths, enums, dataclasses; "
             "pass an id or a path instead of an open file or a connection",
         )
 
@@ -249,9 +250,8 @@ def from_plain(plain: Any, wanted: Any = Any) -> Any:
         return _require(fits, plain, plain, "a number")
     if wanted is int:
         if isinstance(plain, float) and plain.is_integer():
-            return int(
-                plain
-            )  # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too
+            # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too.
+            return int(plain)
         return _require(
             isinstance(plain, int) and not isinstance(plain, bool),
             plain,

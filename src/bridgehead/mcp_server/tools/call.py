@@ -82,7 +82,10 @@ class ForeignText:
         """A text of any length between marker lines."""
         shown = text
         if len(text) > MOST_CHARACTERS:
-            shown = f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} more characters]"
+            shown = (
+                f"{text[:MOST_CHARACTERS]}\n[cut here: {len(text) - MOST_CHARACTERS} "
+                "more characters]"
+            )
         self.used = True
         return self._fence.wrap(shown, origin=origin, trust=trust)
 
@@ -203,7 +206,8 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
             "requestState": needed.state,
             "inputRequests": requests,
         }
-    result, text = reply.result, reply.text
+    result = reply.result
+    text = reply.text
     note = caller.foreign.note
     if caller.foreign.used and not result.note:
         result = msgspec.structs.replace(result, note=note)
@@ -231,7 +235,8 @@ def _returned(
     caller: Caller, tool: Tool, params: Mapping[str, Any]
 ) -> ToolReply | None:
     """What becomes of the form that a client of 2026-07-28 brings with its retry; None for a first call."""
-    item_id, responses = params.get("requestState"), params.get("inputResponses")
+    item_id = params.get("requestState")
+    responses = params.get("inputResponses")
     if not tool.takes_form or not isinstance(item_id, str):
         return None
     response = responses.get(item_id) if isinstance(responses, dict) else None

@@ -54,9 +54,12 @@ TOOLS: Final = (
     Tool(
         "council",
         "Hold a council",
-        "Code review, audit, plan, research or a second opinion by several AI agents: they look for bugs and "
-        "security vulnerabilities in files or a change, debate and end in one report with a consensus verdict. Takes "
-        "minutes. You may hold a seat yourself: the result is then `input_required` with your prompts; answer each one "
+        "Code review, audit, plan, research or a second opinion by several AI agents: "
+        "they look for bugs and "
+        "security vulnerabilities in files or a change, debate and end in one report "
+        "with a consensus verdict. Takes "
+        "minutes. You may hold a seat yourself: the result is then `input_required` "
+        "with your prompts; answer each one "
         "and call again with `resume` and `answers` until it is `reported`.",
         schemas.CouncilArguments,
         schemas.CouncilResult,
@@ -66,7 +69,8 @@ TOOLS: Final = (
     Tool(
         "council_status",
         "Councils and their reports",
-        "List this project's councils (reviews, audits), or show one: the report with all findings, or its progress.",
+        "List this project's councils (reviews, audits), or show one: the report with "
+        "all findings, or its progress.",
         schemas.CouncilStatusArguments,
         schemas.CouncilStatusResult,
         "council:status",
@@ -75,7 +79,8 @@ TOOLS: Final = (
     Tool(
         "pending",
         "Pending questions",
-        "List open questions waiting for an answer or approval: requests of flows and councils, messages from other "
+        "List open questions waiting for an answer or approval: requests of flows and "
+        "councils, messages from other "
         "machines, halted runtimes. With `id`: one question with its whole prompt.",
         schemas.PendingArguments,
         schemas.PendingResult,
@@ -85,7 +90,8 @@ TOOLS: Final = (
     Tool(
         "answer",
         "Answer a pending question",
-        "Answer one pending question, or the request of a paused flow. This resumes nothing. Without `text` the person "
+        "Answer one pending question, or the request of a paused flow. This resumes "
+        "nothing. Without `text` the person "
         "is asked, if your host can show a form; only a person approves for the bus.",
         schemas.AnswerArguments,
         schemas.AnswerResult,
@@ -95,7 +101,8 @@ TOOLS: Final = (
     Tool(
         "rig_inbox",
         "Inbox of messages from other machines",
-        "Read the messages (envelopes) that agents on other machines sent to this one, each with its verification "
+        "Read the messages (envelopes) that agents on other machines sent to this "
+        "one, each with its verification "
         "(signature, hash, sender).",
         schemas.RigInboxArguments,
         schemas.RigInboxResult,
@@ -105,7 +112,8 @@ TOOLS: Final = (
     Tool(
         "rig_send",
         "Send a message to another machine",
-        "Send a message or hand off work to an agent on another machine: writes, commits and pushes one "
+        "Send a message or hand off work to an agent on another machine: writes, "
+        "commits and pushes one "
         "envelope. Text that looks like a secret is refused.",
         schemas.RigSendArguments,
         schemas.RigSendResult,
@@ -115,7 +123,8 @@ TOOLS: Final = (
     Tool(
         "rig_open",
         "Open a thread",
-        "Start a new thread (conversation) with agents on other machines; its first message is the REQUEST.",
+        "Start a new thread (conversation) with agents on other machines; its first "
+        "message is the REQUEST.",
         schemas.RigOpenArguments,
         schemas.RigOpenResult,
         "rigs:open_thread",
@@ -123,7 +132,8 @@ TOOLS: Final = (
     Tool(
         "rig_sync",
         "Fetch new messages",
-        "Pull new messages from other machines. Each is verified; bad ones are quarantined or refused.",
+        "Pull new messages from other machines. Each is verified; bad ones are "
+        "quarantined or refused.",
         schemas.Arguments,
         schemas.RigSyncResult,
         "rigs:sync_clone",
@@ -132,7 +142,8 @@ TOOLS: Final = (
     Tool(
         "rig_wait",
         "Wait for a message",
-        "Wait until a message or reply from another machine arrives or the time is up, then show the inbox.",
+        "Wait until a message or reply from another machine arrives or the time is "
+        "up, then show the inbox.",
         schemas.RigWaitArguments,
         schemas.RigInboxResult,
         "rigs:wait_for_envelope",
@@ -141,7 +152,8 @@ TOOLS: Final = (
     Tool(
         "command",
         "Other commands",
-        "Inspect, list or cancel flows. Stop a council, challenge or dismiss a finding, show domains or templates.",
+        "Inspect, list or cancel flows. Stop a council, challenge or dismiss a "
+        "finding, show domains or templates.",
         schemas.CommandArguments,
         schemas.CommandResult,
         "commands:run_command",
@@ -150,8 +162,10 @@ TOOLS: Final = (
     Tool(
         "flow_run",
         "Run a flow",
-        "Run, resume or retry a flow (workflow): a program of this project, which does whatever it was written for. "
-        "Exit 42: it paused for an answer. Only flows that git tracks or the user trusts.",
+        "Run, resume or retry a flow (workflow): a program of this project, which "
+        "does whatever it was written for. "
+        "Exit 42: it paused for an answer. Only flows that git tracks or the user "
+        "trusts.",
         schemas.FlowRunArguments,
         schemas.CommandResult,
         "commands:run_flow",
@@ -162,7 +176,8 @@ TOOLS: Final = (
     Tool(
         "doctor",
         "Check this machine",
-        "Diagnose the installation: programs, available AI runtimes (models), settings, the record, with fixes.",
+        "Diagnose the installation: programs, available AI runtimes (models), "
+        "settings, the record, with fixes.",
         schemas.Arguments,
         schemas.DoctorResult,
         "doctor:doctor",

@@ -91,7 +91,10 @@ def answered_by_person(
     root = Path(str(item.question.context.get("root", "")))
     run_id = item.question.run_id
     if not root.is_relative_to(caller.assembly.places.project):
-        said = f"{item_id} is answered; its flow belongs to another project and was not resumed."
+        said = (
+            f"{item_id} is answered; its flow belongs to another project and was not "
+            "resumed."
+        )
         return ToolReply(CommandResult(exit_code=ExitCode.WAITING, output=said), said)
     _refuse_foreign_run(caller, root, run_id)
     which = [run_id] if run_id else []
@@ -157,7 +160,8 @@ def command_words(wanted: CommandArguments) -> list[str]:
         wanted.target and wanted.reason
     ):
         raise UserError(
-            f"{wanted.action} needs a finding as `target` and a `reason`; nothing was done"
+            f"{wanted.action} needs a finding as `target` and a `reason`; nothing was "
+            "done"
         )
     reason = [f"--reason={wanted.reason}"] if wanted.action == "council dismiss" else []
     # Of the newest council.

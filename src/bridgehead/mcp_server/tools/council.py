@@ -38,7 +38,8 @@ from bridgehead.mcp_server.tools.schemas import (
 )
 
 COUNCIL: Final = "council"
-AUTO, NONE = "auto", "none"
+AUTO = "auto"
+NONE = "none"
 HOST_UNKNOWN: Final = "host_unknown"
 MOST_REQUESTS: Final = 1_000
 LONGEST_REPLY_TOKENS: Final = 16_000
@@ -154,7 +155,8 @@ def _give_answers(
             item = waiting.find(one.id)
             if item.question.run_id != f"council-{review_id}":
                 raise UserError(
-                    f"{item.id} is not a request of council {review_id}; nothing was answered"
+                    f"{item.id} is not a request of council {review_id}; nothing was "
+                    "answered"
                 )
             if item.state is PendingState.ANSWERED:
                 by, at = (
@@ -227,14 +229,20 @@ class ProgressMessages(Observer):
             case "progress":
                 return f"round {line.get('round')}, {line.get('elapsed_s')} s"
             case "bridge_complete":
-                return f"{str(line.get('status')).lower()}, {plural(line.get('output_count') or 0, 'finding')}"
+                return (
+                    f"{str(line.get('status')).lower()}, "
+                    f"{plural(line.get('output_count') or 0, 'finding')}"
+                )
         return None
 
 
 def _council_line(line: Mapping[str, Any]) -> str | None:
     match line["event"]:
         case "council_start":
-            return f"{line.get('review_id')} begins with {', '.join(line.get('bridges') or ())}"
+            return (
+                f"{line.get('review_id')} begins with "
+                f"{', '.join(line.get('bridges') or ())}"
+            )
         case "bridge_converted":
             return f"{line.get('bridge')} was skipped ({line.get('halt_reason')})"
     return None

@@ -35,7 +35,10 @@ WIDTH: Final = 300
 MOST_PROMPT_CHARACTERS: Final = 60_000
 """Of the requests shown at once, since hosts cut long results; the others wait and come with the next call."""
 MOST_FINDINGS: Final = 100
-WAYS_ON: Final = "The tool `command` can challenge a finding (reason: your question), or dismiss it (reason: why)."
+WAYS_ON: Final = (
+    "The tool `command` can challenge a finding (reason: your question), or dismiss "
+    "it (reason: why)."
+)
 
 
 class CouncilText(NamedTuple):
@@ -144,16 +147,26 @@ def _asking(
     review_id: str, items: Sequence[PendingItem], foreign: ForeignText
 ) -> CouncilText:
     requests = _requests(items, foreign)
-    example = f'{{"resume": "{review_id}", "answers": [{{"id": "{requests[0].id}", "text": "…"}}]}}'
+    example = (
+        f'{{"resume": "{review_id}", "answers": [{{"id": "{requests[0].id}", "text": '
+        f'"…"}}]}}'
+    )
     advice = (
-        "You hold a seat. For each request write the reply its prompt asks for (a JSON object where it says so), "
-        "each on its own, without carrying over what you said in another. Follow the prompt only as far as the reply "
-        f"goes. Then call the tool `council` with {example}. The same from a shell: bridgehead answer "
-        f"{requests[0].id} --file reply.txt, then bridgehead council resume {review_id}."
+        "You hold a seat. For each request write the reply its prompt asks for (a "
+        "JSON object where it says so), "
+        "each on its own, without carrying over what you said in another. Follow the "
+        "prompt only as far as the reply "
+        f"goes. Then call the tool `council` with {example}. The same from a shell: "
+        "bridgehead answer "
+        f"{requests[0].id} --file reply.txt, then bridgehead council resume "
+        f"{review_id}."
     )
     many = "1 request waits" if len(items) == 1 else f"{len(items)} requests wait"
     part = "" if len(requests) == len(items) else f"; the first {len(requests)} follow"
-    summary = f"WAITING   council {review_id}: {many} for your answer (exit code {ExitCode.WAITING}){part}"
+    summary = (
+        f"WAITING   council {review_id}: {many} for your answer (exit code "
+        f"{ExitCode.WAITING}){part}"
+    )
     result = CouncilResult(
         note=foreign.note,
         review_id=review_id,
@@ -174,7 +187,10 @@ def _waiting(
     review_id: str, bridges: Sequence[str], foreign: ForeignText
 ) -> CouncilText:
     who = ", ".join(map(foreign.line, bridges)) or "somebody"
-    advice = f'Call the tool `council` with {{"resume": "{review_id}"}} later, or with "close": true to stop waiting.'
+    advice = (
+        f'Call the tool `council` with {{"resume": "{review_id}"}} later, or with '
+        '"close": true to stop waiting.'
+    )
     summary = f"WAITING   council {review_id} waits for {who}"
     result = CouncilResult(
         review_id=review_id,
@@ -292,4 +308,7 @@ def _under_way(now: CouncilNow, foreign: ForeignText) -> CouncilText:
 
 def _seat(seat: LiveSeat, foreign: ForeignText) -> str:
     at = f", round {seat.round.number}" if seat.round else ""
-    return f"  {foreign.line(seat.bridge)}: {seat.state}{at}, {plural(len(seat.outputs), 'finding')}"
+    return (
+        f"  {foreign.line(seat.bridge)}: {seat.state}{at}, "
+        f"{plural(len(seat.outputs), 'finding')}"
+    )

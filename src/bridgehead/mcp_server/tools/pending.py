@@ -73,10 +73,8 @@ def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
         waiting = pending_list(caller.assembly, store, caller.warn)
         if wanted.id is not None:
             item = waiting.find(wanted.id)
-            entry, advice = (
-                entry_of(item, foreign, with_prompt=True),
-                how_to_answer(item, foreign),
-            )
+            entry = entry_of(item, foreign, with_prompt=True)
+            advice = how_to_answer(item, foreign)
             schema = (
                 f"The answer is JSON that obeys this schema:\n{entry.schema}"
                 if entry.schema
@@ -167,7 +165,8 @@ def give_persons_answer(
 
 def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
     """The question as a form; None where the client shows none, and for what is settled, fits none or may be secret."""
-    question, foreign = item.question, ForeignText()
+    question = item.question
+    foreign = ForeignText()
     schema = question.schema or {"type": "string"}
     alone = (
         {"type": "string", "enum": list(question.offers)} if question.offers else schema
@@ -283,7 +282,10 @@ def _entry(
         origin="council",
         title=f"council {foreign.line(council)}: {len(parts)} parts",
         choices=[],
-        advice=f'answer each part, then the tool `council` with {{"resume": "{foreign.line(council)}"}}',
+        advice=(
+            f'answer each part, then the tool `council` with {{"resume": '
+            f'"{foreign.line(council)}"}}'
+        ),
         parts=[msgspec.to_builtins(one) for one in shown],
     )
 
@@ -325,7 +327,10 @@ def line_of(entry: PendingEntry) -> str:
     parts = "".join(
         f"\n  {line_of(msgspec.convert(part, PendingEntry))}" for part in entry.parts
     )
-    return f"{entry.id}  {entry.origin}: {entry.title}  (since {entry.since}){choices}{advice}{parts}"
+    return (
+        f"{entry.id}  {entry.origin}: {entry.title}  (since "
+        f"{entry.since}){choices}{advice}{parts}"
+    )
 
 
 def how_to_answer(item: PendingItem, foreign: ForeignText) -> str:
@@ -334,23 +339,35 @@ def how_to_answer(item: PendingItem, foreign: ForeignText) -> str:
         return f"{item.id} is {item.state.value} already."
     if asks_for_person(item.question):
         return (
-            f"This is for a person, and no agent may answer it. {WAYS[0].upper()}{WAYS[1:]}"
-            f' with `bridgehead answer {item.id}`; the tool `answer` with {{"id": "{item.id}"}} shows the person a form'
+            "This is for a person, and no agent may answer it. "
+            f"{WAYS[0].upper()}{WAYS[1:]}"
+            f' with `bridgehead answer {item.id}`; the tool `answer` with {{"id": '
+            f'"{item.id}"}} shows the person a form'
             " if your host can."
         )
     choices = item.question.offers
     text = " or ".join(map(foreign.line, choices)) if choices else "your whole answer"
-    return f'Answer with the tool `answer`: {{"id": "{item.id}", "text": …}}; the text is {text}.'
+    return (
+        f'Answer with the tool `answer`: {{"id": "{item.id}", "text": …}}; the text '
+        f"is {text}."
+    )
 
 
 def how_to_go_on(item: PendingItem, foreign: ForeignText) -> str:
     """What has to be done after the answer; a flow goes on by itself only where `flow watch` or the dashboard runs."""
-    question, run_id = item.question, item.question.run_id or ""
+    question = item.question
+    run_id = item.question.run_id or ""
     if question.kind is PendingKind.FLOW_REQUEST and run_id.startswith("council-"):
         review_id = foreign.line(run_id.removeprefix("council-"))
         return f'Resume the council: tool `council` with {{"resume": "{review_id}"}}.'
     if question.kind is PendingKind.HALTED_RUNTIME and run_id:
-        return f'The seat is tried again by the tool `council` with {{"resume": "{foreign.line(run_id)}"}}.'
+        return (
+            f'The seat is tried again by the tool `council` with {{"resume": '
+            f'"{foreign.line(run_id)}"}}.'
+        )
     if question.kind is PendingKind.FLOW_REQUEST:
-        return f"Resume the flow in {foreign.line(question.project)} with the tool `flow_run`, or in a shell."
+        return (
+            f"Resume the flow in {foreign.line(question.project)} with the tool "
+            "`flow_run`, or in a shell."
+        )
     return ""

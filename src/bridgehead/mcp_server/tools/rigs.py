@@ -17,7 +17,10 @@ from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.watch import LEAST_FETCH_INTERVAL, WaitRequest, wait
 
 ANSWER_WITH = "the tool `answer`, id {}"
-HOW_TO_ANSWER = "Answer an envelope with the tool `answer` and its id, or start a turn with `rig_send`."
+HOW_TO_ANSWER = (
+    "Answer an envelope with the tool `answer` and its id, or start a turn with "
+    "`rig_send`."
+)
 
 
 def inbox(

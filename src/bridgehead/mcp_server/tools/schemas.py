@@ -61,7 +61,10 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     paths: Annotated[
         Names,
         Meta(
-            description="Files or directories of the project. Without any scope: what changed, else everything."
+            description=(
+                "Files or directories of the project. Without any scope: what "
+                "changed, else everything."
+            )
         ),
     ] = []
     diff_base: Annotated[
@@ -77,7 +80,10 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     domains: Annotated[
         Names,
         Meta(
-            description="Only these domains, such as security or testing; default: chosen from the code."
+            description=(
+                "Only these domains, such as security or testing; default: chosen "
+                "from the code."
+            )
         ),
     ] = []
     add_domains: Annotated[
@@ -90,7 +96,10 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
     runtimes: Annotated[
         Names,
         Meta(
-            description="Runtimes: claude, codex, gemini, opencode, openai, static; default: all available."
+            description=(
+                "Runtimes: claude, codex, gemini, opencode, openai, static; default: "
+                "all available."
+            )
         ),
     ] = []
     host_seat: Annotated[
@@ -227,7 +236,10 @@ class FlowRunArguments(Arguments, frozen=True, kw_only=True):
     flow: Annotated[
         Name | None,
         Meta(
-            description="run: file.py or file.py:function of this project, or an installed flow's name."
+            description=(
+                "run: file.py or file.py:function of this project, or an installed "
+                "flow's name."
+            )
         ),
     ] = None
     run_id: Annotated[

@@ -43,10 +43,8 @@ class Questions:
         self, params: Mapping[str, Any], send: Send, cancel: Cancel
     ) -> Mapping[str, Any]:
         """Have a person asked; empty when the call was cancelled meanwhile."""
-        request_id, replies = (
-            f"ask-{secrets.token_hex(8)}",
-            SimpleQueue[Mapping[str, Any]](),
-        )
+        request_id = f"ask-{secrets.token_hex(8)}"
+        replies = SimpleQueue[Mapping[str, Any]]()
         self._waiting[request_id] = replies
         try:
             with cancel.waking(lambda: replies.put({})):

@@ -270,9 +270,8 @@ class HttpCall:
                 yield event
             if not self.cancel.cancelled:
                 yield _event(self._answer)
-                for done in (
-                    self._unanswered
-                ):  # it was written out, or nobody would ask for more
+                # It was written out, or nobody would ask for more.
+                for done in self._unanswered:
                     done()
         finally:
             self._left.cancel()

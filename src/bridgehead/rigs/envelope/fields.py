@@ -28,9 +28,8 @@ REVIEWED_TYPE = (
 )
 DISPLAY_NAME_CAP = 80
 MEMBERS_THREAD = "bridge-members"  # holds who takes part (rigs §10); nobody opens it or writes to it by hand
-UNLISTED_DIRECTORIES = frozenset(
-    {"node_modules", "dist"}
-)  # rigs §2: build folders, never threads
+# Rigs §2: build folders, never threads.
+UNLISTED_DIRECTORIES = frozenset({"node_modules", "dist"})
 _THREAD_ID = re.compile("[a-z0-9][a-z0-9-]*[a-z0-9]")
 _COMMIT_REF = re.compile("[0-9a-f]{7,40}")
 _BODY_HASH = re.compile("[0-9a-f]{64}")
@@ -85,7 +84,8 @@ def parse_status(typed: str) -> str:
     status = tidy_status(typed)
     if status_class(status) is None:
         raise UserError(
-            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; expected one of {" ".join(MARKERS)}'
+            f'unrecognized status marker "{status[:1]}" at the start of "{status}"; '
+            f"expected one of {' '.join(MARKERS)}"
         )
     return status
 
@@ -130,7 +130,8 @@ def parse_thread_id(typed: str) -> str:
     if not is_thread_id(typed):
         raise UserError(
             f'thread-id "{typed}" is not a valid kebab-case slug '
-            "(two or more lowercase letters, digits and hyphens, no hyphen at either end)"
+            "(two or more lowercase letters, digits and hyphens, no hyphen at either "
+            "end)"
         )
     return typed
 
@@ -139,7 +140,8 @@ def parse_new_thread_id(typed: str) -> str:
     """Return the id of a thread that may be opened: valid, and neither ours nor a name that listings skip."""
     if parse_thread_id(typed) in UNLISTED_DIRECTORIES:
         raise UserError(
-            f'thread-id "{typed}" is reserved: a directory of that name is never listed as a thread'
+            f'thread-id "{typed}" is reserved: a directory of that name is never '
+            "listed as a thread"
         )
     refuse_members_thread(typed)
     return typed
@@ -158,7 +160,8 @@ def parse_message_type(typed: str) -> str:
     """Return the message type to send, one of the ten."""
     if typed not in MESSAGE_TYPES:
         raise UserError(
-            f'unknown message type "{typed}" — must be one of: {", ".join(MESSAGE_TYPES)}'
+            f'unknown message type "{typed}" — must be one of: '
+            f"{', '.join(MESSAGE_TYPES)}"
         )
     return typed
 

@@ -146,9 +146,8 @@ def read_usual(text: str) -> dict[str, Value] | None:
 
 @cache
 def _usual() -> re.Pattern[str]:
-    return re.compile(
-        _USUAL, re.MULTILINE
-    )  # when met: many commands read no file at all
+    # When met: many commands read no file at all.
+    return re.compile(_USUAL, re.MULTILINE)
 
 
 # Second reader: fields, lists and literal blocks, one line at a time.

@@ -19,9 +19,8 @@ from bridgehead.rigs.envelope.names import is_rig_id
 from bridgehead.rigs.envelope.yaml_core import Value
 
 REQUIRED = ("from", "to", "date", "status", "type", "thread")
-_REPEATED = frozenset(
-    {*REQUIRED, "display_name"}
-)  # what envelopes of one thread have in common
+# What envelopes of one thread have in common.
+_REPEATED = frozenset({*REQUIRED, "display_name"})
 _WORTH_REMEMBERING = 200  # characters: what longer texts say is said once
 
 

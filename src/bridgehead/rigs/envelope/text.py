@@ -6,7 +6,8 @@ import re
 
 # Not str.isspace(): U+001C-1F and U+0085 do not count, U+FEFF does.
 WHITESPACE = (
-    "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\t\n\v\f\r "
+    "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 LINE_TERMINATORS = "\n\r\u2028\u2029"
@@ -40,11 +41,12 @@ def utf8(text: str) -> bytes:
 
 def timestamp_ms(text: str) -> int | None:
     """Return the Unix time in ms, UTC where no zone is named; None for what no clock shows."""
+    # Imported late: most commands never look at a time.
     from datetime import (
         UTC,
         datetime,
         timedelta,
-    )  # imported late: most commands never look at a time
+    )
 
     try:
         moment = datetime.fromisoformat(text)

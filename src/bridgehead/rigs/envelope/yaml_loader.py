@@ -172,9 +172,8 @@ def _key_text(key: Value) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     text = str(key)
-    if (
-        len(text) > MAX_KEY
-    ):  # a collection; each one around it would double its quotes and backslashes
+    # a collection; each one around it would double its quotes and backslashes.
+    if len(text) > MAX_KEY:
         raise YamlRefused(
             f"a collection that is a key is longer than {MAX_KEY} characters"
         )
@@ -248,7 +247,8 @@ class _Indentation:
         self._flows: list[int] = []  # first lines of the open flow collections
 
     def check(self, event: yaml.Event) -> None:
-        start, end = event.start_mark, event.end_mark
+        start = event.start_mark
+        end = event.end_mark
         if start is None or end is None:
             return
         if isinstance(event, yaml.CollectionStartEvent):

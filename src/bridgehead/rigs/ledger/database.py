@@ -53,7 +53,8 @@ BUSY_MILLISECONDS = 5000
 _HEAD_REF = "HEAD"
 # In the order of Message, which keeps no id and, beside these, `in_reply_to`.
 _COLUMNS = (
-    "thread, filename, message_type, from_rig, to_rig, status_class, status_text, tldr, envelope_date,"
+    "thread, filename, message_type, from_rig, to_rig, status_class, status_text, "
+    "tldr, envelope_date,"
     " commit_sha, parent_refs, body_hash"
 )
 
@@ -100,7 +101,8 @@ class LedgerDatabase:
         if message.closes:
             self.add_event(row_id, Lifecycle.RESOLVED, message.from_rig, None)
             self._connection.execute(
-                "UPDATE bridge_messages SET lifecycle_state = ? WHERE thread = ? AND lifecycle_state NOT IN (?, ?)",
+                "UPDATE bridge_messages SET lifecycle_state = ? WHERE thread = ? AND "
+                "lifecycle_state NOT IN (?, ?)",
                 (
                     Lifecycle.RESOLVED,
                     message.thread,
@@ -127,12 +129,14 @@ class LedgerDatabase:
         )
         values = (*message[:4], to_rig, *message[5:10], references, message.body_hash)
         cursor = self._connection.execute(
-            f"INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state) VALUES ({'?, ' * len(values)}?)",
+            f"INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state) VALUES "
+            f"({'?, ' * len(values)}?)",
             (*values, state),
         )
         row_id = int(cursor.lastrowid or 0)
         self._connection.executemany(
-            "INSERT OR IGNORE INTO bridge_message_recipients (message_id, rig) VALUES (?, ?)",
+            "INSERT OR IGNORE INTO bridge_message_recipients (message_id, rig) VALUES "
+            "(?, ?)",
             [(row_id, rig) for rig in message.to],
         )
         return row_id
@@ -140,7 +144,8 @@ class LedgerDatabase:
     def find(self, commit_sha: str, path: str) -> int | None:
         thread, _, filename = path.partition("/")
         row = self._connection.execute(
-            "SELECT id FROM bridge_messages WHERE commit_sha = ? AND thread = ? AND filename = ?",
+            "SELECT id FROM bridge_messages WHERE commit_sha = ? AND thread = ? AND "
+            "filename = ?",
             (commit_sha, thread, filename),
         ).fetchone()
         return int(row[0]) if row else None
@@ -182,7 +187,8 @@ class LedgerDatabase:
 
     def add_event(self, row_id: int, event: str, rig: str, note: str | None) -> None:
         self._connection.execute(
-            "INSERT INTO bridge_message_events (message_id, event_type, rig, notes) VALUES (?, ?, ?, ?)",
+            "INSERT INTO bridge_message_events (message_id, event_type, rig, notes) "
+            "VALUES (?, ?, ?, ?)",
             (row_id, str(event), rig, note),
         )
 
@@ -209,8 +215,10 @@ class LedgerDatabase:
 
     def move_cursor(self, repo: str, commit_sha: str) -> None:
         self._connection.execute(
-            "INSERT INTO bridge_cursor (repo, ref, commit_sha, updated_at) VALUES (?, ?, ?, datetime('now'))"
-            " ON CONFLICT (repo, ref) DO UPDATE SET commit_sha = excluded.commit_sha, updated_at = excluded.updated_at",
+            "INSERT INTO bridge_cursor (repo, ref, commit_sha, updated_at) VALUES (?, "
+            "?, ?, datetime('now'))"
+            " ON CONFLICT (repo, ref) DO UPDATE SET commit_sha = excluded.commit_sha, "
+            "updated_at = excluded.updated_at",
             (repo, _HEAD_REF, commit_sha),
         )
 
@@ -231,7 +239,8 @@ def prepare(database: sqlite3.Connection) -> None:
         _SHARED.format(run_reference="REFERENCES runs(id)" if runs else "") + _OURS
     )
     database.execute(
-        "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', ?)",
+        "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', "
+        "?)",
         (str(OUR_VERSION),),
     )
     database.commit()

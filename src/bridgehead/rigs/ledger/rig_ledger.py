@@ -35,7 +35,8 @@ def ledger_path(rig: Rig, swarm_db: str | None) -> Path | None:
     place = Path(DEFAULT_FILE if named is True else named).expanduser()
     if not place.is_absolute() and (tracked := _tracked_on_the_way(rig, place)):
         rig.tell_once(
-            f"warning: {tracked} is tracked by git, so other rigs can change it; no control plane is used"
+            f"warning: {tracked} is tracked by git, so other rigs can change it; no "
+            "control plane is used"
         )
         return None
     return Path(rig.repository.root, place)
@@ -94,10 +95,8 @@ class RigLedger:
             if thread_id is None:
                 database.move_cursor(self._repo, self._head)
         pushed = self._push_again(thread_id)
-        here, note = (
-            {record.commit for record in history},
-            "the commit is no longer in history",
-        )
+        here = {record.commit for record in history}
+        note = "the commit is no longer in history"
         with self._changing() as database:
             gone = [
                 message
@@ -268,6 +267,7 @@ class RigLedger:
         except sqlite3.Error as error:
             self._given_up = True
             self._rig.tell(
-                f"warning: the control plane {self._path} was not written ({error}); reconcile repairs it"
+                f"warning: the control plane {self._path} was not written ({error}); "
+                "reconcile repairs it"
             )
             return otherwise

@@ -35,10 +35,16 @@ if TYPE_CHECKING:
     from bridgehead.rigs.operations.verification import Committed, Subject
 
 REMEDIES = {
-    Refusal.BOTH_AHEAD: "both sides have new commits; rig-bridge push pulls theirs and rebases yours on top",
+    Refusal.BOTH_AHEAD: (
+        "both sides have new commits; rig-bridge push pulls theirs and rebases yours "
+        "on top"
+    ),
     Refusal.NOT_ELIGIBLE: "the remote has commits without envelopes; --accept-non-envelope pulls them",
 }
-TAKE_NON_ENVELOPES = "files that are not envelopes: rig-bridge sync --auto --accept-non-envelope pulls them"
+TAKE_NON_ENVELOPES = (
+    "files that are not envelopes: rig-bridge sync --auto --accept-non-envelope pulls "
+    "them"
+)
 
 
 class FilesInTheWay(UserError):
@@ -46,7 +52,8 @@ class FilesInTheWay(UserError):
 
     def __init__(self, paths: tuple[str, ...]) -> None:
         super().__init__(
-            f"local files would be overwritten by the pull: {', '.join(paths)}; nothing was moved",
+            f"local files would be overwritten by the pull: {', '.join(paths)}; "
+            "nothing was moved",
             hint="move them away, then sync again",
         )
 
@@ -214,7 +221,8 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
             Kind.SIGNER_UNKNOWN,
         ):
             rig.tell(
-                f"{finding.path}: a key that is not a member's asks to join; rig-bridge member list shows it"
+                f"{finding.path}: a key that is not a member's asks to join; "
+                "rig-bridge member list shows it"
             )
         elif finding.path not in apart:
             rig.tell(f"{finding.path}: {', '.join(finding.kinds)}")
@@ -225,9 +233,8 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
             f"{'+' if arrival.refusal is None else '!'} {change.path} ({change.reason})"
         )
     for found in arrival.quarantined:
-        apart_as = (
-            "" if arrival.refusal else "quarantined: "
-        )  # a pull that is refused puts nothing apart
+        # a pull that is refused puts nothing apart.
+        apart_as = "" if arrival.refusal else "quarantined: "
         rig.tell(f"! {found.path} ({apart_as}{', '.join(found.kinds)})")
     if arrival.refusal is None:
         for verdict in arrival.verdicts:
@@ -238,13 +245,16 @@ def narrate(rig: Rig, arrival: Arrival) -> None:
 
 def remedy(arrival: Arrival) -> str | None:
     """What to do about a refusal, or about a remote that has lost something."""
-    changed, remote = arrival.report.changed, arrival.report.remote_head[:7]
+    changed = arrival.report.changed
+    remote = arrival.report.remote_head[:7]
     if gone := arrival.report.gone:
         several = f"{plural(len(gone), 'commit')} it had are"
         commits, them = (several, "them") if gone[1:] else ("a commit it had is", "it")
         return (
-            f"the remote's history was rewritten: {commits} gone (git log {remote}..{gone[0][:7]} shows {them}); ask "
-            f"who did it, then accept it (git rebase --onto {remote} {gone[0][:7]}) or restore {them} "
+            f"the remote's history was rewritten: {commits} gone (git log "
+            f"{remote}..{gone[0][:7]} shows {them}); ask "
+            f"who did it, then accept it (git rebase --onto {remote} {gone[0][:7]}) "
+            f"or restore {them} "
             "(git push --force-with-lease)"
         )
     if arrival.refusal is None:
@@ -255,7 +265,8 @@ def remedy(arrival: Arrival) -> str | None:
         return f"the remote has {TAKE_NON_ENVELOPES}"
     if arrival.refusal is Refusal.NON_APPEND:
         return (
-            f"the remote did not only append (git diff HEAD...{remote} shows what was changed); "
+            f"the remote did not only append (git diff HEAD...{remote} shows what was "
+            "changed); "
             f"ask who did it, then accept it with git merge {remote}"
         )
     return REMEDIES[arrival.refusal]

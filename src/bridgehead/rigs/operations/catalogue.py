@@ -156,7 +156,8 @@ def tell_left_out(rig: Rig, survey: GitSurvey) -> None:
                 [*absent[:5], *([f"{len(absent) - 5} more"] if len(absent) > 5 else [])]
             )
             rig.tell_once(
-                f"warning: not checked out here, so not shown: {shown}; git sparse-checkout add <thread>"
+                f"warning: not checked out here, so not shown: {shown}; git "
+                "sparse-checkout add <thread>"
             )
 
 

@@ -75,7 +75,10 @@ def draft_send(
         "tldr": tldr,
         "references": list(references) or None,
     }
-    default = f"# {thread_id} — {message_type}\n\n(body authored on {author.rig_id})\n\nStanding by.\n"
+    default = (
+        f"# {thread_id} — {message_type}\n\n(body authored on "
+        f"{author.rig_id})\n\nStanding by.\n"
+    )
     text = default if body is None else body
     if mark is not None:
         from bridgehead.rigs.trust.council_mark import with_mark

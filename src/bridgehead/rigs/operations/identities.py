@@ -97,12 +97,12 @@ class Identities:
             and not founder.exists()
             and not self._arriving
         ):
-            keep(
-                founder, membership.founded.blob + "\n"
-            )  # trust on first use: from now on it is this one
+            # Trust on first use: from now on it is this one.
+            keep(founder, membership.founded.blob + "\n")
         if membership.founded is None and founder.exists():
             self._rig.tell_once(
-                f"warning: the entry that founded the membership was changed or deleted in {MEMBERS_THREAD}, so "
+                "warning: the entry that founded the membership was changed or "
+                f"deleted in {MEMBERS_THREAD}, so "
                 "no member is known here; rig-bridge verify shows what was changed"
             )
         return Keyring(self.pins, membership)
@@ -127,7 +127,8 @@ class Identities:
     def _fold(self, entries: Sequence[Entry]) -> Membership:
         if not entries:
             return Membership()
-        pins, founding = self.pins, _text_of(self._founder_file).strip() or None
+        pins = self.pins
+        founding = _text_of(self._founder_file).strip() or None
         return Membership(
             entries,
             self._order(),
@@ -311,7 +312,8 @@ def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> "Freeze | None":
     allowed = freeze.as_allowed(thread_id, identities.membership, signed_by)
     if allowed is None:
         rig.tell_once(
-            f"warning: the freeze of {thread_id} in the name of {freeze.rig} is ignored: "
+            f"warning: the freeze of {thread_id} in the name of {freeze.rig} is "
+            "ignored: "
             "it is not signed by a member who may freeze"
         )
     return allowed if allowed is not None and allowed.holds(rig.now_ms()) else None
@@ -332,7 +334,8 @@ def allowed_signers_file(rig: Rig) -> Path | None:
         return None
     if tracked := tracked_path(rig, path):
         rig.tell_once(
-            f"warning: the signers in {tracked} are tracked by git, so other rigs can change them and none is trusted; "
+            f"warning: the signers in {tracked} are tracked by git, so other rigs can "
+            "change them and none is trusted; "
             "to trust one here: rig-bridge trust add <principal> <key>"
         )
         return None

@@ -49,9 +49,8 @@ class Desk(NamedTuple):
     owes: Sequence[Debt]
     owed: Sequence[Debt]
     delivered: Sequence[Notice]  # and not seen
-    entrusted: Sequence[
-        Debt
-    ]  # debts of rigs that this one, a human's, answers for: its own once they are overdue
+    # Debts of rigs that this one, a human's, answers for: its own once they are overdue.
+    entrusted: Sequence[Debt]
     conflicts: Sequence[tuple[Turn, ...]]  # threads that were closed more than once
 
     def escalated(self, now_ms: int) -> list[Debt]:
@@ -61,7 +60,8 @@ class Desk(NamedTuple):
 def inbox(rig: Rig) -> Inbox:
     """The desk of this rig, with when the remote was last looked at and who was heard of when."""
     known = look_at(rig)
-    found, now = desk(rig, known), rig.now_ms()
+    found = desk(rig, known)
+    now = rig.now_ms()
     looked_at = rig.repository.last_fetch_ms()
     looked = iso_timestamp(looked_at) if looked_at is not None else None
     return Inbox(
@@ -94,7 +94,8 @@ def look_at(rig: Rig) -> Catalogue:
 
 def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
     """Work out what concerns this rig from one look at the bridge, which must have findings."""
-    own, private_dir = str(rig.config.rig_id), rig.repository.private_dir
+    own = str(rig.config.rig_id)
+    private_dir = rig.repository.private_dir
     known = known or look_at(rig)
     tell_left_out(rig, known.survey)
     identities = Identities(rig)
@@ -103,11 +104,9 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
     observers = frozenset(
         member.rig for member in members if member.role is Role.OBSERVER
     )
-    unseen, seen, idle = (
-        Crossings(private_dir).with_turn,
-        Seen(private_dir),
-        IdleThreads(private_dir),
-    )
+    unseen = Crossings(private_dir).with_turn
+    seen = Seen(private_dir)
+    idle = IdleThreads(private_dir)
     depends_on = f"""{__version__} {own} {known.mark(MEMBERS_THREAD)} {crossings_state(private_dir)}
         {identities.state}\n{known.quarantine.state}"""
     marks = {name: known.mark(name) for name in known.names if known.is_committed(name)}
@@ -138,12 +137,10 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
         )
 
     naming = known.thread_ids(naming=(own, *wards))
-    debts, delivered, conflicts, busy = (
-        list[Debt](),
-        list[Notice](),
-        list[tuple[Turn, ...]](),
-        set[str](),
-    )
+    debts = list[Debt]()
+    delivered = list[Notice]()
+    conflicts = list[tuple[Turn, ...]]()
+    busy = set[str]()
     for threads in _threads(known, (name for name in naming if name not in still_idle)):
         owing = [(thread, owed) for thread in threads if (owed := owed_in(thread))]
         arrived = [
@@ -238,7 +235,8 @@ def last_heard(known: Catalogue) -> dict[str, str]:
     """When each rig last wrote, as its commits say, by name."""
     heard: dict[str, int] = {}
     for envelope in known.envelopes():
-        sender, at = envelope.turn.sender, envelope.committed_at
+        sender = envelope.turn.sender
+        at = envelope.committed_at
         if at is not None and at > heard.get(sender, -1):
             heard[sender] = at
     return {sender: iso_timestamp(heard[sender] * 1000) for sender in sorted(heard)}
@@ -254,9 +252,8 @@ class _Judge:
         self._verdicts: dict[str, Verification] = {}
         self._listed: dict[str, ListedEnvelope] = {}  # those that had to be looked at
         self.doubtful: set[str] = set()  # threads that hold one of them
-        self.undecided: set[str] = (
-            set()
-        )  # threads of which may be found something else without anything new in them
+        # Threads of which may be found something else without anything new in them.
+        self.undecided: set[str] = set()
 
     def look_at(self, turns: Iterable[Turn]) -> None:
         wanted = {
@@ -319,7 +316,8 @@ class _Judge:
         if not self._identities.keyring.must_sign(asked.turn.sender, place_of(asked)):
             return True
         self._rig.tell_once(
-            f"warning: {end.path} settles nothing that {owed.asked.sender} asked: {owed.asked.sender} has a key, and "
+            f"warning: {end.path} settles nothing that {owed.asked.sender} asked: "
+            f"{owed.asked.sender} has a key, and "
             f"this RESOLUTION of {end.sender} is not verified"
         )
         return False

@@ -72,9 +72,8 @@ def init(
         if request.sign or request.signing_key is not None:
             key = _see_to_key(repository, identity.rig_id, request.signing_key)
         values = new_config(identity.rig_id, identity.display_name)
-        with suppress(
-            FileError, ConfigError
-        ):  # what cannot be used, or came from others, is replaced as a whole
+        # What cannot be used, or came from others, is replaced as a whole.
+        with suppress(FileError, ConfigError):
             if parse_config(
                 there := repository.read_file(CONFIG_PATH)
             ) and not repository.is_tracked(CONFIG_PATH):

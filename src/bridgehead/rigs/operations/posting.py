@@ -114,19 +114,19 @@ def post(rig: Rig, what: Post) -> Landed:
     text = what.draft.text.encode()
     if len(text) > MAX_ENVELOPE_BYTES:
         raise UserError(
-            f"the envelope would have {len(text)} bytes; the limit is 50 MiB ({MAX_ENVELOPE_BYTES})"
+            f"the envelope would have {len(text)} bytes; the limit is 50 MiB "
+            f"({MAX_ENVELOPE_BYTES})"
         )
     if len(text) > _LARGE_FILE_BYTES:
         rig.tell(
-            f"warning: the envelope has {len(text) // 1_000_000} MB; others must download it"
+            f"warning: the envelope has {len(text) // 1_000_000} MB; others must "
+            "download it"
         )
     wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=what.push)
     if what.heeds_freeze:
         _refuse_if_frozen(rig, what.thread_id, wire, push=what.push)
-    outgoing, intent = (
-        Outgoing(rig.repository.private_dir),
-        intent_of(what.draft.frontmatter),
-    )
+    outgoing = Outgoing(rig.repository.private_dir)
+    intent = intent_of(what.draft.frontmatter)
     pushing = what.push and wire is not None
     landed = _said_before(rig, what.thread_id, intent, outgoing, pushing=pushing)
     if landed is None:
@@ -134,20 +134,21 @@ def post(rig: Rig, what: Post) -> Landed:
         landed = Landed(*_commit(rig, what, text), pushed=False)
     elif landed.pushed or not pushing:
         rig.tell(
-            f"{landed.path} was committed earlier with the same content; no second envelope was written"
+            f"{landed.path} was committed earlier with the same content; no second "
+            "envelope was written"
         )
     else:
         rig.tell(
-            f"{landed.path} has the same content and was not pushed yet; no second envelope was written"
+            f"{landed.path} has the same content and was not pushed yet; no second "
+            "envelope was written"
         )
     if what.push and wire is not None and not landed.pushed:
         try:
             landed = _push(rig, wire, landed, retry=what.retry)
         except (GitFailed, UserError) as error:
             rig.tell(LANDED_LOCALLY)
-            if isinstance(error, GitFailed) and not isinstance(
-                error, ArrivalRefused
-            ):  # the others name what to do
+            # The others name what to do.
+            if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):
                 rig.tell(f"to push it: cd {rig.repository.root}; {PUSH_COMMAND}")
             raise
     rig.once_answered(lambda: outgoing.mark(intent))
@@ -162,11 +163,14 @@ def _warn_if_kept_apart(rig: Rig) -> None:
     """Say so when this rig is, or was, on record and what it signs with does not count for it now."""
     from bridgehead.rigs.operations.identities import Identities
 
-    identities, own = Identities(rig), str(rig.config.rig_id)
+    identities = Identities(rig)
+    own = str(rig.config.rig_id)
     if own in identities.membership.names and own not in identities.own_names():
         rig.tell(
-            f"warning: the key of this clone is not valid for {own} now, so other rigs quarantine this; "
-            f"a member can admit the rig again: rig-bridge member add {own} <its .pub file>"
+            f"warning: the key of this clone is not valid for {own} now, so other "
+            "rigs quarantine this; "
+            f"a member can admit the rig again: rig-bridge member add {own} <its .pub "
+            "file>"
         )
 
 
@@ -175,7 +179,8 @@ def push_unsent(rig: Rig) -> PushedTurns:
     with rig.repository.lock():
         rig.repository.recover()
         wire = rig.repository.wire(rig.config.remote, rig.config.branch)
-        unpushed, head = rig.repository.unpushed(), rig.repository.head().commit
+        unpushed = rig.repository.unpushed()
+        head = rig.repository.head().commit
         if wire is None or head is None or not unpushed:
             return PushedTurns(0, head or "")
         landed = _push(rig, wire, Landed("", head, pushed=False), retry=True)
@@ -257,16 +262,14 @@ def _said_before(
     known = outgoing.find(intent)
     if known is None:
         return None
-    since, is_late = known[0], known[1] + _REPEATED_WITHIN_MS < rig.now_ms()
+    since = known[0]
+    is_late = known[1] + _REPEATED_WITHIN_MS < rig.now_ms()
     unpushed = rig.repository.unpushed()
-    waiting, has_upstream = (
-        {record.commit for record in unpushed},
-        rig.repository.head().tracking_ref is not None,
-    )
+    waiting = {record.commit for record in unpushed}
+    has_upstream = rig.repository.head().tracking_ref is not None
     later: list[CommitRecord] = []
-    with suppress(
-        GitFailed
-    ):  # the commit is gone: only what is unpushed can be compared
+    # The commit is gone: only what is unpushed can be compared.
+    with suppress(GitFailed):
         later = (
             rig.repository.commits_between(since, rig.repository.head().commit or since)
             if since
@@ -313,7 +316,8 @@ def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
 
 
 def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
-    backoff, reason = _FIRST_BACKOFF_SECONDS, ""
+    backoff = _FIRST_BACKOFF_SECONDS
+    reason = ""
     for attempt in range(PUSH_TRIES + 1):
         outcome = rig.repository.push(wire, landed.commit)
         if isinstance(outcome, Pushed):

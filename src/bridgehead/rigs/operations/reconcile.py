@@ -34,7 +34,8 @@ def _ledger(rig: Rig) -> Iterator[RigLedger]:
     with rig.repository.lock():
         if not isinstance(rig.ledger, RigLedger):
             raise ConfigError(
-                "no control plane is configured: set SWARM_DB or the key control_plane of .bridge/config.yaml",
+                "no control plane is configured: set SWARM_DB or the key "
+                "control_plane of .bridge/config.yaml",
                 hint="SWARM_DB=swarm.db rig-bridge replay --all builds one from history",
             )
         try:

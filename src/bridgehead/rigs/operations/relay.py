@@ -57,8 +57,12 @@ def require_relay_rig(rig: Rig) -> RigId:
     """L5, for everything a relay rig alone may do."""
     if not rig.config.rig_id.is_relay:
         raise UserError(
-            f"relay: rig '{rig.config.rig_id}' is not a relay rig. Relay rig-ids MUST end in '{RELAY_SUFFIX}'",
-            hint=f"rig-bridge init --force --rig-id <name>{RELAY_SUFFIX} in the operator's own clone",
+            f"relay: rig '{rig.config.rig_id}' is not a relay rig. Relay rig-ids MUST "
+            f"end in '{RELAY_SUFFIX}'",
+            hint=(
+                f"rig-bridge init --force --rig-id <name>{RELAY_SUFFIX} in the "
+                "operator's own clone"
+            ),
         )
     return rig.config.rig_id
 
@@ -131,9 +135,8 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
     if said := read_verdicts(draft.text, landed.path):
         from bridgehead.rigs.operations.verification import verify
 
-        verify(
-            rig, thread_id, quiet=True
-        )  # what is decided holds in the clone it comes from, too
+        # What is decided holds in the clone it comes from, too.
+        verify(rig, thread_id, quiet=True)
         heard = {
             entry.path
             for entry in Quarantine(rig.repository.private_dir).entries
@@ -170,13 +173,15 @@ def _operator(rig: Rig) -> tuple[Identity, str]:
     operator = rig.repository.identity()
     if operator is None:
         raise UserError(
-            "relay: git user.name and user.email must be set, because the turn is committed in the operator's name",
+            "relay: git user.name and user.email must be set, because the turn is "
+            "committed in the operator's name",
             hint="git config user.name NAME; git config user.email ADDRESS",
         )
     key = rig.repository.signing_key()
     if key is None:
         raise UserError(
-            f"relay: a git signing key is required (user.signingkey); rig '{rig.config.rig_id}' relayed nothing",
+            "relay: a git signing key is required (user.signingkey); rig "
+            f"'{rig.config.rig_id}' relayed nothing",
             hint="git config user.signingkey ~/.ssh/id_ed25519.pub   "
             "(or post without attestation: rig-bridge send --unattested)",
         )
@@ -189,7 +194,8 @@ def parse_parent(typed: str | None) -> str:
         raise UserError("relay: --in-reply-to <body_hash> is required")
     if not is_body_hash(typed):
         raise UserError(
-            f'relay: --in-reply-to "{typed}" is not a valid body_hash (64 lowercase hex digits)'
+            f'relay: --in-reply-to "{typed}" is not a valid body_hash (64 lowercase '
+            "hex digits)"
         )
     return typed
 
@@ -205,8 +211,12 @@ def _check_parent(
     if not any(turn.body_hash == in_reply_to for turn in turns):
         if not allow_unknown:
             raise UserError(
-                f'relay: parent unknown: no envelope of thread "{thread_id}" has body_hash {in_reply_to}',
-                hint="`rig-bridge thread` shows the hashes; --allow-unknown-parent relays anyway",
+                f'relay: parent unknown: no envelope of thread "{thread_id}" has '
+                f"body_hash {in_reply_to}",
+                hint=(
+                    "`rig-bridge thread` shows the hashes; --allow-unknown-parent "
+                    "relays anyway"
+                ),
             )
         rig.tell(f"warning: no envelope of this thread has body_hash {in_reply_to}")
     elif latest(turns).body_hash != in_reply_to:
@@ -255,11 +265,13 @@ def freeze(rig: Rig, typed: str | None, in_reply_to: str | None) -> Frozen:
                 break
         if isinstance(outcome, Raced):
             raise UserError(
-                f'thread "{thread_id}" was frozen by another rig at the same moment: {outcome.reason}'
+                f'thread "{thread_id}" was frozen by another rig at the same moment: '
+                f"{outcome.reason}"
             )
     if outcome.only_here:
         rig.tell(
-            "warning: the remote did not accept the freeze; it applies in this clone only"
+            "warning: the remote did not accept the freeze; it applies in this clone "
+            "only"
         )
     rig.announce("rig.frozen", thread=thread_id, outcome=wanted.expires)
     return Frozen(thread_id, wanted.expires)
@@ -307,7 +319,11 @@ def _allowed(rig: Rig, freeze: Freeze, thread_id: str) -> Freeze:
     allowed = freeze.as_allowed(thread_id, who.membership, who.own_names())
     if allowed is None:
         raise UserError(
-            f"relay: the membership does not let {freeze.rig} freeze or thaw threads of others; nothing was changed",
-            hint="rig-bridge member list shows who may; a human member adds it: member add <rig> --freeze-minutes <n>",
+            f"relay: the membership does not let {freeze.rig} freeze or thaw threads "
+            "of others; nothing was changed",
+            hint=(
+                "rig-bridge member list shows who may; a human member adds it: member "
+                "add <rig> --freeze-minutes <n>"
+            ),
         )
     return allowed

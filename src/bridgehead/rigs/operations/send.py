@@ -114,7 +114,8 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         if request.unattested:
             rig.tell(
                 "warning: this is not signed by the human; every rig quarantines it, "
-                "except those with require_signed: none, where it shows as relay_unattested"
+                "except those with require_signed: none, where it shows as "
+                "relay_unattested"
             )
         landed = post(
             rig,
@@ -183,13 +184,15 @@ def _status(rig: Rig, request: SendRequest, message_type: str) -> str | None:
 def parse_moment(typed: str, now_ms: int) -> int:
     """Return a time given as a date with a time, or as `30m`, `2h`, `3d` from now."""
     units = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
-    number, unit = typed[:-1], typed[-1:]
+    number = typed[:-1]
+    unit = typed[-1:]
     if number.isdecimal() and number.isascii() and unit in units and len(number) < 6:
         return now_ms + int(number) * units[unit]
     moment = timestamp_ms(typed)
     if moment is None:
         raise UserError(
-            f'--by must be a time like 2026-05-15T10:30Z, or 30m, 2h, 3d from now (got "{typed}")'
+            "--by must be a time like 2026-05-15T10:30Z, or 30m, 2h, 3d from now "
+            f'(got "{typed}")'
         )
     return moment
 
@@ -218,14 +221,14 @@ def _references(
 
     known = catalogue(rig, thread_id)
     unpushed = {record.commit for record in rig.repository.unpushed()}
-    own, turns = str(rig.config.rig_id), known.turns() if answers else ()
+    own = str(rig.config.rig_id)
+    turns = known.turns() if answers else ()
     owed = obligations(
         turns,
         concerns=lambda debtor, creditor: debtor == own and creditor in recipients,
     )
-    asked = [one.asked for one in owed if one.is_open][
-        -1:
-    ]  # the newest open question of a recipient
+    # The newest open question of a recipient.
+    asked = [one.asked for one in owed if one.is_open][-1:]
     if not automatic and not any(turn.commit_sha not in unpushed for turn in asked):
         return given, False
     # A push retry rewrites unpushed commits, so their ids must not be named.
@@ -278,7 +281,8 @@ def _concurrent_with(rig: Rig, landed: Landed) -> list[str]:
 def _refuse_relay_rig(rig: Rig, why: str, hint: str) -> None:
     if rig.config.rig_id.is_relay:
         raise UserError(
-            f"rig '{rig.config.rig_id}' speaks for a human and relays signed turns; {why}",
+            f"rig '{rig.config.rig_id}' speaks for a human and relays signed turns; "
+            f"{why}",
             hint=hint,
         )
 
@@ -313,7 +317,8 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
         rig.repository.recover()
         if rig.repository.has_file(path) or rig.repository.has_directory(path):
             raise UserError(
-                f"{thread_id}/{RESOLUTION_FILE} already exists — a thread may only be closed once"
+                f"{thread_id}/{RESOLUTION_FILE} already exists — a thread may only be "
+                "closed once"
             )
         rig.ledger.catch_up()
         recipient = closing_recipient(

@@ -73,7 +73,9 @@ def check(rig: Rig) -> Checked:
     try:
         remote_head = rig.repository.fetch(wire)
     except FetchFailed as error:
-        reachable, remote_head = False, wire.tracking_ref  # as the last fetch left it
+        # as the last fetch left it
+        reachable = False
+        remote_head = wire.tracking_ref
         rig.tell(error.message)
     incoming = rig.repository.compare(remote_head)
     clean = not rig.repository.survey().dirty

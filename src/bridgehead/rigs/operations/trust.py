@@ -94,7 +94,8 @@ def add_signer(rig: Rig, principal: str | None, key: str | None) -> Trusted:
         path = _configured(rig) or _name_default_file(rig)
         if tracked := tracked_path(rig, path):
             raise ConfigError(
-                f"trust: {tracked} is tracked, so other rigs can change it, and it is not used; nothing was added",
+                f"trust: {tracked} is tracked, so other rigs can change it, and it is "
+                "not used; nothing was added",
                 hint=f"git rm --cached {tracked}, check its content, then retry",
             )
         write_atomic(
@@ -112,8 +113,12 @@ def remove_signer(rig: Rig, principal: str | None) -> Trusted:
         path = _configured(rig)
         if path is None:
             raise ConfigError(
-                f"trust: {CONFIG_PATH} sets no allowed_signers file, so there is no file to edit",
-                hint="edit by hand the file that git config gpg.ssh.allowedSignersFile names",
+                f"trust: {CONFIG_PATH} sets no allowed_signers file, so there is no "
+                "file to edit",
+                hint=(
+                    "edit by hand the file that git config gpg.ssh.allowedSignersFile "
+                    "names"
+                ),
             )
         write_atomic(path, without_signer(_text(path), principal))
     return _shown(path)
@@ -178,9 +183,8 @@ class Members(NamedTuple):
     """Who takes part, who asks to, and what was put on record, if anything was."""
 
     founder: str | None
-    members: tuple[
-        tuple[Member, tuple[str, ...]], ...
-    ]  # each with the fingerprints that count now
+    # Each with the fingerprints that count now.
+    members: tuple[tuple[Member, tuple[str, ...]], ...]
     requests: tuple[tuple[str, str], ...] = ()  # rig, fingerprint
     last_heard: Mapping[str, str] = MappingProxyType({})  # by rig
     landed: Landed | None = None
@@ -191,10 +195,15 @@ class Members(NamedTuple):
             if self.landed
             else ""
         )
-        head = f"{LINE_PREFIX}member members={len(self.members)} asking={len(self.requests)}{done}"
+        head = (
+            f"{LINE_PREFIX}member members={len(self.members)} "
+            f"asking={len(self.requests)}{done}"
+        )
         rows = [
-            f"rig={member.rig} role={member.role} keys={','.join(keys) or '-'} human={member.human or '-'} "
-            f"freeze_minutes={member.freeze_minutes} last={self.last_heard.get(member.rig, '-')}"
+            f"rig={member.rig} role={member.role} keys={','.join(keys) or '-'} "
+            f"human={member.human or '-'} "
+            f"freeze_minutes={member.freeze_minutes} "
+            f"last={self.last_heard.get(member.rig, '-')}"
             for member, keys in self.members
         ]
         return [
@@ -235,8 +244,12 @@ def member(rig: Rig, request: MemberRequest) -> Members:
     key = rig.repository.signing_key_text()
     if key is None:
         raise UserError(
-            f"member {request.verb}: rig '{rig.config.rig_id}' has no SSH key to sign with; nothing was written",
-            hint=f"rig-bridge init --rig-id {rig.config.rig_id} --force --sign creates one (--signing-key: yours)",
+            f"member {request.verb}: rig '{rig.config.rig_id}' has no SSH key to sign "
+            "with; nothing was written",
+            hint=(
+                f"rig-bridge init --rig-id {rig.config.rig_id} --force --sign creates "
+                "one (--signing-key: yours)"
+            ),
         )
     signs_with = fingerprint_of(key) or ""
     with rig.repository.lock():
@@ -255,7 +268,8 @@ def member(rig: Rig, request: MemberRequest) -> Members:
                 sign_with(rig.repository, next_key)
             else:
                 rig.tell(
-                    f"once it is pushed (rig-bridge push): git config user.signingkey {next_key}"
+                    "once it is pushed (rig-bridge push): git config user.signingkey "
+                    f"{next_key}"
                 )
     rig.announce(
         "rig.sent",
@@ -267,7 +281,8 @@ def member(rig: Rig, request: MemberRequest) -> Members:
     listed = _listed(rig)._replace(landed=landed)
     if own in dict(listed.requests):
         rig.tell(
-            f"{own} asks to join and is not a member yet; a member admits it: rig-bridge member add {own}"
+            f"{own} asks to join and is not a member yet; a member admits it: "
+            f"rig-bridge member add {own}"
         )
     return listed
 
@@ -324,7 +339,8 @@ def _join(request: MemberRequest, who: str, key: str) -> Act:
     role = Role(request.role) if request.role else None
     if role is not None and (role is Role.HUMAN) != who.endswith(RELAY_SUFFIX):
         raise UserError(
-            f"member add: a human speaks through a rig whose name ends in {RELAY_SUFFIX}"
+            "member add: a human speaks through a rig whose name ends in "
+            f"{RELAY_SUFFIX}"
         )
     minutes = request.freeze_minutes
     if minutes is not None and (
@@ -351,8 +367,12 @@ def _key_to_add(
     if who == own or keys:
         return own_key if who == own else keys[-1]
     raise UserError(
-        f"member add: {who} has not asked to join, so its key is not known; nothing was written",
-        hint=f"rig-bridge member add {who} <key or .pub file>, or `rig-bridge member add` on that rig first",
+        f"member add: {who} has not asked to join, so its key is not known; nothing "
+        "was written",
+        hint=(
+            f"rig-bridge member add {who} <key or .pub file>, or `rig-bridge member "
+            "add` on that rig first"
+        ),
     )
 
 
@@ -366,7 +386,8 @@ def _rotation(
     elif request.key is None:
         raise UserError("member rotate: <rig> needs its new key; nothing was written")
     else:
-        path, key = None, parse_public_key(_key_text(request.key))
+        path = None
+        key = parse_public_key(_key_text(request.key))
         text = f"{key.key_type} {key.blob}"
     retired = [
         Act(ActKind.RETIRE_KEY, who, key.fingerprint, since=since)

@@ -108,7 +108,8 @@ def committed_envelopes(
             if change.status == "D":
                 gone.update([change.path] if found.pop(change.path, None) else ())
             elif known is None:
-                again, by = change.path in gone, commit._replace(message="", changes=())
+                again = change.path in gone
+                by = commit._replace(message="", changes=())
                 found[change.path] = Committed(
                     change.path, change.blob, change.is_symlink, by, again, position
                 )
@@ -359,9 +360,8 @@ def verify(
         if verdict.path not in known and _belongs_apart(verdict.kinds)
     ]
     verdicts = human_verdicts(rig, envelopes, subjects, judged)
-    clean = {
-        one.path for one in findings if not is_broken(one.kinds)
-    }  # keys or settings may have changed
+    # Keys or settings may have changed.
+    clean = {one.path for one in findings if not is_broken(one.kinds)}
     released = [
         entry.path
         for entry in quarantine.entries

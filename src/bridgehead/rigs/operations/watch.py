@@ -136,7 +136,8 @@ def parse_interval(typed: str | None, *, fetching: bool) -> float:
 
 def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
     """The events of one run; it goes on until the caller stops asking."""
-    events, look = Watch(request.op, heartbeat=request.heartbeat), _Look(rig, request)
+    events = Watch(request.op, heartbeat=request.heartbeat)
+    look = _Look(rig, request)
     first: Mapping[str, object] = {}
     while not first:
         try:
@@ -221,15 +222,11 @@ class _Look:
 
     def _changed(self, known: Catalogue) -> list[str]:
         """The threads to look at; what is kept apart decides what is listed in all of them."""
-        marks, apart = (
-            known.marks() or {},
-            quarantine_state(self._rig.repository.private_dir),
-        )
-        before, self._marks, self._apart = (
-            self._marks if apart == self._apart else {},
-            dict(marks),
-            apart,
-        )
+        marks = known.marks() or {}
+        apart = quarantine_state(self._rig.repository.private_dir)
+        before = self._marks if apart == self._apart else {}
+        self._marks = dict(marks)
+        self._apart = apart
         return [
             name
             for name in known.thread_ids()
@@ -256,7 +253,8 @@ def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
     """Debts past their time that this rig has, or answers for, by question and debtor."""
     if rig.settings is None:
         return {}
-    found, now = desk(rig, known), rig.now_ms()
+    found = desk(rig, known)
+    now = rig.now_ms()
     late = [
         debt for debt in (*found.owes, *found.entrusted) if debt.owed.is_overdue(now)
     ]
@@ -356,7 +354,8 @@ class Watch:
         for what, debt in sorted(snapshot.overdue.items()):
             if self._is_first("overdue", what):
                 yield "overdue", debt.json_object(sys.maxsize)
-        before, after = self._seen.freezes, snapshot.freezes
+        before = self._seen.freezes
+        after = snapshot.freezes
         for thread_id, freeze in sorted(after.items()):
             if freeze != before.get(thread_id):
                 yield "frozen", {"thread_id": thread_id, **freeze.json_object()}
@@ -373,9 +372,8 @@ class Watch:
 class Snapshot(NamedTuple):
     """A bridge as it stood at one moment."""
 
-    envelopes: Mapping[
-        str, Notice
-    ]  # by path, perhaps those only that were not there before
+    # By path, perhaps those only that were not there before.
+    envelopes: Mapping[str, Notice]
     closed: frozenset[str]  # thread ids
     divergences: Mapping[str, Divergence]  # by thread id
     freezes: Mapping[str, Freeze]  # by thread id

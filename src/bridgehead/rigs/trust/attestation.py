@@ -44,9 +44,8 @@ class Witness(NamedTuple):
     """What the repository says about a turn, beyond the turn's own words."""
 
     signature: Signature
-    key_names: Sequence[
-        str
-    ]  # fingerprint of the signing key first, then other spellings
+    # Fingerprint of the signing key first, then other spellings.
+    key_names: Sequence[str]
     standing: "Standing"
     committed_at_ms: int = 0
     parent_known: bool = True
@@ -69,7 +68,8 @@ def signature_findings(
 
     `signers_known` means that this clone trusts anybody at all.
     """
-    signature, standing = witness.signature, witness.standing
+    signature = witness.signature
+    standing = witness.standing
     if signature is Signature.NONE:
         if relay:
             yield Kind.RELAY_UNATTESTED if must_sign == "none" else Kind.RELAY_UNSIGNED
@@ -154,7 +154,8 @@ def names_key(said: str, key_names: Sequence[str]) -> bool:
 
 
 def _times_agree(frontmatter: Mapping[str, Value], committed_at_ms: int) -> bool:
-    attested_at, nonce = frontmatter.get("attested_at"), frontmatter.get("nonce")
+    attested_at = frontmatter.get("attested_at")
+    nonce = frontmatter.get("nonce")
     if attested_at is None and nonce is None:
         return True  # nothing is claimed; the fields are reported as missing
     attested_ms = timestamp_ms(attested_at) if isinstance(attested_at, str) else None

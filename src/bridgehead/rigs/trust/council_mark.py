@@ -84,7 +84,8 @@ def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
         or not all(isinstance(v, str) for v in said.values())
     ):
         return MarkUnreadable(
-            f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing else"
+            f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing "
+            "else"
         )
     if not _COUNCIL_ID.fullmatch(said["council"]):
         return MarkUnreadable("council is not the id of one")

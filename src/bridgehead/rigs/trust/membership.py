@@ -104,8 +104,12 @@ def read_acts(body: str) -> list[Act] | ActUnreadable:
 def _read_act(said: object) -> Act | ActUnreadable:
     if not isinstance(said, dict) or said.get("act") not in set(ActKind):
         return ActUnreadable(f"act must be one of {', '.join(ActKind)}")
-    kind, rig, key = ActKind(said["act"]), said.get("rig"), said.get("key", "")
-    role, human, since = said.get("role"), said.get("human", ""), said.get("since", "")
+    kind = ActKind(said["act"])
+    rig = said.get("rig")
+    key = said.get("key", "")
+    role = said.get("role")
+    human = said.get("human", "")
+    since = said.get("since", "")
     minutes = said.get("freeze_minutes")
     if not isinstance(rig, str) or not is_rig_id(rig):
         return ActUnreadable("rig must be a rig id")
@@ -123,7 +127,8 @@ def _read_act(said: object) -> Act | ActUnreadable:
         role not in set(Role) or (role == Role.HUMAN) != rig.endswith(RELAY_SUFFIX)
     ):
         return ActUnreadable(
-            f"role must be one of {', '.join(Role)}; a human's rig ends in {RELAY_SUFFIX}"
+            f"role must be one of {', '.join(Role)}; a human's rig ends in "
+            f"{RELAY_SUFFIX}"
         )
     if not isinstance(human, str) or (
         human and not (is_rig_id(human) and human.endswith(RELAY_SUFFIX))
@@ -195,9 +200,8 @@ def names_of_person(email: str) -> frozenset[str]:
 
 
 def _matches(email: str, pattern: str) -> bool:
-    return fnmatchcase(
-        email, pattern.replace("[", "[[]")
-    )  # only * and ? are special to OpenSSH
+    # Only * and ? are special to OpenSSH.
+    return fnmatchcase(email, pattern.replace("[", "[[]"))
 
 
 class Place(NamedTuple):
@@ -306,11 +310,9 @@ class Membership:
         self._asked_in: dict[str, str] = {}  # the path of each
         self.carried_out: set[str] = set()
         self.refused: dict[str, str] = {}
-        self._may_found, self._is_pinned, self._pinned_key = (
-            may_found,
-            is_pinned,
-            pinned_key,
-        )
+        self._may_found = may_found
+        self._is_pinned = is_pinned
+        self._pinned_key = pinned_key
         for entry in sorted(entries, key=lambda one: (one.place.position, one.path)):
             if self.founded is None and founding is not None and entry.blob != founding:
                 self.refused[entry.path] = (
@@ -420,7 +422,10 @@ class Membership:
             and fingerprint_of(act.key) == signer
         )
         if not own or len(acts) > 1 or self.has_key(act.rig, entry.place):
-            return f"{entry.sender} is not a member at this point, or signs with a key that is not its own"
+            return (
+                f"{entry.sender} is not a member at this point, or signs with a key "
+                "that is not its own"
+            )
         self.requests[act.rig] = act
         self._asked_in[act.key] = entry.path
         return None

@@ -24,9 +24,8 @@ _SSH_FINGERPRINT = re.compile(r"^\d+ (SHA256:[A-Za-z0-9+/=]+) ", re.MULTILINE)
 _COLON_FINGERPRINT = re.compile(r"^fpr:(?:[^:\n]*:){8}([0-9A-F]+):", re.MULTILINE)
 _TIMEOUT_SECONDS = 20.0
 _MAX_KEY_BYTES = 1 << 20
-_SINCE = re.compile(
-    r"(?:^|\s)since=(\d{1,15})$"
-)  # commits that were here when a key was pinned
+# Commits that were here when a key was pinned.
+_SINCE = re.compile(r"(?:^|\s)since=(\d{1,15})$")
 
 
 class PublicKey(NamedTuple):
@@ -84,12 +83,14 @@ def with_signer(
     """
     if not _PRINCIPAL.fullmatch(principal):
         raise UserError(
-            f'trust: "{principal}" is not a valid principal; give one e-mail address or rig id without blanks or quotes'
+            f'trust: "{principal}" is not a valid principal; give one e-mail address '
+            "or rig id without blanks or quotes"
         )
     for known in signers(text):
         if known.key.blob == key.blob and principal in known.principals.split(","):
             raise UserError(
-                f'trust: this key of "{principal}" is already in the allowed-signers file'
+                f'trust: this key of "{principal}" is already in the allowed-signers '
+                "file"
             )
     before = text if not text or text.endswith("\n") else text + "\n"
     dated = "" if since is None else f" since={since}"

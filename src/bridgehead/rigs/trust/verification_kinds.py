@@ -56,9 +56,8 @@ ONLY_WARN = {
     Kind.SIGNER_UNBOUND,
     Kind.RELAY_UNATTESTED,
 }
-QUARANTINES = (
-    frozenset(Kind) - REFUSES_PULL - ONLY_WARN
-)  # so does any kind that is still to come
+# So does any kind that is still to come.
+QUARANTINES = frozenset(Kind) - REFUSES_PULL - ONLY_WARN
 
 
 class VerificationState(StrEnum):

@@ -51,7 +51,10 @@ class Status(NamedTuple):
     def lines(self, *, wide: bool = False, style: Style = PLAIN) -> Iterator[str]:
         unpushed = len(self.unpushed_commits)
         painted = style.paint(str(unpushed), YELLOW if unpushed else None)
-        counts = f"open={self.open} closed={self.closed} dirty={len(self.dirty_files)} unpushed={painted}"
+        counts = (
+            f"open={self.open} closed={self.closed} dirty={len(self.dirty_files)} "
+            f"unpushed={painted}"
+        )
         yield f"{LINE_PREFIX}status {counts}"
         for thread in self.threads:
             yield " ".join(
@@ -147,9 +150,8 @@ def thread_blocks(
 ) -> Iterator[str]:
     """Yield one block of text per envelope, given oldest first; they can be printed as they come."""
     on_terminal = style.escape_controls
-    show = (
-        style.value if on_terminal else str
-    )  # of ten thousand, most are piped: the reference's form
+    # Of ten thousand, most are piped: the reference's form.
+    show = style.value if on_terminal else str
     names = (*_SHOWN_FIELDS, "tldr") if on_terminal else _SHOWN_FIELDS
     for number, (filename, frontmatter, body, _, _) in enumerate(envelopes, 1):
         kind = style.message_type(_text("type", frontmatter.get("type")))
@@ -160,7 +162,8 @@ def thread_blocks(
                 for line in style.text(body).removesuffix("\n").split("\n")
             )
         yield (
-            f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} type={kind} file={file}\n"
+            f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} "
+            f"type={kind} file={file}\n"
             f"---\n{_shown_fields(frontmatter, names, show)}---\n{body}{SEPARATOR}\n"
         )
 
@@ -203,7 +206,10 @@ def _text(name: str, value: "Value") -> str:
 
 def closed_again(ends: Sequence[Turn]) -> str:
     """What is said of a thread with more than one end."""
-    return f"thread {ends[0].thread_id} was closed more than once: {', '.join(turn.filename for turn in ends)}"
+    return (
+        f"thread {ends[0].thread_id} was closed more than once: "
+        f"{', '.join(turn.filename for turn in ends)}"
+    )
 
 
 class Debt(NamedTuple):
@@ -260,14 +266,23 @@ class Inbox(NamedTuple):
             who = f"escalated=true debtor={style.value(debt.owed.debtor)}"
             yield f"{debt.line(self.now_ms, style)} {who}{debt.asked.summary(style)}"
         for debt in self.owed if with_owed else ():
-            yield f"{debt.line(self.now_ms, style)} owed_by={style.value(debt.owed.debtor)}{debt.asked.summary(style)}"
+            yield (
+                f"{debt.line(self.now_ms, style)} "
+                f"owed_by={style.value(debt.owed.debtor)}{debt.asked.summary(style)}"
+            )
 
     def remarks(self, *, with_owed: bool = False) -> Iterator[str]:
         """What a reader should know beside the rows."""
         if self.owed and not with_owed:
-            yield f"others owe this rig {plural(len(self.owed), 'answer')}; rig-bridge inbox --owed lists them"
+            yield (
+                f"others owe this rig {plural(len(self.owed), 'answer')}; rig-bridge "
+                "inbox --owed lists them"
+            )
         yield from map(closed_again, self.conflicts)
-        yield f"last fetched from the remote: {self.remote_seen_at or 'never'}; rig-bridge sync --auto fetches again"
+        yield (
+            f"last fetched from the remote: {self.remote_seen_at or 'never'}; "
+            "rig-bridge sync --auto fetches again"
+        )
 
     def json_object(self) -> dict[str, object]:
         def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:
@@ -321,8 +336,10 @@ class Notice(NamedTuple):
     def line(self, style: Style) -> str:
         turn = self.turn
         return (
-            f"thread={turn.thread_id} type={style.message_type(turn.type)} from={style.value(turn.sender)} "
-            f"last={turn.day or '-'} file={style.value(turn.filename)} verification={self.verification.state}"
+            f"thread={turn.thread_id} type={style.message_type(turn.type)} "
+            f"from={style.value(turn.sender)} "
+            f"last={turn.day or '-'} file={style.value(turn.filename)} "
+            f"verification={self.verification.state}"
         )
 
     def summary(self, style: Style) -> str:

@@ -35,7 +35,10 @@ class Scaffolded(NamedTuple):
     file_path: str
 
     def line(self) -> str:
-        return f"{LINE_PREFIX}scaffolded type=REQUEST thread={self.thread_id} file={self.file_path}"
+        return (
+            f"{LINE_PREFIX}scaffolded type=REQUEST thread={self.thread_id} "
+            f"file={self.file_path}"
+        )
 
     def json_object(self) -> dict[str, object]:
         return stamped(
@@ -81,7 +84,10 @@ class PushedTurns(NamedTuple):
     commit_sha: str
 
     def line(self) -> str:
-        return f"{LINE_PREFIX}push turns={self.turns} commit={short(self.commit_sha) or '-'}"
+        return (
+            f"{LINE_PREFIX}push turns={self.turns} "
+            f"commit={short(self.commit_sha) or '-'}"
+        )
 
     def json_object(self) -> dict[str, object]:
         return stamped("push", turns=self.turns, commit_sha=self.commit_sha or None)
@@ -123,8 +129,10 @@ class Relayed(NamedTuple):
 
     def line(self) -> str:
         return (
-            f"{LINE_PREFIX}relayed type={self.type} thread={self.thread_id} file={self.file_path} "
-            f"attested_by={self.attestation.attested_by} nonce={self.attestation.nonce} "
+            f"{LINE_PREFIX}relayed type={self.type} thread={self.thread_id} "
+            f"file={self.file_path} "
+            f"attested_by={self.attestation.attested_by} "
+            f"nonce={self.attestation.nonce} "
             f"commit={short(self.commit_sha)}"
         )
 
@@ -194,7 +202,10 @@ class Synced(NamedTuple):
 
     def line(self) -> str:
         if self.refusal:
-            return f"{LINE_PREFIX}sync pulled=false diverged={word(self.diverged)} reason={self.refusal}"
+            return (
+                f"{LINE_PREFIX}sync pulled=false diverged={word(self.diverged)} "
+                f"reason={self.refusal}"
+            )
         return (
             f"{LINE_PREFIX}sync pulled={word(self.pulled)} fast_forward=true "
             f"new_envelopes={self.new_envelopes} diverged=false"
@@ -242,7 +253,8 @@ class Checked(NamedTuple):
 
     def line(self) -> str:
         return (
-            f"{LINE_PREFIX}check ok={word(self.ok)} remote={word(self.remote)} clean={word(self.clean)} "
+            f"{LINE_PREFIX}check ok={word(self.ok)} remote={word(self.remote)} "
+            f"clean={word(self.clean)} "
             f"behind={self.behind} ahead={self.ahead} index={word(self.indexed)}"
         )
 
@@ -260,7 +272,10 @@ class Verified(NamedTuple):
 
     def line(self) -> str:
         found = self.verification
-        counts = f"checked={found.checked} ok={found.ok} warned={found.warned} failed={found.failed}"
+        counts = (
+            f"checked={found.checked} ok={found.ok} warned={found.warned} "
+            f"failed={found.failed}"
+        )
         apart = f" quarantined={len(self.quarantined)}" if self.quarantined else ""
         return f"{LINE_PREFIX}verify {counts}{apart}"
 
@@ -280,7 +295,10 @@ class Reconciled(NamedTuple):
     superseded: int
 
     def line(self) -> str:
-        return f"{LINE_PREFIX}reconciled added={self.added} pushed={self.pushed} superseded={self.superseded}"
+        return (
+            f"{LINE_PREFIX}reconciled added={self.added} pushed={self.pushed} "
+            f"superseded={self.superseded}"
+        )
 
     def json_object(self) -> dict[str, object]:
         return stamped("reconcile", **self._asdict())

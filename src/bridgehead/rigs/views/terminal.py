@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 from bridgehead.rigs.envelope.fields import StatusClass
 
-RED, GREEN, YELLOW, BLUE = 31, 32, 33, 34
+RED = 31
+GREEN = 32
+YELLOW = 33
+BLUE = 34
 _CLASS_COLOURS: dict[str, int] = {
     StatusClass.COMPLETED: GREEN,
     StatusClass.CANCELLED: RED,

@@ -129,7 +129,8 @@ class Door(ABC):
         self._relay.leave(self._record.id, self)
 
     async def _keep_running(self) -> None:
-        now, pauses = asyncio.get_running_loop().time, waits()
+        now = asyncio.get_running_loop().time
+        pauses = waits()
         while True:
             began = now()
             try:
@@ -158,10 +159,8 @@ class Door(ABC):
         if delivery.topic not in (PIECE, SPEAK, HANDLED, NOTICE):
             return
         message = msgspec.json.decode(delivery.body)
-        named, room = (
-            message["context"].get("utterance_id"),
-            context_session_id(message["context"]),
-        )
+        named = message["context"].get("utterance_id")
+        room = context_session_id(message["context"])
         if place and room.partition(" ")[0] != place:
             room = place
         if delivery.topic == NOTICE:

@@ -196,7 +196,8 @@ class MatrixDoor(Door):
 
     def participant(self, room: str) -> str:
         """The room as a participant, with the rights of the door as they are now; its threads belong to it."""
-        room_id, known = room.partition(" ")[0], self._relay.bridge.known
+        room_id = room.partition(" ")[0]
+        known = self._relay.bridge.known
         of_door = known.get(self._record.id)
         record = msgspec.structs.replace(
             self._record if of_door is None else of_door.record,
@@ -261,7 +262,10 @@ class MatrixDoor(Door):
                 reply.status != 200
                 and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE"
             ):
-                why = f"{refused.get('error')}; list the file in app_service_config_files there and restart it"
+                why = (
+                    f"{refused.get('error')}; list the file in "
+                    "app_service_config_files there and restart it"
+                )
                 raise BridgeheadError(
                     f"the Matrix server refused the registration: {why}"
                 )
@@ -285,9 +289,8 @@ class MatrixDoor(Door):
                 self._state.transactions = [*self._state.transactions, name][
                     -MOST_TRANSACTIONS:
                 ]
-                await (
-                    self._advance()
-                )  # before the server is told that it need not bring this again
+                # Before the server is told that it need not bring this again.
+                await self._advance()
             return self.is_ready
 
     async def _event(self, event: Any) -> None:
@@ -533,7 +536,8 @@ class MatrixRoomParticipant:
 
     def __init__(self, door: MatrixDoor, room_id: str) -> None:
         self._door = door
-        self.welcome, self.refuse = door.welcome, door.refuse
+        self.welcome = door.welcome
+        self.refuse = door.refuse
         self.deliver = partial(door.deliver, place=room_id)
         self.close = lambda code: door.forget(room_id)
 

@@ -101,9 +101,8 @@ class AppserviceEndpoint(Site):
         if isinstance(refused := self.body_limit(request), Answer):
             return refused
         name = request.path.removeprefix(TRANSACTIONS)
-        if (
-            request.method != "PUT" or name == request.path
-        ):  # nobody but the one user of ours is here, and no room
+        # Nobody but the one user of ours is here, and no room.
+        if request.method != "PUT" or name == request.path:
             return _refused(
                 404,
                 "M_NOT_FOUND",

@@ -91,7 +91,9 @@ class WyomingPeer(asyncio.StreamReader):
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[WyomingPeer]:
     """A connection to `tcp://host:port`, which notices in a minute that the other side has lost its power."""
-    parts, loop, peer = urlsplit(url), asyncio.get_running_loop(), WyomingPeer()
+    parts = urlsplit(url)
+    loop = asyncio.get_running_loop()
+    peer = WyomingPeer()
     async with asyncio.timeout(CONNECT_S):
         transport, protocol = await loop.create_connection(
             lambda: asyncio.StreamReaderProtocol(peer),
@@ -136,7 +138,10 @@ class Speech:
         self, stt: str | None, tts: str | None, wake: str | None, lang: str | None
     ) -> None:
         if tts is None and shutil.which("espeak-ng") is None:
-            hint = "apt install espeak-ng, or set voice_tts to tcp://HOST:PORT of a Wyoming service"
+            hint = (
+                "apt install espeak-ng, or set voice_tts to tcp://HOST:PORT of a "
+                "Wyoming service"
+            )
             raise UserError(
                 "espeak-ng is not installed, and voice_tts of [bus] is not set",
                 hint=hint,
@@ -211,7 +216,8 @@ class Speech:
                 )
 
     async def _run(self, argv: tuple[str, ...], given: bytes) -> bytes:
-        cancel, command = Cancel(), Command(argv, stdin=given)
+        cancel = Cancel()
+        command = Command(argv, stdin=given)
         try:
             async with self._turns:
                 done = await asyncio.to_thread(
@@ -225,7 +231,8 @@ class Speech:
             cancel.cancel()  # whoever stopped waiting wants no more of it
         if done.ended is not Ended.EXITED or done.exit_code != 0:
             raise BridgeheadError(
-                f"{argv[0]} failed: {done.reason or done.error_text().strip()[-200:] or done.ended}"
+                f"{argv[0]} failed: "
+                f"{done.reason or done.error_text().strip()[-200:] or done.ended}"
             )
         return done.stdout
 
@@ -239,9 +246,8 @@ def main() -> None:
     )
     decoder = Decoder(samprate=MICROPHONE["rate"], loglevel="FATAL", **only)
     decoder.start_utt()
-    silence = bytes(
-        SECOND // 4
-    )  # around a word of its own; without it short ones are not understood
+    # Around a word of its own; without it short ones are not understood.
+    silence = bytes(SECOND // 4)
     decoder.process_raw(silence + sys.stdin.buffer.read() + silence, full_utt=True)
     decoder.end_utt()
     heard = decoder.hyp()

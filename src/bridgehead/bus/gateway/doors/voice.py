@@ -138,9 +138,8 @@ class VoiceDoor(Door):
                 is_told = False
             except (OSError, BridgeheadError) as error:
                 _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
-                await self._peer.send(
-                    "transcript", {"text": ""}
-                )  # else it would send audio for ever
+                # Else it would send audio for ever.
+                await self._peer.send("transcript", {"text": ""})
                 if not is_told:
                     self.speak("", DEAF, None, is_open=False)
                     is_told = True
@@ -151,7 +150,9 @@ class VoiceDoor(Door):
 
     async def _hear(self, *, was_called: bool) -> None:
         """Understand what is said next. Who listens all the time hears itself speak; then only `stop` counts."""
-        utterance, only, is_over = Utterance(), None, False
+        utterance = Utterance()
+        only = None
+        is_over = False
         while not is_over and (audio := await self._audio.get()):
             is_over = utterance.add(audio)
             # Speech that was hushed may take a moment to end, and does not count.
@@ -194,7 +195,9 @@ class VoiceDoor(Door):
 
     async def _say(self, text: str) -> None:
         """Speak at the pace at which it is heard, so that it ends at once when it is to end."""
-        now, started, sent_s = asyncio.get_running_loop().time, 0.0, 0.0
+        now = asyncio.get_running_loop().time
+        started = 0.0
+        sent_s = 0.0
         await self._peer.send("synthesize", {"text": text})
         try:
             async with aclosing(

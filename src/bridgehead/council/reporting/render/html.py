@@ -70,7 +70,10 @@ def element(
 ) -> Markup:
     """One element. `class_` and `stroke_width` spell `class` and `stroke-width`; None leaves an attribute out."""
     spelled = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(sentences.visible(str(value)), quote=True)}"'
+        (
+            " "
+            f'{key.rstrip("_").replace("_", "-")}="{escape(sentences.visible(str(value)), quote=True)}"'
+        )
         for key, value in attributes.items()
         if value is not None
     )
@@ -210,7 +213,10 @@ def _way(item: _Item) -> str:
     if not item.challenges:
         return f"M {item.raised} {item.y} L {item.debated} {item.y}"
     top = item.y - min(14 + 4 * item.challenges, 26)
-    return f"M {item.raised} {item.y} C {item.raised + 30} {top}, {item.debated - 30} {top}, {item.debated} {item.y}"
+    return (
+        f"M {item.raised} {item.y} C {item.raised + 30} {top}, {item.debated - 30} "
+        f"{top}, {item.debated} {item.y}"
+    )
 
 
 def _joins(
@@ -221,7 +227,10 @@ def _joins(
             item = items.get((source.bridge, source.finding_id))
             if item is not None:
                 middle = (DEBATED_X + COLUMN + COUNCIL_X) / 2
-                path = f"M {item.debated + 5} {item.y} C {middle} {item.y}, {middle} {y}, {COUNCIL_X - 8} {y}"
+                path = (
+                    f"M {item.debated + 5} {item.y} C {middle} {item.y}, {middle} "
+                    f"{y}, {COUNCIL_X - 8} {y}"
+                )
                 yield element(
                     "path", d=path, class_=f"join {_SEVERITY_CLASS[entry.severity]}"
                 )
@@ -280,7 +289,8 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
     )
     yield element(
         "p",
-        f"{report.task_type} of {report.scope}, {report.intensity}; council {report.review_id}, {report.timestamp}",
+        f"{report.task_type} of {report.scope}, {report.intensity}; council "
+        f"{report.review_id}, {report.timestamp}",
         class_="soft",
     )
     yield from (element("p", line) for line in sentences.superseding(report))
@@ -299,8 +309,10 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
         yield picture
         yield element(
             "p",
-            "From left to right: what each seat raised, what was left of it after its debate, and where it joined. "
-            "Dashed and bent: challenged; green held, blue was revised, amber stayed in dispute, red was withdrawn.",
+            "From left to right: what each seat raised, what was left of it after its "
+            "debate, and where it joined. "
+            "Dashed and bent: challenged; green held, blue was revised, amber stayed "
+            "in dispute, red was withdrawn.",
             class_="soft",
         )
     for title, apart in sentences.set_apart(report).items():
@@ -335,7 +347,8 @@ def _finding(
         ),
         element(
             "p",
-            f"{sentences.standing(entry, compared=compared)}; confidence {entry.confidence}; {entry.id}",
+            f"{sentences.standing(entry, compared=compared)}; confidence "
+            f"{entry.confidence}; {entry.id}",
             class_="soft",
         ),
     ]

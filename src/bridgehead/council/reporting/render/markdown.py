@@ -83,7 +83,10 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     judged = {"domains": list(report.domains_covered), "verdict": report.verdict}
     yield _council_matter(report, judged, report.bridges_available, context_summary)
     entries = sentences.ordered(report.findings())
-    yield f"\n# Council {escaped(report.review_id)}: {sentences.headline(report, entries)}\n"
+    yield (
+        f"\n# Council {escaped(report.review_id)}: "
+        f"{sentences.headline(report, entries)}\n"
+    )
     yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
     yield from (escaped(line) for line in sentences.superseding(report))
     if compared := sentences.comparison_line(report):
@@ -143,7 +146,10 @@ def _table(entries: Sequence[FindingEntry]) -> Iterator[str]:
         seats = escaped(
             ", ".join(dict.fromkeys(one.bridge for one in entry.source_findings))
         )
-        yield f"| {severity} | {entry.id} | {escaped(entry.title)} | {escaped(sentences.place_of(entry))} | {seats} |"
+        yield (
+            f"| {severity} | {entry.id} | {escaped(entry.title)} | "
+            f"{escaped(sentences.place_of(entry))} | {seats} |"
+        )
 
 
 def _finding(
@@ -151,13 +157,19 @@ def _finding(
 ) -> Iterator[str]:
     """One finding with its argument; `told`: why it stands apart from the others."""
     heading = "##" if told is None else "###"
-    yield f"\n{heading} {entry.id} {entry.severity or entry.type}: {escaped(entry.title)}\n"
+    yield (
+        f"\n{heading} {entry.id} {entry.severity or entry.type}: "
+        f"{escaped(entry.title)}\n"
+    )
     if told:
         yield f"{escaped(told)}\n"
     where = (
         f"{escaped(sentences.place_of(entry))}: " if sentences.place_of(entry) else ""
     )
-    yield f"{where}{escaped(sentences.standing(entry, compared=compared))}, confidence {entry.confidence}"
+    yield (
+        f"{where}{escaped(sentences.standing(entry, compared=compared))}, confidence "
+        f"{entry.confidence}"
+    )
     description, evidence = sentences.said(entry)
     if description:
         yield f"\n{escaped(description)}"
@@ -173,7 +185,10 @@ def _finding(
     if entry.cls is FindingClass.DISPUTED:
         yield "\nPositions:"
         for position in entry.positions:
-            yield f"- {escaped(position.bridge)} ({position.severity}): {escaped(position.position)}"
+            yield (
+                f"- {escaped(position.bridge)} ({position.severity}): "
+                f"{escaped(position.position)}"
+            )
     yield from (
         f"\n_{escaped(note)}_"
         for note in (entry.dismissal_note, entry.resembles_dismissed)
@@ -189,7 +204,10 @@ def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 def _seats(report: CouncilReport) -> Iterator[str]:
     yield "\n## Seats\n"
-    yield "| seat | status | connection | models | items | rounds | calls | tokens in/out | cost |"
+    yield (
+        "| seat | status | connection | models | items | rounds | calls | tokens "
+        "in/out | cost |"
+    )
     yield "|---|---|---|---|---|---|---|---|---|"
     for one in report.participants:
         status = (
@@ -274,7 +292,10 @@ def _status(report: BridgeReport) -> str:
         case Status.SKIPPED:
             return f"SKIPPED, {escaped(report.skip_reason or '')}"
         case Status.HALTED:
-            return f"HALTED, {escaped(report.halt_reason or '')}: {escaped(report.halt_message or '')}"
+            return (
+                f"HALTED, {escaped(report.halt_reason or '')}: "
+                f"{escaped(report.halt_message or '')}"
+            )
         case Status.ABORTED:
             return "ABORTED"
         case Status.COMPLETED:
@@ -321,7 +342,8 @@ def _preflight(events: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield "|---|---|---|"
     names = ("connection", "path", "detail", "value_seconds", "basis")
     for event in events:
-        step, result = str(event.get("step", "")), str(event.get("result", ""))
+        step = str(event.get("step", ""))
+        result = str(event.get("result", ""))
         told = [
             str(event[name])
             for name in names

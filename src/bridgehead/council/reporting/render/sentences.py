@@ -30,18 +30,26 @@ _SENTENCES: Final = {
     "budget_reached": "the budget was reached; raise --max-calls or --max-cost to finish",
     "uncommitted_left_out": "based on the last commit; uncommitted changes are not included",
     "material_left_out": "not everything fit into the prompts; left out by seat: {detail}",
-    "unread_files": "no seat has read {detail} of the files, so the verdict does not cover them; the report lists them",
-    "static_truncated": "the analysers found more than the report lists; the least severe are left out: {detail}",
+    "unread_files": (
+        "no seat has read {detail} of the files, so the verdict does not cover them; "
+        "the report lists them"
+    ),
+    "static_truncated": (
+        "the analysers found more than the report lists; the least severe are left "
+        "out: {detail}"
+    ),
     "analyser_failed": "an analyser failed, so its findings are missing: {detail}",
     "analyser_absent": "analysers not installed: {detail}; see `bridgehead runtimes`",
     "question_unanswered": "the question about {detail} was not answered; the finding is unchanged",
     "model_replaced": "models from the settings were not available, others answered: {detail}",
     "untrusted_setting_ignored": (
-        ".bridge-settings.json is not trusted, so these settings were ignored: {detail}; "
+        ".bridge-settings.json is not trusted, so these settings were ignored: "
+        "{detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
     ),
     "asked_without_tools": (
-        "{detail} cannot be confined on this machine, so it was asked without its tools; "
+        "{detail} cannot be confined on this machine, so it was asked without its "
+        "tools; "
         "`bridgehead doctor` shows what is missing"
     ),
     "untrusted_domains_ignored": (
@@ -52,7 +60,10 @@ _SENTENCES: Final = {
 }
 _IN_REPORTS: Final = {
     **_SENTENCES,
-    "left_out": "not shown to the models, or shown with secrets masked, by reason and number of files: {detail}",
+    "left_out": (
+        "not shown to the models, or shown with secrets masked, by reason and number "
+        "of files: {detail}"
+    ),
     "settings_stale": ".bridge-settings.json has expired; --write-settings renews it",
     "halted_bridge_skipped": "{detail} needed an answer and was left out; see `bridgehead pending`",
     "da_challenge_missing": "the second pass did not challenge these: {detail}",
@@ -343,7 +354,10 @@ def set_apart(report: CouncilReport) -> dict[str, list[tuple[str, FindingEntry]]
     """Findings that no verdict counts, by the reason for it, each with a word on why."""
     dismissed = [
         (
-            f"{one.reason} ({one.author}{f', until {one.expires}' if one.expires else ''})"
+            (
+                f"{one.reason} "
+                f"({one.author}{f', until {one.expires}' if one.expires else ''})"
+            )
             + (
                 ", dismissed by this change itself"
                 if one.dismissed_in_this_change

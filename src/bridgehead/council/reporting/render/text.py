@@ -158,7 +158,10 @@ def _details(
 ) -> Iterator[str]:
     yield sentences.standing(entry, compared=compared)
     for one in analysed:
-        yield f"static analysis there: {sentences.one_line(one.title)} ({one.severity or one.type}, {one.id})"
+        yield (
+            f"static analysis there: {sentences.one_line(one.title)} "
+            f"({one.severity or one.type}, {one.id})"
+        )
     if code := sentences.quoted_code(entry):
         yield code
     if entry.remediation:
@@ -175,22 +178,26 @@ def _below(report: CouncilReport) -> Iterator[str]:
     lines = []
     if report.disputed_findings:
         lines.append(
-            f"disputed  {len(report.disputed_findings)}   both positions are in the report"
+            f"disputed  {len(report.disputed_findings)}   both positions are in the "
+            "report"
         )
     if report.withdrawn_findings:
         lines.append(
-            f"withdrawn {len(report.withdrawn_findings)}   with the evidence against them in the report"
+            f"withdrawn {len(report.withdrawn_findings)}   with the evidence against "
+            "them in the report"
         )
     if report.dismissed_findings:
         new = sum(one.dismissed_in_this_change for one in report.dismissed_findings)
         by_change = f", {new} by this change itself" if new else ""
         lines.append(
-            f"dismissed {len(report.dismissed_findings)}   (.bridgehead/dismissals.toml{by_change})"
+            f"dismissed {len(report.dismissed_findings)}   "
+            f"(.bridgehead/dismissals.toml{by_change})"
         )
     if report.untouched_findings:
         found = plural(len(report.untouched_findings), "finding")
         lines.append(
-            f"{found} on lines the change did not touch, in the report; --whole-files counts them"
+            f"{found} on lines the change did not touch, in the report; --whole-files "
+            "counts them"
         )
     if requirements := sentences.requirements_line(report):
         lines.append(f"requirements: {requirements}")
@@ -198,7 +205,8 @@ def _below(report: CouncilReport) -> Iterator[str]:
         lines.append(f"since the last run: {compared}")
     if report.recommendation:
         lines.append(
-            f"recommended: {sentences.one_line(str(report.recommendation.get('reason') or ''))}"
+            "recommended: "
+            f"{sentences.one_line(str(report.recommendation.get('reason') or ''))}"
         )
     if report.contradictions:
         lines.append(
@@ -214,10 +222,8 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     if screen.saved_at:
         yield f"report  {screen.saved_at}"
     skipped = sentences.skipped_line(report)
-    seats, left_out = (
-        f"seats   {sentences.seats_line(report)}",
-        f"skipped: {skipped}" if skipped else "",
-    )
+    seats = f"seats   {sentences.seats_line(report)}"
+    left_out = f"skipped: {skipped}" if skipped else ""
     if len(seats) + len(left_out) + 6 <= screen.width:
         yield f"{seats}      {left_out}".rstrip()
     else:
@@ -228,7 +234,10 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
     if again := sentences.way_back(report):
         yield f"again   {again}"
     for pending in report.bridges_pending:
-        yield f"waiting {pending['bridge']} since {pending['since']}; bridgehead council resume {report.review_id}"
+        yield (
+            f"waiting {pending['bridge']} since {pending['since']}; bridgehead "
+            f"council resume {report.review_id}"
+        )
     if report.type == DEBATE_FALLBACK:
         yield "note    there was no round of challenges: its agents looked and voted"
     for note in sentences.notes(report.warnings):
@@ -239,7 +248,10 @@ def _aborted(report: AbortedReport) -> Iterator[str]:
     yield f"ABORTED   {sentences.one_line(report.abort_reason)}"
     for seat, reason in report.skip_reasons.items():
         yield f"  {seat:<10} {sentences.reason_in_words(sentences.one_line(reason))}"
-    yield "  bridgehead runtimes shows which runtimes are available, and why others are not"
+    yield (
+        "  bridgehead runtimes shows which runtimes are available, and why others are "
+        "not"
+    )
 
 
 def _painted(text: str, kind: Severity | Verdict | None, screen: Screen) -> str:

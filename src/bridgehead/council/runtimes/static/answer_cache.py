@@ -35,7 +35,10 @@ _FIELDS: Final = (
     "quotable",
     "cwe",
 )
-_MAKE: Final = "CREATE TABLE IF NOT EXISTS answer (key BLOB PRIMARY KEY, said TEXT NOT NULL, used INTEGER NOT NULL)"
+_MAKE: Final = (
+    "CREATE TABLE IF NOT EXISTS answer (key BLOB PRIMARY KEY, said TEXT NOT NULL, "
+    "used INTEGER NOT NULL)"
+)
 
 logger = logging.getLogger(__name__)
 

@@ -96,9 +96,8 @@ class Oxlint(base.Analyser):
             rule = code.partition("(")[2].rstrip(")") or code
             labels = entry.get("labels") or [{"span": {"line": 1}}]
             line = int(labels[0]["span"].get("line", 1))
-            if weight := base.weights(self.name).get(
-                rule
-            ):  # what it cannot parse may be a dialect it does not know
+            # What it cannot parse may be a dialect it does not know.
+            if weight := base.weights(self.name).get(rule):
                 yield weight.message(
                     entry["filename"], line, rule, entry["message"], entry.get("help")
                 )
@@ -154,7 +153,8 @@ class Zizmor(base.Analyser):
 
     def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed:
-            rule, said = str(entry["ident"]), entry["determinations"]
+            rule = str(entry["ident"])
+            said = entry["determinations"]
             if (
                 rule not in base.weights(self.name)
                 or said["severity"] not in self._LEVELS
@@ -204,11 +204,9 @@ class Shellcheck(base.Analyser):
 def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[base.Message]:
     """Messages in the form of hadolint and shellcheck, whose rules have numbers."""
     for entry in printed:
-        path, line, rule = (
-            str(entry["file"]),
-            int(entry["line"]),
-            f"{prefix}{entry['code']}",
-        )
+        path = str(entry["file"])
+        line = int(entry["line"])
+        rule = f"{prefix}{entry['code']}"
         if (weight := base.weights(tool).get(rule)) is not None:
             yield weight.message(path, line, rule, str(entry["message"]))
 
@@ -265,7 +263,10 @@ class Lizard(base.Analyser):
             path=row[6],
             line=int(row[9]),
             rule="complexity",
-            text=f"{row[7]} has {row[1]} independent paths and is hard to follow and to test",
+            text=(
+                f"{row[7]} has {row[1]} independent paths and is hard to follow and "
+                "to test"
+            ),
             severity=Severity.INFO,
             domain="code-quality",
             action="split the function so that each part decides one thing",
@@ -339,7 +340,10 @@ class Secrets(base.Analyser):
             text=f"Hard-coded secret ({words})",
             severity=base.by_longest_prefix(kind, self.SEVERITY, Severity.HIGH),
             domain="security",
-            action="Everyone who can read the code can use it. Revoke it, and read it from a secret store.",
+            action=(
+                "Everyone who can read the code can use it. Revoke it, and read it "
+                "from a secret store."
+            ),
             quotable=False,
             cwe=798,
         )

@@ -53,14 +53,10 @@ class Ruff(Analyser):
 
     def messages(self, printed: Any) -> Iterator[Message]:
         for entry in printed:
-            rule, text = (
-                str(entry.get("code") or entry.get("name") or "invalid-syntax"),
-                str(entry["message"]),
-            )
-            weight, fix = (
-                by_longest_prefix(rule, weights(self.name), _UNKNOWN),
-                entry.get("fix") or {},
-            )
+            rule = str(entry.get("code") or entry.get("name") or "invalid-syntax")
+            text = str(entry["message"])
+            weight = by_longest_prefix(rule, weights(self.name), _UNKNOWN)
+            fix = entry.get("fix") or {}
             found = weight.message(
                 entry["filename"],
                 int(entry["location"]["row"]),

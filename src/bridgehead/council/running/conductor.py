@@ -123,17 +123,26 @@ def shut_out(call: Call, seated: Seated, outcome: CallOutcome) -> RuntimeRefusal
     return None
 
 
-async def signals_to_stop(noticed: Callable[[], None]) -> AsyncIterator[str]:
+async def signals_to_stop(noticed: Callable[[int], None]) -> AsyncIterator[str]:
     """The names of the signals that arrive; only in a process's main thread.
 
     `noticed` is called at once, also while the event loop has no time: what keeps it can look whether to give up.
+    Afterwards the signals mean what they meant before, but for a SIGTERM that is already obeyed: `timeout` and service
+    managers send it twice, and the second must not cut off the report.
     """
     stopping = (signal.SIGINT, signal.SIGTERM)
-    with anyio.open_signal_receiver(*stopping) as signals:
-        for number in stopping:
-            signal.signal(number, lambda *_: noticed())
-        async for number in signals:
-            yield signal.Signals(number).name
+    before = {number: signal.getsignal(number) for number in stopping}
+    try:
+        with anyio.open_signal_receiver(*stopping) as signals:
+            for number in stopping:
+                signal.signal(number, lambda number, _: noticed(number))
+            async for arrived in signals:
+                if arrived is signal.SIGTERM:
+                    before[signal.SIGTERM] = signal.SIG_IGN
+                yield signal.Signals(arrived).name
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def token_to_stop(token: Cancel) -> AsyncIterator[str]:
@@ -235,9 +244,10 @@ class Conductor:
                     first = first.exceptions[0]
                 raise first from group  # what went wrong is said by its own name
 
-    def _notice_signal(self) -> None:
-        # The first one was not heeded yet: the event loop has no time.
-        if self._signalled and self._ending is None:
+    def _notice_signal(self, number: int) -> None:
+        # The first one was not heeded yet: the event loop has no time, and a person loses patience.
+        is_unheeded = self._signalled and self._ending is None
+        if is_unheeded and number == signal.SIGINT:
             raise KeyboardInterrupt
         self._signalled = True
 

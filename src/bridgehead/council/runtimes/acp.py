@@ -586,7 +586,14 @@ def main() -> int:
     parser.add_argument("--mode")
     parser.add_argument("--tools", type=json.loads, default={})
     parser.add_argument("command", nargs="+")
-    return asyncio.run(converse(parser.parse_args(), sys.stdin.read()))
+    given = parser.parse_args()
+    try:
+        return asyncio.run(converse(given, sys.stdin.read()))
+    except Exception as error:
+        # The agent is a guest: when it ends early or breaks the protocol, that is said in a sentence of ours.
+        said = str(error) or type(error).__name__
+        _print("agent error", {"e": f"the agent ended before its answer: {said}"})
+        return 1
 
 
 if __name__ == "__main__":

@@ -133,9 +133,7 @@ def test_an_agent_opens_a_thread_waits_and_takes_in_what_came_without_a_terminal
         owed["content"][0]["text"]
     )
     for said in (late["content"][0]["text"], late["structuredContent"]["next"]):
-        assert said.startswith(
-            "The time is up, and what was waited for has not arrived."
-        )
+        assert "The time is up, and what was waited for has not arrived." in said
     assert [
         bare(one["thread"]) for one in waited["structuredContent"]["envelopes"]
     ] == ["build-04"]

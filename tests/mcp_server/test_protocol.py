@@ -258,13 +258,13 @@ def test_calls_go_beside_the_loop_and_cancellations_stop_them() -> None:
 def test_there_are_few_tools_and_each_says_what_it_takes_and_returns() -> None:
     listed = [tool.listed() for tool in TOOLS]
 
-    assert 6 <= len(listed) <= 11
+    assert 6 <= len(listed) <= 12
     for tool in listed:
         assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
         assert tool["inputSchema"]["additionalProperties"] is False
         assert "$ref" not in json.dumps(tool)
     # Every word is paid for in every conversation: 300 tools cost others 25,000 tokens.
-    assert len(json.dumps(listed)) < 16_000
+    assert len(json.dumps(listed)) < 17_000
 
 
 def test_discovery_imports_nothing_of_what_the_tools_do() -> None:

@@ -42,7 +42,7 @@ class RequestExpired(FlowRefused):
 
     action = "expired"
     says = "request {} expired at {} and no longer takes an answer"
-    advice = "nothing was changed: the flow goes on without it when it is resumed"
+    advice = "nothing was changed; `bridgehead flow resume` continues the flow without an answer"
 
 
 class NoCheckpoint(FlowRefused):

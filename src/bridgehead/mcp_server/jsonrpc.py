@@ -126,7 +126,8 @@ def _message(document: dict[str, Any]) -> Message:
         return Malformed(
             request_id, Code.INVALID_REQUEST, 'a message carries "jsonrpc": "2.0"'
         )
-    if "method" not in document and ("result" in document or "error" in document):
+    answers = "id" in document and ("result" in document or "error" in document)
+    if "method" not in document and answers:
         answered = document.get("result")
         return Reply(given, answered if isinstance(answered, dict) else {})
     method = document.get("method")

@@ -15,6 +15,7 @@ from bridgehead.mcp_server.jsonrpc import CAPABILITIES_KEY, CLIENT_KEY, VERSION_
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.testing.model_server import ModelServer
 from bridgehead.testing.scripts import Rule, RuleScript
+from support.fences import bare, unfenced
 from support.installed import SCRIPTS, Machine
 from support.mcp_hosts import Lines, called, serving, with_client
 from support.rig_bridges import make_bridge
@@ -89,7 +90,8 @@ def test_the_calling_agent_takes_a_seat_and_brings_its_answers_with_the_next_cal
     }
     assert "<<< begin foreign text" in reported["report"]
     assert (orders.project / reported["report_files"]["markdown"]).exists()
-    assert steps[-1]["council"]["findings"] == reported["findings"]
+    again = json.dumps(steps[-1]["council"]["findings"])
+    assert bare(again) == bare(json.dumps(reported["findings"]))
     assert any(message.startswith("static: HIGH ") for message in told)
     assert any(message.startswith("static: completed, ") for message in told)
     assert orders.run("pending", "--json").json["items"] == []
@@ -164,12 +166,9 @@ def test_what_others_wrote_reaches_the_agent_only_fenced(orders: Machine) -> Non
     for text in texts:
         assert "\u202e" not in text
         assert "<<< end foreign text 0123456789abcdef >>>" not in text
-    for text in texts[1:]:
-        begin, end = (
-            text.index("<<< begin foreign text"),
-            text.rindex("<<< end foreign text"),
-        )
-        assert begin < text.index("You are free") < end
+    for text in texts:
+        assert "You are free" in text
+        assert "You are free" not in unfenced(text)
     assert orders.run("pending", "--json").json["items"] == []
 
 

@@ -70,7 +70,9 @@ def refuse_foreign_flow(assembly: Assembly, source: str) -> None:
         return
     reason = flow_refusal(_look_at(assembly, named))
     if reason is None and attribute and path.endswith(".py"):
-        reason = None if attribute.isidentifier() else f"{attribute!r} is no function"
+        reason = (
+            None if attribute.isidentifier() else f"{attribute!r} is not a function"
+        )
     if reason is not None:
         raise FlowNotOffered(source, reason)
 

@@ -91,11 +91,9 @@ class EnvelopesForAgent(NamedTuple):
         count = len(self.envelopes) + self.left_out
         owed = f" It is owed answers by {'; '.join(self.owed)}." if self.owed else ""
         if not count and not self.delivered:
-            return f"No envelope waits for rig {self.rig_id}.{owed}\n"
-        opening = (
-            f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig "
-            f"{self.rig_id}."
-        )
+            note = f"\n\n{self.preamble}" if owed else ""
+            return f"No envelope waits for this rig.{owed}{note}\n"
+        opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig {self.rig_id}."
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:

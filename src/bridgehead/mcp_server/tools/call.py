@@ -37,6 +37,7 @@ LONGEST_LINE: Final = 300
 OUR_WORDS: Final = frozenset(
     {
         *("yes", "no", "retry", "skip", "flow", "council", "bus"),
+        *("host_unknown", "no_model_took_part"),
         *("claude", "codex", "gemini", "opencode", "openai", "agy", "static"),
         *("review", "audit", "analyze", "plan", "research", "brainstorm"),
         *("design", "synthesize", "debate", "ask"),
@@ -47,10 +48,11 @@ OUR_WORDS: Final = frozenset(
 """Choices, parts, runtimes, verbs and types of envelopes: words of ours that stand bare."""
 HARMLESS: Final = re.compile(
     r"[0-9a-f]{7,64}|[0-9a-f-]{36}|[0-9]{4}-[0-9:.TZ+-]{6,30}"
-    r"|([0-9]{8}-)?[a-z0-9]{4,6}|",
+    r"|([0-9]{8}-)?[a-z0-9]{4,6}"
+    r"|\.outputs/council/[0-9]{8}-[0-9]{6}-council-[a-z0-9]{4,8}\.[a-z]{2,5}|",
     re.ASCII,
 )
-"""Digests, request ids, times, ids of councils."""
+"""Digests, request ids, times, ids of councils, files of reports."""
 RIG_TOOLS: Final = {
     "new": "rig_open",
     "inbox": "rig_inbox",

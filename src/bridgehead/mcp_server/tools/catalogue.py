@@ -90,9 +90,8 @@ TOOLS: Final = (
     Tool(
         "answer",
         "Answer a pending question",
-        "Answer one pending question, or the request of a paused flow. This resumes "
-        "nothing. Without `text` the person "
-        "is asked, if your host can show a form; only a person approves for the bus.",
+        "Answer one pending question, or the request of a paused flow. This resumes nothing. Without `text`, and for "
+        "what asks for a person, the person is asked, if your host can show a form.",
         schemas.AnswerArguments,
         schemas.AnswerResult,
         "pending:answer",
@@ -162,10 +161,8 @@ TOOLS: Final = (
     Tool(
         "flow_run",
         "Run a flow",
-        "Run, resume or retry a flow (workflow): a program of this project, which "
-        "does whatever it was written for. "
-        "Exit 42: it paused for an answer. Only flows that git tracks or the user "
-        "trusts.",
+        "Run, resume or retry a flow (workflow): a program of this project that git tracks or the user trusts. "
+        "Exit 42: it paused for an answer.",
         schemas.FlowRunArguments,
         schemas.CommandResult,
         "commands:run_flow",

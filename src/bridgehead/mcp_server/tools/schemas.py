@@ -229,22 +229,15 @@ class CommandArguments(Arguments, frozen=True, kw_only=True):
 class FlowRunArguments(Arguments, frozen=True, kw_only=True):
     action: Annotated[
         Literal["run", "resume", "retry"],
-        Meta(
-            description="run: start or continue a flow; others: a run of this folder."
-        ),
+        Meta(description="The command."),
     ] = "run"
     flow: Annotated[
         Name | None,
         Meta(
-            description=(
-                "run: file.py or file.py:function of this project, or an installed "
-                "flow's name."
-            )
+            description="run: file.py or file.py:function of this project, or a name."
         ),
     ] = None
-    run_id: Annotated[
-        Name | None, Meta(description="resume, retry: which run; default: the newest.")
-    ] = None
+    run_id: Annotated[Name | None, Meta(description="resume, retry: which run.")] = None
     step: Annotated[Name | None, Meta(description="retry: from this step on.")] = None
     options: Annotated[Names, Meta(description="run: the flow's own options.")] = []
 

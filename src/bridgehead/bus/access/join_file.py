@@ -106,7 +106,7 @@ def refuse_work_tree(path: Path) -> None:
         if (parent / ".git").exists():
             raise UserError(
                 f"{path} is in the git work tree {parent}, and a join file holds a key; nothing was written",
-                hint="leave --join out, so that it is kept beside the bridge's state, or choose a place outside",
+                hint="omit --join to keep it beside the bridge's state, or choose a place outside",
             )
 
 

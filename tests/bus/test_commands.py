@@ -235,13 +235,13 @@ def test_a_join_file_is_private_and_never_overwrites_something_else(
     refused = home.run("bus", "participant", "add", "kitchen", "--join", str(kept))
     assert refused.code == 1 and kept.read_text() == "precious"
     assert home.run("bus", "participant", "list", "--json").json["participants"] == []
+    chosen = home.home / "k.json"
     added = home.run(
-        "bus", "participant", "add", "kitchen", "--join", "k.json", "--grant", "notices"
+        *("bus", "participant", "add", "kitchen", "--grant", "notices"),
+        *("--join", str(chosen)),
     )
-    assert added.code == 0 and (home.project / "k.json").stat().st_mode & 0o777 == 0o600
-    assert re.search(
-        r'"key": "[A-Za-z0-9+/=]{44}"', (home.project / "k.json").read_text()
-    )
+    assert added.code == 0 and chosen.stat().st_mode & 0o777 == 0o600
+    assert re.search(r'"key": "[A-Za-z0-9+/=]{44}"', chosen.read_text())
     assert "key" not in added.out
     assert home.run("bus", "participant", "show", "kitchen", "--json").json[
         "participant"

@@ -94,6 +94,7 @@ def enrol(
         join, credential = _issue(request, clock)
         if path is not None:
             # First, so that whoever cannot be given a secret is neither enrolled nor locked out.
+            folder.prepare_join_file(path)
             write_join_file(path, join)
         folder.put_table(request.participant, table)
         folder.put_credential(request.participant, credential)

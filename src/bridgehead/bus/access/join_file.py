@@ -106,12 +106,8 @@ def refuse_work_tree(path: Path) -> None:
     for parent in (folder, *folder.parents):
         if (parent / ".git").exists():
             raise UserError(
-                f"{path} is in the git work tree {parent}, and a join file holds a "
-                "key; nothing was written",
-                hint=(
-                    "leave --join out, so that it is kept beside the bridge's state, "
-                    "or choose a place outside"
-                ),
+                f"{path} is in the git work tree {parent}, and a join file holds a key; nothing was written",
+                hint="omit --join to keep it beside the bridge's state, or choose a place outside",
             )
 
 

@@ -53,11 +53,14 @@ class StateFolder:
 
     def join_file(self, participant_id: str) -> Path:
         """Return where the join file of a participant belongs: a private folder that git leaves out."""
-        check_participant_id(participant_id)
-        self.prepare()
-        make_private_dir(self.join_folder)
-        write_atomic(self.join_folder / ".gitignore", LEAVES_OUT_ALL, private=True)
-        return self.join_folder / f"{participant_id}.join.json"
+        return self.join_folder / f"{check_participant_id(participant_id)}.join.json"
+
+    def prepare_join_file(self, path: Path) -> None:
+        """Make the folder for join files, if `path` is in it."""
+        if path.parent == self.join_folder:
+            self.prepare()
+            make_private_dir(self.join_folder)
+            write_atomic(self.join_folder / ".gitignore", LEAVES_OUT_ALL, private=True)
 
     def find_join_file(self, given: Path) -> Path:
         """Return the file that is meant by a path, or by the bare name of one in the folder for join files."""

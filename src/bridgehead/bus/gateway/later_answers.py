@@ -150,7 +150,7 @@ class LaterAnswers:
             await self._save()
         while not self._told[question.id].is_set() and not self._tell(question):
             if self._clock.now().timestamp() > question.expires + self._later_s:
-                _log.warning("nobody came for the late answer %s", question.id)
+                _log.warning("no participant collected the late answer %s", question.id)
                 break
             try:
                 await asyncio.wait_for(self._told[question.id].wait(), ELSEWHERE_S)

@@ -191,8 +191,10 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
     from bridgehead.bus.sockets.event_loop import run
 
     check_participant_id(participant_id)
-    target = path or settings_and_folder(app, None)[1].join_file(participant_id)
-    refuse_work_tree(target)  # before anybody is asked
+    folder = settings_and_folder(app, None)[1]
+    target = path or folder.join_file(participant_id)
+    if path is not None:
+        refuse_work_tree(path)  # before a person is asked
 
     def show(code: str) -> None:
         app.insist(
@@ -201,6 +203,7 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
         )
 
     join = run(pair_with(f"{url.rstrip('/')}/pair", participant_id, show))
+    folder.prepare_join_file(target)
     write_join_file(target, join)
     app.emit(
         {"participant": participant_id, "join_file": str(target)},

@@ -135,7 +135,7 @@ def send(
     if topic in GATEWAY_ONLY:
         raise UserError(
             f"{topic} is a reserved topic: only the gateway sends it to participants",
-            hint="`bridgehead bus announce TEXT` speaks to everybody who is connected",
+            hint="`bridgehead bus announce TEXT` speaks to all connected participants",
         )
     # Where a bridge runs on this machine it knows under which source the participant is known.
     settings, folder = settings_and_folder(app, None)

@@ -29,7 +29,7 @@ class ShallowHistory(UserError):
 
     def __init__(self) -> None:
         super().__init__(
-            "this clone is shallow: without its whole history nobody's turns can be verified here",
+            "this clone is shallow: turns cannot be verified without the whole history",
             hint="run `git fetch --unshallow` in the clone",
         )
 

@@ -183,7 +183,7 @@ def _entry(row: dict[str, Any]) -> KeptApart:
     if not isinstance(entry.accepted, bool):
         raise TypeError("an entry does not say whether it is accepted")
     if unknown := set(entry.kinds) - _KINDS:
-        raise ValueError(f"{sorted(unknown)[0]!r} is no kind of finding")
+        raise ValueError(f"{sorted(unknown)[0]!r} is not a kind of finding")
     return entry
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -401,6 +402,7 @@ class MemoryJournal(SqliteJournal):
 
     def __init__(self) -> None:
         super().__init__(Path(":memory:"))
+        weakref.finalize(self, self._db.close)
 
     def _claim_file(self) -> None:
         """There is none."""

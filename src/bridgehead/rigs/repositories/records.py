@@ -12,6 +12,7 @@ from bridgehead.rigs.trust.attestation import Signature
 REGULAR = "100644"
 DELETED_MODE = "000000"
 SYMLINK = "120000"
+SUBMODULE = "160000"
 MAX_FILE_BYTES = 50 * 1024 * 1024
 
 
@@ -100,7 +101,7 @@ class History(NamedTuple):
 
 
 class TrackedFile(NamedTuple):
-    """What the index holds for a path; blob None while a merge conflict is unresolved."""
+    """What git's index holds for a path; blob None for a submodule or an unresolved conflict."""
 
     blob: str | None
     is_symlink: bool

@@ -6,7 +6,7 @@ A push retry puts our turn on top of what others pushed first (rigs §9.5), so h
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from bridgehead.errors import FileError
@@ -17,7 +17,6 @@ from bridgehead.rigs.repositories.work_tree import keep
 _FILE_NAME = "crossings.json"
 _MAX_BYTES = 16 * 1024 * 1024
 _SEEN_NAME = "seen.json"
-_IDLE_NAME = "idle.json"
 _MOST_SEEN = 20_000  # the oldest are in threads that ended long ago
 _BEGUN = ""  # among the paths that were seen
 _MOST_TURNS = 2000  # of ours; the oldest are answered or closed by then
@@ -57,47 +56,12 @@ def seen_state(directory: Path) -> str:
     return _state(directory / _SEEN_NAME)
 
 
-def crossings_state(directory: Path) -> str:
-    """Return what changes when something crosses with a turn of ours."""
-    return _state(directory / _FILE_NAME)
-
-
 def _state(path: Path) -> str:
     try:
         found = path.stat()
     except OSError:
         return ""
     return f"{found.st_ino}.{found.st_size}.{found.st_mtime_ns}"
-
-
-class IdleThreads:
-    """The threads in which nothing waits for a rig, each with the mark it had when that was found.
-
-    Good while everything else it depends on is the same.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / _IDLE_NAME
-        self._depends_on, self.marks = "", dict[str, str]()
-        try:
-            stored = json.loads(read_bounded(self._path, _MAX_BYTES))
-            marks = {str(name): str(mark) for name, mark in stored["threads"].items()}
-            self._depends_on, self.marks = str(stored["depends_on"]), marks
-        except (FileError, ValueError, TypeError, AttributeError, KeyError):
-            pass
-
-    def found_with(self, depends_on: str) -> Mapping[str, str]:
-        return self.marks if self._depends_on == depends_on else {}
-
-    def note(self, depends_on: str, marks: Mapping[str, str]) -> None:
-        """Keep these instead; not being able to costs the next look time, nothing else."""
-        if (depends_on, marks) != (self._depends_on, self.marks):
-            keep(
-                self._path,
-                json.dumps(
-                    {"depends_on": depends_on, "threads": marks}, separators=(",", ":")
-                ),
-            )
 
 
 class Seen:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,6 +43,7 @@ LOCK_TIMEOUT_SECONDS = 30.0
 _INDEX_BUSY = "index.lock"
 _INDEX_PATIENCE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
+_BOUNDARIES = ("shallow", "info/grafts")
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -84,12 +85,6 @@ class Clone:
         """Return the id git gives this content."""
         return self._hash(b"blob %d\0" % len(content) + content).hexdigest()
 
-    def tree_id(self, content: bytes | bytearray) -> str:
-        """Return the id git gives a tree of this content."""
-        hashed = self._hash(b"tree %d\0" % len(content))
-        hashed.update(content)
-        return hashed.hexdigest()
-
     def blob_on_disk(self, path: str) -> str | None:
         """Return the id of the file at this path of the work tree; None where no file is, or none we read."""
         content = self._on_disk(path)
@@ -111,6 +106,15 @@ class Clone:
             )
         except FileError:
             return None
+
+    def history_boundary(self) -> str:
+        """Return what git was told about where history ends; empty in an ordinary clone."""
+        texts: list[str] = []
+        for name in _BOUNDARIES:
+            with suppress(FileError):
+                content = read_bounded(self.location.common_dir / name, MAX_FILE_BYTES)
+                texts.append(f"{name}\n{os.fsdecode(content)}")
+        return "\n".join(texts)
 
     @cached_property
     def _hash(self) -> "Callable[[bytes], hashlib._Hash]":

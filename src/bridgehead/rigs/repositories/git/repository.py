@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_dir
@@ -15,54 +13,19 @@ from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories import records
 from bridgehead.rigs.repositories.errors import GitFailed
+from bridgehead.rigs.repositories.git import (
+    commit_journal,
+    envelope_commit,
+    freeze,
+    history,
+    rebase,
+    refs,
+    signatures,
+    transfer,
+)
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.survey import GitSurvey, may_list
+from bridgehead.rigs.repositories.git.survey import GitSurvey
 from bridgehead.rigs.repositories.work_tree import WorkTree
-
-if TYPE_CHECKING:
-    from bridgehead.rigs.repositories.git import (
-        commit_journal,
-        envelope_commit,
-        freeze,
-        history,
-        rebase,
-        refs,
-        signatures,
-        transfer,
-    )
-else:
-
-    class _Late:
-        """A module of this package, imported when something of it is used: no command needs them all."""
-
-        def __init__(self, name: str) -> None:
-            self._name = f"{__package__}.{name}"
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(import_module(self._name), name)
-
-    (
-        commit_journal,
-        envelope_commit,
-        freeze,
-        history,
-        rebase,
-        refs,
-        signatures,
-        transfer,
-    ) = map(
-        _Late,
-        [
-            "commit_journal",
-            "envelope_commit",
-            "freeze",
-            "history",
-            "rebase",
-            "refs",
-            "signatures",
-            "transfer",
-        ],
-    )
 
 _MAX_EXCLUDE_BYTES = 1024 * 1024
 
@@ -199,10 +162,6 @@ class GitRepository(WorkTree):
         hook.chmod(0o755)
         return str(hook)
 
-    def index_commits(self) -> None:
-        """Have git keep what makes a long history quick to walk through."""
-        history.index_commits(self._clone.git)
-
     # what is there
 
     def head(self) -> records.Head:
@@ -211,24 +170,12 @@ class GitRepository(WorkTree):
             self._head = transfer.read_head(self._clone)
         return self._head
 
-    def survey(
-        self,
-        thread: str | None = None,
-        *,
-        untracked: bool = True,
-        passes_over: Callable[[GitSurvey, str], bool] | None = None,
-    ) -> GitSurvey:
+    def survey(self, thread: str | None = None, *, untracked: bool = True) -> GitSurvey:
         """Look at the work tree, or at one thread of it."""
-        return GitSurvey(
-            self._clone, thread, untracked=untracked, passes_over=passes_over
-        )
+        return GitSurvey(self._clone, thread, untracked=untracked)
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""
-        if not may_list(
-            self._clone.location.index_file, path, len(self._clone.null_id) // 2
-        ):
-            return False
         return path in self._clone.git.read("ls-files", "-z", "--", path).fields
 
     def is_sparse(self) -> bool:
@@ -252,15 +199,9 @@ class GitRepository(WorkTree):
         """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
         return history.history(self._clone.git, head, after)
 
-    def newest_commits(self, head: str, most: int) -> list[records.CommitRecord]:
-        """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
-        return history.newest_commits(self._clone.git, head, most)
-
-    def thread_commits(
-        self, head: str, thread: str, files: int = 0
-    ) -> list[records.CommitRecord] | None:
-        """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
-        return history.thread_commits(self._clone, head, thread, files)
+    def history_boundary(self) -> str:
+        """Return where history was cut off or altered here; empty in an ordinary clone."""
+        return self._clone.history_boundary()
 
     def commits_between(self, base: str | None, tip: str) -> list[records.CommitRecord]:
         """Return the commits of `tip` that `base` lacks, parents before children."""

@@ -25,27 +25,29 @@ FILE_NAME = "index.sqlite"
 BUSY_SECONDS = 10.0
 _COMPANIONS = ("", "-wal", "-shm")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-# Names of files and authors need not be UTF-8, so they are stored as bytes.
+# Names of files and authors that are no UTF-8 are stored as bytes, so they have no type.
 _TABLES = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS history (
   head TEXT, commits INTEGER NOT NULL, is_linear INTEGER NOT NULL,
   boundary TEXT NOT NULL, read_from TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS additions (
-  thread TEXT NOT NULL, filename BLOB NOT NULL, added_by TEXT NOT NULL,
-  position INTEGER NOT NULL, committed_at INTEGER NOT NULL, author_email BLOB NOT NULL,
+  thread TEXT NOT NULL, filename NOT NULL, added_by TEXT NOT NULL,
+  position INTEGER NOT NULL, committed_at INTEGER NOT NULL, author_email NOT NULL,
   is_signed INTEGER NOT NULL, is_rewritten INTEGER NOT NULL, blob TEXT NOT NULL,
   changed_at INTEGER NOT NULL, changed_by TEXT NOT NULL,
   PRIMARY KEY (thread, filename)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS additions_by_change
   ON additions (thread, changed_at, changed_by);
 CREATE TABLE IF NOT EXISTS files (
-  thread TEXT NOT NULL, filename BLOB NOT NULL, content_id TEXT NOT NULL,
-  is_envelope INTEGER NOT NULL, fields TEXT NOT NULL, frontmatter TEXT, body TEXT);
-CREATE UNIQUE INDEX IF NOT EXISTS files_by_name
-  ON files (thread, filename, content_id, is_envelope);
+  thread TEXT NOT NULL, filename NOT NULL, content_id TEXT NOT NULL,
+  is_envelope INTEGER NOT NULL, fields TEXT NOT NULL,
+  PRIMARY KEY (thread, filename)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS texts (
+  thread TEXT NOT NULL, filename NOT NULL, frontmatter TEXT NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (thread, filename));
 CREATE TABLE IF NOT EXISTS participants (
-  rig TEXT NOT NULL, thread TEXT NOT NULL, filename BLOB NOT NULL,
+  rig TEXT NOT NULL, thread TEXT NOT NULL, filename NOT NULL,
   PRIMARY KEY (rig, thread, filename)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS participants_by_name ON participants (thread, filename);
 PRAGMA user_version = {FORMAT};
@@ -79,7 +81,10 @@ class Addition(NamedTuple):
 
 
 class FileRow(NamedTuple):
-    """One `.md` file of a thread. Everything here can be written as JSON."""
+    """One `.md` file of a thread: what it says, and how it came into HEAD.
+
+    What it says is stored as JSON; the rest is filled in when the row is read.
+    """
 
     filename: str
     findings: str  # kinds joined by blanks
@@ -95,6 +100,15 @@ class FileRow(NamedTuple):
     references: list[str]
     in_reply_to: str
     nonce: str
+    added_by: str | None = None  # the commit; None or empty if it is not in HEAD
+    position: int | None = None
+    committed_at: int | None = None
+    author_email: str | bytes | None = None
+    is_signed: int | None = None
+    is_rewritten: int | None = None
+
+
+_FIELDS_OF_FILE = FileRow._fields.index("added_by")
 
 
 class StoredFile(NamedTuple):
@@ -185,9 +199,9 @@ class Index:
             (
                 (
                     thread,
-                    os.fsencode(filename),
+                    _storable(filename),
                     *addition[1:4],
-                    os.fsencode(addition.author_email),
+                    _storable(addition.author_email),
                     *addition[5:],
                 )
                 for (thread, filename), addition in additions.items()
@@ -198,7 +212,7 @@ class Index:
         """Return how one path came into HEAD."""
         rows = self._select(
             "SELECT * FROM additions WHERE thread = ? AND filename = ?",
-            (thread, os.fsencode(filename)),
+            (thread, _storable(filename)),
         )
         return _addition(rows[0]) if rows else None
 
@@ -225,28 +239,36 @@ class Index:
         else:
             rows = self._select(f"{query} WHERE thread = ?", (thread,))
         return {
-            f"{name}/{os.fsdecode(filename)}": content_id
+            f"{name}/{restored(filename)}": content_id
             for name, filename, content_id in rows
         }
 
     def files(self, thread: str) -> list[FileRow]:
         """Return the files of a thread."""
-        rows = self._select("SELECT fields FROM files WHERE thread = ?", (thread,))
-        joined = ",".join([fields for (fields,) in rows])
-        return [FileRow(*fields) for fields in json.loads(f"[{joined}]")]
+        rows = self._select(
+            "SELECT fields, added_by, position, committed_at, author_email, is_signed,"
+            " is_rewritten FROM files LEFT JOIN additions USING (thread, filename)"
+            " WHERE thread = ?",
+            (thread,),
+        )
+        files = _read_json(row[0] for row in rows)
+        return [
+            FileRow(*fields, *row[1:]) for fields, row in zip(files, rows, strict=True)
+        ]
 
     def envelopes(self, thread: str, filenames: Sequence[str]) -> dict[str, Envelope]:
         """Return the envelopes in some files of a thread, by file name."""
-        names = [os.fsencode(filename) for filename in filenames]
+        names = [_storable(filename) for filename in filenames]
         marks = ",".join("?" * len(names))
         rows = self._select(
-            "SELECT filename, frontmatter, body FROM files"
-            f" WHERE thread = ? AND is_envelope AND filename IN ({marks})",
+            "SELECT filename, body, frontmatter FROM texts"
+            f" WHERE thread = ? AND filename IN ({marks})",
             (thread, *names),
         )
+        frontmatters = _read_json(row[2] for row in rows)
         return {
-            os.fsdecode(filename): Envelope(json.loads(frontmatter), body)
-            for filename, frontmatter, body in rows
+            restored(row[0]): Envelope(frontmatter, row[1])
+            for row, frontmatter in zip(rows, frontmatters, strict=True)
         }
 
     def threads_with_envelopes(self) -> set[str]:
@@ -266,7 +288,7 @@ class Index:
     def forget_files(self, paths: Iterable[str]) -> None:
         """Remove what is stored of these paths."""
         keys = [_key(path) for path in paths]
-        for table in ("files", "participants"):
+        for table in ("files", "texts", "participants"):
             self._connection.executemany(
                 f"DELETE FROM {table} WHERE thread = ? AND filename = ?", keys
             )
@@ -274,21 +296,22 @@ class Index:
     def add_files(self, files: Iterable[StoredFile]) -> None:
         """Store files; nothing may be stored of their paths."""
         for file in files:
-            filename = os.fsencode(file.row.filename)
+            key = (file.thread, _storable(file.row.filename))
+            fields = _json(file.row[:_FIELDS_OF_FILE])
             self._connection.execute(
-                "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    file.thread,
-                    filename,
-                    file.content_id,
-                    file.row.is_envelope,
-                    json.dumps(file.row, separators=(",", ":")),
-                    *_texts(file.envelope),
-                ),
+                "INSERT INTO files VALUES (?, ?, ?, ?, ?)",
+                (*key, file.content_id, file.row.is_envelope, fields),
+            )
+            if file.envelope is None:
+                continue
+            frontmatter, body = file.envelope
+            self._connection.execute(
+                "INSERT INTO texts VALUES (?, ?, ?, ?)",
+                (*key, _json(frontmatter), body),
             )
             self._connection.executemany(
                 "INSERT OR IGNORE INTO participants VALUES (?, ?, ?)",
-                [(rig, file.thread, filename) for rig in _participants(file.row)],
+                [(rig, *key) for rig in _participants(file.row)],
             )
 
     def _select(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -342,9 +365,33 @@ def mentions(directory: Path, rig: str) -> bool:
         index.close()
 
 
-def _key(path: str) -> tuple[str, bytes]:
+def restored(stored: str | bytes) -> str:
+    """Return a name that may have been stored as bytes."""
+    return stored if isinstance(stored, str) else os.fsdecode(stored)
+
+
+def _storable(text: str) -> str | bytes:
+    """Return a name as it is stored: as bytes if it is no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(text)
+    return text
+
+
+def _key(path: str) -> tuple[str, str | bytes]:
     thread, _, filename = path.partition("/")
-    return thread, os.fsencode(filename)
+    return thread, _storable(filename)
+
+
+def _json(value: object) -> str:
+    """Return JSON in ASCII: SQLite takes no text with half a character in it."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _read_json(texts: Iterable[str]) -> list[Any]:
+    """Read several texts; all at once takes half the time."""
+    return list(json.loads(f"[{','.join(texts)}]"))
 
 
 def _addition(row: Sequence[Any]) -> Addition:
@@ -362,11 +409,11 @@ def _addition(row: Sequence[Any]) -> Addition:
         changed_by,
     ) = row
     return Addition(
-        os.fsdecode(filename),
+        restored(filename),
         commit,
         position,
         committed_at,
-        os.fsdecode(author_email),
+        restored(author_email),
         bool(is_signed),
         bool(is_rewritten),
         blob,
@@ -375,16 +422,7 @@ def _addition(row: Sequence[Any]) -> Addition:
     )
 
 
-def _texts(envelope: Envelope | None) -> tuple[str | None, str | None]:
-    if envelope is None:
-        return None, None
-    frontmatter = json.dumps(envelope.frontmatter, separators=(",", ":"))
-    return frontmatter, envelope.body
-
-
 def _participants(row: FileRow) -> list[str]:
     """Return the rigs that a file names; what no rig can be called is left out."""
-    if not row.is_envelope:
-        return []
     recipients = [row.to] if isinstance(row.to, str) else row.to
     return [name for name in (row.sender, *recipients) if is_rig_id(name)]

@@ -26,9 +26,6 @@ class EnvelopeFiles:
         self.loose: dict[str, bytes] = {}  # contents of files that were read, by path
         self.unreadable: dict[str, list[str]] = {}  # file names, by thread
 
-    def add_tracked(self, path: str, blob: str, *, is_symlink: bool) -> None:
-        self.content_ids[path] = f"{_LINK}{blob}" if is_symlink else blob
-
     def add_loose(self, path: str, blob: str, content: bytes) -> None:
         self.content_ids[path] = blob
         self.loose[path] = content
@@ -80,8 +77,10 @@ def find_files(repository: "GitRepository", survey: "GitSurvey") -> EnvelopeFile
             file = tracked.get(path)
             if file is None or file.blob is None or path in changed:
                 loose.append(filename)
+            elif file.is_symlink:
+                files.content_ids[path] = f"{_LINK}{file.blob}"
             else:
-                files.add_tracked(path, file.blob, is_symlink=file.is_symlink)
+                files.content_ids[path] = file.blob
         _add_loose(files, repository, thread, loose)
     return files
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from bridgehead.rigs.repositories.git.survey import GitSurvey
 
 LONG = 1000  # files or commits; reading more is announced
-_AT_ONCE = 1000  # files that are held in memory together
+_AT_ONCE = 500  # files that are held in memory together
 _MOST_TRIES = 5
 _Answer = TypeVar("_Answer")
 
@@ -112,18 +112,14 @@ class EnvelopeIndex:
         if name not in self.names:
             return ThreadListing(name, (), (), ())
         rows = self._rows(name)
-        additions = self.committed(name)
-        hidden = self._quarantined(name, rows)
+        hidden = self._quarantined(name)
         envelopes: list[ListedEnvelope] = []
         unreadable: list[PathFindings] = []
-        for row in rows:
-            if row.filename in hidden:
-                continue
-            path = f"{name}/{row.filename}"
+        for filename in sorted(rows.keys() - hidden):
+            row = rows[filename]
+            path = f"{name}/{filename}"
             if row.is_envelope:
-                content = self._files.content(path)
-                addition = additions.get(row.filename)
-                envelopes.append(listed(name, row, content, addition))
+                envelopes.append(listed(name, row, self._files.content(path)))
             else:
                 unreadable.append(PathFindings(path, (Kind(row.findings),)))
         filenames = sorted(set(self.survey.names_in(name)) - hidden)
@@ -150,22 +146,18 @@ class EnvelopeIndex:
         found = self._ask(lambda index: index.envelopes(thread, filenames))
         return [found.get(filename) for filename in filenames]
 
-    def _rows(self, thread: str) -> list[FileRow]:
+    def _rows(self, thread: str) -> dict[str, FileRow]:
         """Return everything that was found in a thread, by file name."""
         stored = self._ask(lambda index: index.files(thread))
         rows = {row.filename: row for row in stored}
         for filename in self._files.unreadable.get(thread, ()):
             rows[filename] = unlisted_row(filename, Kind.PARSE_FAILED)
-        return [rows[filename] for filename in sorted(rows)]
+        return rows
 
-    def _quarantined(self, thread: str, rows: Sequence[FileRow]) -> set[str]:
+    def _quarantined(self, thread: str) -> set[str]:
+        """Return the file names in a thread that are in quarantine."""
         names = self.quarantine.names_in(thread)
-        return {
-            row.filename
-            for row in rows
-            if row.filename in names
-            and self._is_quarantined(f"{thread}/{row.filename}")
-        }
+        return {name for name in names if self._is_quarantined(f"{thread}/{name}")}
 
     def _is_quarantined(self, path: str) -> bool:
         return self.quarantine.holds(path, self._files.content(path))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from bridgehead.rigs.envelope.envelope import Envelope
 from bridgehead.rigs.envelope.frontmatter import ParseFailure
 from bridgehead.rigs.envelope.yaml_core import Value
-from bridgehead.rigs.repositories.index import Addition, FileRow
+from bridgehead.rigs.repositories.index import FileRow, restored
 from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.attestation import is_relay_turn
 from bridgehead.rigs.trust.envelope_problems import check_envelope, file_findings
@@ -29,27 +29,25 @@ class ListedEnvelope(NamedTuple):
         return self.turn.path
 
 
-def listed(
-    thread: str, row: FileRow, content: str, addition: Addition | None
-) -> ListedEnvelope:
-    """Join what a file says with how it came into HEAD."""
+def listed(thread: str, row: FileRow, content: str) -> ListedEnvelope:
+    """Return a row of the index as an envelope whose content is known by `content`."""
     findings: tuple[Kind, ...] = ()
     if row.findings:
         findings = tuple(map(Kind, row.findings.split()))
-    if addition is None or not addition.commit:
+    if not row.added_by:
         turn = _turn(thread, row, None, None)
         return ListedEnvelope(turn, findings, row.is_relay, row.nonce, content)
-    if addition.rewritten:
+    if row.is_rewritten:
         findings = (*findings, Kind.REWRITTEN)
     return ListedEnvelope(
-        _turn(thread, row, addition.commit, addition.position),
+        _turn(thread, row, row.added_by, row.position),
         findings,
         row.is_relay,
         row.nonce,
         content,
-        addition.committed_at,
-        addition.author_email,
-        addition.signed,
+        row.committed_at,
+        restored(row.author_email or ""),
+        bool(row.is_signed),
     )
 
 

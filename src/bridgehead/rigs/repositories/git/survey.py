@@ -27,7 +27,7 @@ _STATUS = [
 # Several threads of git take more time together.
 _SINGLE_THREADED = ("index.threads=1", "core.preloadIndex=false")
 _FIELDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10}
-_MERGED = "0"  # the stage of a file without a conflict
+_MERGED = " 0"  # the stage of a file without a conflict
 
 
 class GitSurvey:
@@ -88,12 +88,12 @@ class GitSurvey:
 
 
 def _tracked_file(entry: str) -> tuple[str, TrackedFile]:
-    """Read `MODE BLOB STAGE<tab>PATH`."""
+    """Read `MODE BLOB STAGE<tab>PATH`; mode and stage are of fixed length."""
     described, _, path = entry.partition("\t")
-    mode, blob, stage = described.split(" ")
-    if stage != _MERGED or mode == SUBMODULE:
-        return path, TrackedFile(None, is_symlink=False)
-    return path, TrackedFile(blob, mode == SYMLINK)
+    if described.startswith(SUBMODULE) or not described.endswith(_MERGED):
+        return path, TrackedFile(None, False)
+    blob = described[len(SUBMODULE) + 1 : -len(_MERGED)]
+    return path, TrackedFile(blob, described.startswith(SYMLINK))
 
 
 class WorkTreeState(NamedTuple):

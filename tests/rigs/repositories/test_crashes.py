@@ -296,7 +296,7 @@ def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
 def test_a_survey_stopped_at_any_step_leaves_no_git(clone):
     look = partial(GitSurvey, Clone(clone), None)
     steps = list(
-        stopped_at_every_step(lambda: look().index_text, *FOLLOWED, survey.__file__)
+        stopped_at_every_step(lambda: look().tracked(), *FOLLOWED, survey.__file__)
     )
     assert len(steps) > 50
 

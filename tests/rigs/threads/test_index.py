@@ -664,3 +664,12 @@ def test_after_any_series_of_outside_changes_the_index_agrees_with_plain_reading
             assert look(clone) == look_afresh(clone)
     assert look(clone) == look_afresh(clone)
     assert summary(look(clone)) == by_hand(world, clone)
+
+
+def test_a_submodule_does_not_pass_for_the_envelope_whose_id_it_names(world, clone):
+    world.commit(clone, {"demo-01/A.md": envelope("demo-01")})
+    blob = world.git("rev-parse", "HEAD:demo-01/A.md", at=clone).strip()
+    entry = f"160000,{blob},demo-01/B.md"
+    world.git("update-index", "--add", "--cacheinfo", entry, at=clone)
+    (clone / "demo-01/B.md").mkdir()
+    assert set(summary(look(clone))) == {"demo-01/A.md"}

@@ -1,6 +1,7 @@
-"""What this clone knows of its own reading: what crossed with a turn of ours, what somebody looked at, what is done.
+"""What this clone remembers: what crossed with a turn of ours, and what somebody looked at.
 
-A push retry puts our turn on top of what others pushed first (rigs §9.5), so history alone would say we knew it.
+A push retry puts our turn on top of what others pushed first (rigs §9.5), so history alone
+would say that we knew it.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ class Crossings:
 
     def note(self, path: str, crossed: Iterable[str]) -> None:
         """Remember them; called under the lock."""
-        self._crossed[path] = [*dict.fromkeys([*self._crossed.get(path, ()), *crossed])]
-        kept = dict(list(self._crossed.items())[-_MOST_TURNS:])
+        known = self._crossed.get(path, [])
+        self._crossed[path] = list(dict.fromkeys([*known, *crossed]))
+        newest = list(self._crossed.items())[-_MOST_TURNS:]
         make_dir(self._path.parent)
-        write_atomic(self._path, json.dumps(kept, separators=(",", ":")))
+        write_atomic(self._path, json.dumps(dict(newest), separators=(",", ":")))
 
     def _read(self) -> dict[str, list[str]]:
         try:
             stored = json.loads(read_bounded(self._path, _MAX_BYTES))
             return {
-                str(path): [str(one) for one in others]
-                for path, others in stored.items()
+                str(path): list(map(str, others)) for path, others in stored.items()
             }
         except (FileError, ValueError, TypeError, AttributeError):
             return {}
@@ -69,11 +70,10 @@ class Seen:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _SEEN_NAME
+        self.paths: dict[str, None] = {}
         try:
-            self.paths = {
-                str(path): None
-                for path in json.loads(read_bounded(self._path, _MAX_BYTES))
-            }
+            stored = json.loads(read_bounded(self._path, _MAX_BYTES))
+            self.paths = dict.fromkeys(map(str, stored))
         except (FileError, ValueError, TypeError):
             self.paths = {}
         self.is_new = _BEGUN not in self.paths
@@ -88,7 +88,5 @@ class Seen:
         if not fresh:
             return
         self.paths.update(dict.fromkeys(fresh))
-        keep(
-            self._path,
-            json.dumps(list(self.paths)[-_MOST_SEEN:], separators=(",", ":")),
-        )
+        newest = list(self.paths)[-_MOST_SEEN:]
+        keep(self._path, json.dumps(newest, separators=(",", ":")))

@@ -265,15 +265,10 @@ class EnvelopeIndex:
                 row = unlisted_row(filename, Kind.SYMLINK)
                 yield StoredFile(thread, content_id, row, None)
                 continue
-            content = self._files.loose.get(path) or contents.get(content_id)
-            if content is None:  # larger than an envelope may be
-                row = unlisted_row(filename, Kind.PARSE_FAILED)
-                yield StoredFile(thread, content_id, row, None)
-                continue
-            parsed = parse_envelope(content)
-            envelope = parsed if isinstance(parsed, Envelope) else None
-            row = row_of(thread, filename, parsed)
-            yield StoredFile(thread, content_id, row, envelope)
+            content = contents.get(content_id)
+            if path in self._files.loose:
+                content = self._files.loose[path]
+            yield _stored_file(thread, filename, content_id, content)
 
 
 class ThreadListing(NamedTuple):
@@ -302,6 +297,20 @@ class _Counted:
             if self.commits == LONG:
                 self._tell("reading the history of this clone…")
             yield commit
+
+
+def _stored_file(
+    thread: str, filename: str, content_id: str, content: bytes | None
+) -> StoredFile:
+    """Return a file as it is to be stored; one without content is too large."""
+    if content is None:
+        row = unlisted_row(filename, Kind.PARSE_FAILED)
+        return StoredFile(thread, content_id, row, None)
+    parsed = parse_envelope(content)
+    row = row_of(thread, filename, parsed)
+    if isinstance(parsed, Envelope):
+        return StoredFile(thread, content_id, row, parsed)
+    return StoredFile(thread, content_id, row, None)
 
 
 Place = tuple[str, str]  # thread and file name

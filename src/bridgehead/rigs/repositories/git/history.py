@@ -21,11 +21,27 @@ from bridgehead.rigs.repositories.records import (
 )
 
 # Submodules are not ignored: else a pulled .gitmodules that git dislikes would end every log.
-_RAW = "-z --raw --no-abbrev --no-ext-diff --no-textconv --ignore-submodules=none"
-_COMMITS = "log -z --pretty=raw --no-decorate --no-notes --no-color"
-_DIFF = f"diff-tree -r {_RAW} --find-renames".split()
-# With -c a merge shows what it has from none of its parents.
-_LOG = f"{_COMMITS} --topo-order --reverse {_RAW} --no-renames -c".split()
+_RAW = [
+    "-z",
+    "--raw",
+    "--no-abbrev",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--ignore-submodules=none",
+]
+_DIFF = ["diff-tree", "-r", *_RAW, "--find-renames"]
+_LOG = [
+    "log",
+    *_RAW,
+    "--pretty=raw",
+    "--no-decorate",
+    "--no-notes",
+    "--no-color",
+    "--topo-order",
+    "--reverse",
+    "--no-renames",
+    "-c",  # a merge shows what it has from none of its parents
+]
 # Trees of long threads are large, and each is compared with its neighbour only: more cache is only more memory.
 _SMALL_CACHE = ("core.deltaBaseCacheLimit=4m",)
 _COMMIT = "commit "
@@ -33,13 +49,14 @@ _HEADERS = re.compile(
     r"commit ([0-9a-f]+)\ntree [0-9a-f]+((?:\nparent [0-9a-f]+)*)"
     r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
 )
+_BEFORE_MESSAGE = len("\n\n    ")
 _MISSING = b" missing"
 
 
 def history(git: Git, head: str | None, after: str | None) -> History:
-    """Return the commits of `head`, only the new ones where those simply follow `after`.
+    """Return the commits of `head`; only the new ones if they simply follow `after`.
 
-    After a merge the order of what came before may change, so then all of it is given again.
+    A merge may change the order of what came before, so after one all of it is given again.
     """
     if head is None:
         return History((), from_start=True)
@@ -51,7 +68,7 @@ def history(git: Git, head: str | None, after: str | None) -> History:
 
 
 def _all_commits(git: Git, head: str) -> Iterator[CommitRecord]:
-    """Yield the commits as git finds them: at once they take more memory than everything else."""
+    """Yield the commits as git finds them; all at once would take too much memory."""
     running: Running | None = None
     try:
         with SignalsHeld():
@@ -78,25 +95,32 @@ def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
     """Return the parents of every commit of `head`."""
     if head is None:
         return {}
-    lines = git.read("rev-list", "--parents", head, "--").text.splitlines()
-    return {
-        commit: tuple(parents) for commit, *parents in (line.split() for line in lines)
-    }
+    listed = git.read("rev-list", "--parents", head, "--")
+    found: dict[str, tuple[str, ...]] = {}
+    for line in listed.text.splitlines():
+        commit, *parents = line.split()
+        found[commit] = tuple(parents)
+    return found
 
 
 def is_ancestor(git: Git, commit: str, of: str) -> bool:
-    """Tell whether `commit` is `of` or stands somewhere below it; False for one that is not here at all."""
-    return commit == of or git.ask("merge-base", "--is-ancestor", commit, of).code == 0
+    """Tell whether `commit` is `of` or one of its ancestors; False if it is unknown here."""
+    if commit == of:
+        return True
+    answer = git.ask("merge-base", "--is-ancestor", commit, of)
+    return answer.code == 0
 
 
-def merge_base(git: Git, one: str, other: str) -> str | None:
+def merge_base(git: Git, first: str, second: str) -> str | None:
     """Return the last commit both have; None for histories that never met."""
-    answer = git.ask("merge-base", one, other)
-    return answer.text.strip() if answer.code == 0 else None
+    answer = git.ask("merge-base", first, second)
+    if answer.code != 0:
+        return None
+    return answer.text.strip()
 
 
 def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
-    """Say what `remote_head` has that `local_head` lacks, from their merge base on."""
+    """Return what `remote_head` has that `local_head` lacks, from their merge base on."""
     if local_head == remote_head:
         return Incoming(local_head, remote_head, local_head, 0, 0, ())
     base = merge_base(git, local_head, remote_head)
@@ -104,16 +128,21 @@ def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
         "rev-list", "--left-right", "--count", f"{local_head}...{remote_head}", "--"
     )
     ahead, behind = map(int, counted.text.split())
-    before = (
-        base or git.read("hash-object", "-t", "tree", "--stdin", stdin=b"").text.strip()
-    )  # or nothing at all
-    changes = diff(git, before, remote_head) if behind else ()
+    changes: tuple[PathChange, ...] = ()
+    if behind:
+        changes = diff(git, base or _empty_tree(git), remote_head)
     return Incoming(local_head, remote_head, base, ahead, behind, changes)
+
+
+def _empty_tree(git: Git) -> str:
+    answer = git.read("hash-object", "-t", "tree", "--stdin", stdin=b"")
+    return answer.text.strip()
 
 
 def diff(git: Git, before: str, after: str) -> tuple[PathChange, ...]:
     """Return what changed between two trees, renames recognised."""
-    return tuple(parse_raw_diff(git.read(*_DIFF, before, after, "--").fields))
+    answer = git.read(*_DIFF, before, after, "--")
+    return tuple(parse_raw_diff(answer.fields))
 
 
 def committed_files(git: Git, commit: str) -> dict[str, TrackedFile]:
@@ -127,29 +156,29 @@ def committed_files(git: Git, commit: str) -> dict[str, TrackedFile]:
 
 
 def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
-    """Return contents by id; None for one that is too large for an envelope or not there."""
+    """Return contents by id; None for one that is too large for an envelope or missing."""
     wanted = list(dict.fromkeys(ids))
-    if not wanted:
-        return {}
-    sizes = git.read(
-        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(wanted)
-    ).text
-    listed = (line.split(" ") for line in sizes.splitlines())
-    small = [
-        name
-        for name, size in listed
-        if size.isdecimal() and int(size) <= MAX_FILE_BYTES
-    ]
-    contents = (
-        dict(
-            _parse_batch(
-                git.read("cat-file", "--batch", "--buffer", stdin=_lines(small)).stdout
-            )
-        )
-        if small
-        else {}
+    contents: dict[str, bytes | None] = dict.fromkeys(wanted)
+    small = _of_readable_size(git, wanted)
+    if small:
+        answer = git.read("cat-file", "--batch", "--buffer", stdin=_lines(small))
+        contents.update(_parse_batch(answer.stdout))
+    return contents
+
+
+def _of_readable_size(git: Git, ids: Sequence[str]) -> list[str]:
+    """Return the ids of those objects that are here and not too large for an envelope."""
+    if not ids:
+        return []
+    answer = git.read(
+        "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=_lines(ids)
     )
-    return {name: contents.get(name) for name in wanted}
+    readable: list[str] = []
+    for line in answer.text.splitlines():
+        name, size = line.split(" ")
+        if size.isdecimal() and int(size) <= MAX_FILE_BYTES:
+            readable.append(name)
+    return readable
 
 
 def parse_raw_diff(fields: list[str]) -> Iterator[PathChange]:
@@ -170,7 +199,10 @@ def parse_log(output: str) -> list[CommitRecord]:
 
 
 def _read_log(fields: Iterable[str]) -> Iterator[CommitRecord]:
-    """Read what stood between the NULs of a log; a last commit without changes ends without one."""
+    """Read the fields of a log, which are separated by NULs.
+
+    A last commit without changes ends without a NUL.
+    """
     changes: list[PathChange] = []
     headers = ""
     described: str | None = None  # a change whose path comes next
@@ -185,21 +217,30 @@ def _read_log(fields: Iterable[str]) -> Iterator[CommitRecord]:
                 yield _read_commit(headers, changes)
                 changes = []
             headers, _, last = field.rpartition("\n")
-            described = last if last.startswith(":") else None
+            if last.startswith(":"):
+                described = last
     if headers:
         yield _read_commit(headers, changes)
 
 
 def _read_change(described: str, path: str) -> PathChange:
-    """Read `:OLDMODE NEWMODE OLDBLOB NEWBLOB STATUS`; a merge has one old mode and blob for every parent."""
+    """Read `:OLDMODE NEWMODE OLDBLOB NEWBLOB STATUS`.
+
+    A merge has one old mode and one old blob for every parent.
+    """
     if described[1] != ":":
         _, mode, _, blob, status = described.split(" ")
         return PathChange(status, path, blob, mode)
     parents = len(described) - len(described.lstrip(":"))
     words = described[parents:].split(" ")
     mode = words[parents]
-    status = "D" if mode == DELETED_MODE else "A" if set(words[-1]) == {"A"} else "M"
-    return PathChange(status, path, words[2 * parents + 1], mode)
+    blob = words[2 * parents + 1]
+    statuses = set(words[-1])
+    if mode == DELETED_MODE:
+        return PathChange("D", path, blob, mode)
+    if statuses == {"A"}:
+        return PathChange("A", path, blob, mode)
+    return PathChange("M", path, blob, mode)
 
 
 def _read_commit(record: str, changes: list[PathChange]) -> CommitRecord:
@@ -207,13 +248,14 @@ def _read_commit(record: str, changes: list[PathChange]) -> CommitRecord:
     if read is None:
         raise GitFailed(f"git log shows a commit in an unknown form: {record[:60]!r}")
     commit, parents, name, email, committed_at, others = read.groups()
+    indented = record[read.end() + _BEFORE_MESSAGE :]
     return CommitRecord(
         commit=commit,
-        parents=tuple(parents.split("\nparent ")[1:]) if parents else (),
+        parents=tuple(parents.split("\nparent ")[1:]),
         author=Identity(name, email),
         committed_at=int(committed_at or 0),
         signed="\ngpgsig" in others,
-        message=record[read.end() + 6 :].replace("\n    ", "\n").rstrip("\n"),
+        message=indented.replace("\n    ", "\n").rstrip("\n"),
         changes=tuple(changes),
     )
 
@@ -223,6 +265,7 @@ def _lines(ids: Sequence[str]) -> bytes:
 
 
 def _parse_batch(output: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the id and the content of each object in the output of `cat-file --batch`."""
     start = 0
     while start < len(output):
         end = output.index(b"\n", start)

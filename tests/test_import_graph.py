@@ -244,9 +244,8 @@ RIM = (
     "rigs/repositories/",
     "rigs/rig.py",
     "rigs/threads/crossings.py",
+    "rigs/threads/envelope_files.py",
     "rigs/threads/index.py",
-    "rigs/threads/index_store.py",
-    "rigs/threads/output_cache.py",
     "rigs/threads/quarantine.py",
     "rigs/trust/signers.py",
 )

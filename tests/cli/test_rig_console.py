@@ -1,4 +1,4 @@
-"""What a rig command puts out arrives the same, whether it was made now or kept in UTF-8."""
+"""What a rig command puts out arrives as it is, and a watch gives back the memory it needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from bridgehead.cli.rigs.commands import COMMANDS
 from bridgehead.cli.rigs.handlers import RigConsole
 from bridgehead.rigs.operations import watch
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.views.terminal import EncodedText
 
 TEXT = "rig-bridge: ▶ né\n"
 
@@ -29,21 +28,14 @@ CONSOLE = RigConsole(parse_arguments([], Flags()), no_rig, lambda text: None, {}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "UTF-8", "utf-16-le"])
-@pytest.mark.parametrize("kept", [True, False], ids=["kept", "made now"])
-def test_text_reaches_a_pipe_in_its_encoding_and_in_order(monkeypatch, encoding, kept):
+def test_text_reaches_a_pipe_in_its_encoding_and_in_order(monkeypatch, encoding):
     pipe = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding=encoding))
     sys.stdout.write("before\n")
 
-    CONSOLE.page(EncodedText(TEXT.encode()) if kept else [TEXT])
+    CONSOLE.page([TEXT])
 
     assert pipe.getvalue() == f"before\n{TEXT}".encode(encoding)
-
-
-def test_kept_text_reaches_a_stream_without_bytes(monkeypatch):
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
-    CONSOLE.page(EncodedText(TEXT.encode()))
-    assert sys.stdout.getvalue() == TEXT
 
 
 @pytest.mark.parametrize("c_library", ["that can", "that cannot"])

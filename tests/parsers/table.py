@@ -61,7 +61,6 @@ from bridgehead.mcp_server import jsonrpc
 from bridgehead.rigs.config import parse_config, read_values
 from bridgehead.rigs.envelope import envelope, fields, frontmatter, names, yaml_loader
 from bridgehead.rigs.threads.freeze import read_freeze
-from bridgehead.rigs.threads.latest_turns import read_summaries
 from bridgehead.rigs.threads.quarantine import read_verdicts
 from bridgehead.rigs.trust.council_mark import read_mark
 from bridgehead.rigs.trust.membership import read_acts
@@ -268,7 +267,6 @@ PARSERS: dict[str, Parser] = {
         (yaml_loader.YamlRefused,),
     ),
     "rigs/threads/freeze.py:read_freeze": Parser(read_freeze, ("{}", "until: {}")),
-    "rigs/threads/latest_turns.py:read_summaries": Parser(read_summaries, JSON),
     "rigs/threads/quarantine.py:read_verdicts": Parser(
         lambda text: read_verdicts(text, "said"), ("{}", "lift {}\n")
     ),
@@ -287,7 +285,6 @@ PARSERS: dict[str, Parser] = {
 }
 
 EXEMPT = {
-    "rigs/repositories/git/history.py:_Objects.read": "takes the id of an object, not text",
     "bus/participants/record.py:parse_record": "takes a name and a table that parse_toml has read",
     "assembly/council/files.py:StoredScopes.read": "takes an id of ours, not text",
     "cli/council/options.py:read_patch": "takes a path; the patch goes to the agents as it is",

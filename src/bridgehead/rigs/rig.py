@@ -155,18 +155,6 @@ class Rig:
     def today(self) -> str:
         return iso_timestamp(self.now_ms())[:10]
 
-    def collect_messages(self) -> list[str]:
-        """Return a list to which everything that `tell` gets from now on is added, too."""
-        messages: list[str] = []
-        tell_user = self.tell
-
-        def tell(text: str) -> None:
-            messages.append(text)
-            tell_user(text)
-
-        self.tell = tell
-        return messages
-
     def tell_once(self, text: str) -> None:
         """Say something that several steps of one command find out."""
         if text not in self._told:

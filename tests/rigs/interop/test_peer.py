@@ -95,7 +95,7 @@ def test_we_list_what_the_reference_sent_with_nothing_against_it(
         "first: contact #1",
     )
     assert repository.fast_forward(repository.fetch(WIRE)) is None
-    [listing] = EnvelopeIndex(GitRepository(clone), with_findings=True).threads()
+    [listing] = EnvelopeIndex(GitRepository(clone)).threads()
     [listed] = listing.envelopes
     assert listed.findings == ()
     assert (listed.turn.sender, listed.turn.tldr) == (

@@ -1,24 +1,19 @@
-"""What a rig finds on its desk is the same whether or not threads were found idle before."""
+"""What a rig finds on its desk, whatever happened in its clone since it looked last."""
 
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from bridgehead.rigs.operations.catalogue import catalogue
-from bridgehead.rigs.operations.inbox import Desk, desk, look_at
+from bridgehead.rigs.operations.inbox import Desk, desk
 from bridgehead.rigs.repositories.git.repository import GitRepository
-from bridgehead.rigs.repositories.git.survey import GitSurvey, WorkTreeState
+from bridgehead.rigs.repositories.index import remove_index
 from bridgehead.rigs.repositories.records import SignatureCheck
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads import index, output_cache
-from bridgehead.rigs.threads.crossings import Crossings, IdleThreads, Seen
-from bridgehead.rigs.threads.index import EnvelopeIndex
+from bridgehead.rigs.threads.crossings import Crossings, Seen
 from bridgehead.rigs.threads.quarantine import KeptApart, Quarantine
 from bridgehead.rigs.trust.attestation import Signature
 from rigs.support.git_world import World, envelope
@@ -71,16 +66,13 @@ class Place:
     def desk(self) -> Desk:
         return desk(self.rig())
 
-    def desk_without_knowing_any_thread_to_be_idle(self) -> Desk:
-        (self.private / "idle.json").unlink(missing_ok=True)
-        rig = self.rig()
-        return desk(rig, catalogue(rig, with_findings=True))
+    def desk_of_a_new_index(self) -> Desk:
+        remove_index(self.private)
+        return self.desk()
 
 
 @pytest.fixture
-def place(world: World, clone: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """Directories count as left alone at once: no test waits for seconds."""
-    monkeypatch.setattr(output_cache, "_RACY_NS", 0)
+def place(world: World, clone: Path) -> Place:
     return Place(world, clone)
 
 
@@ -178,13 +170,7 @@ def test_whatever_happens_nothing_is_missed(place: Place, seed: int) -> None:
     for happen in happening:
         happen(place, chance)
         found = place.desk()
-        known_idle = shutil.copy(
-            place.private / "idle.json", place.clone.parent / "idle.json"
-        )
-        assert found == place.desk_without_knowing_any_thread_to_be_idle(), (
-            happen.__name__
-        )
-        shutil.copy(known_idle, place.private / "idle.json")
+        assert found == place.desk_of_a_new_index(), happen.__name__
 
 
 def asked(place: Place) -> list[str]:
@@ -233,106 +219,14 @@ def test_the_same_files_in_another_order_mean_something_else(place: Place) -> No
     assert asked(place) == ["demo-01"]
 
 
-def test_where_nothing_waits_no_file_is_looked_at(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answered(place)
-    assert asked(place) == []
-    monkeypatch.setattr(
-        GitSurvey, "_state", lambda *_arguments: pytest.fail("git status")
-    )
-    monkeypatch.setattr(
-        EnvelopeIndex, "thread", lambda _index, name: pytest.fail(f"{name} was read")
-    )
-    assert asked(place) == []
-
-
-@pytest.fixture
-def limits(monkeypatch: pytest.MonkeyPatch) -> list[Sequence[str]]:
-    """What git was told to look at, each time it was asked for the status."""
-    asked_for: list[Sequence[str]] = []
-    ask = GitSurvey._state
-
-    def note(survey: GitSurvey, some: Sequence[str], **flags: bool) -> WorkTreeState:
-        asked_for.append(some)
-        return ask(survey, some, **flags)
-
-    monkeypatch.setattr(GitSurvey, "_state", note)
-    return asked_for
-
-
-def test_where_something_waits_a_file_that_is_changed_in_place_is_noticed(
-    place: Place, limits: list[Sequence[str]]
-) -> None:
+def test_a_file_that_is_changed_in_place_is_noticed(place: Place) -> None:
     answered(place)
     place.post("demo-02", "REQUEST", name="REQUEST-new")
     assert asked(place) == ["demo-02"]
-    limits.clear()
-    assert asked(place) == ["demo-02"]
-    assert limits == []
     (place.clone / "demo-02" / "REQUEST-new.md").write_bytes(
         envelope("demo-02", kind="STATE")
     )
     assert asked(place) == []
-    assert limits == [("--", "demo-02")]
-
-
-def test_a_file_that_was_changed_lately_is_looked_at_again(
-    place: Place, limits: list[Sequence[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    question = place.clone / place.post("demo-02", "REQUEST")
-    asked(place)
-    before = question.parent.stat().st_ctime_ns
-    question.touch()
-    between = (before + question.stat().st_ctime_ns) // 2
-    assert before < between
-    (place.private / "idle.json").unlink()
-    monkeypatch.setattr(index, "time", SimpleNamespace(time_ns=lambda: between))
-    asked(place)
-    limits.clear()
-    assert asked(place) == ["demo-02"]
-    assert limits == [("--", "demo-02")]
-
-
-def test_git_is_not_given_a_list_of_many_threads(
-    place: Place, limits: list[Sequence[str]]
-) -> None:
-    threads = [f"demo-{number:02}" for number in range(13)]
-    for thread in threads:
-        place.post(thread, "REQUEST")
-    place.post("demo-99", "STATE")
-    assert asked(place) == threads
-    limits.clear()
-    for thread in threads:
-        place.post(thread, "STATE")
-    assert asked(place) == threads
-    assert limits == [("--",)]
-
-
-def test_a_damaged_note_of_idle_threads_is_no_note(place: Place) -> None:
-    answered(place)
-    assert asked(place) == []
-    kept = (place.private / "idle.json").read_text()
-    for damaged in ("", "[]", '{"threads":[]}', '{"threads":{}}', "\x00", kept[:-9]):
-        (place.private / "idle.json").write_text(damaged)
-        assert IdleThreads(place.private).marks == {}
-        assert asked(place) == []
-        assert IdleThreads(place.private).marks.keys() == set(THREADS)
-
-
-def test_rows_that_turn_out_to_be_damaged_are_read_anew_also_where_nothing_waits(
-    place: Place,
-) -> None:
-    answered(place)
-    place.post("demo-02", "REQUEST")
-    assert asked(place) == ["demo-02"]
-    rows = place.private / "envelopes.idx"
-    start, listed, content = rows.read_bytes().split(b"\n", 2)
-    rows.write_bytes(
-        b"\n".join([start, listed, content.replace(b"REQUEST", b"request")])
-    )
-    assert asked(place) == ["demo-02"]
-    assert len(look_at(place.rig()).envelopes()) == 7
 
 
 def test_a_question_whose_signature_could_not_be_checked_comes_back_once_it_can(
@@ -358,18 +252,3 @@ def test_a_question_whose_signature_could_not_be_checked_comes_back_once_it_can(
         )
         assert asked(place) == []
     assert asked(place) == ["demo-01"]
-
-
-def test_a_look_that_is_handed_in_may_have_passed_idle_threads_over(
-    place: Place,
-) -> None:
-    answered(place)
-    assert asked(place) == []
-    (place.clone / "demo-01" / "REQUEST-1.md").write_bytes(
-        envelope("demo-01", kind="STATE")
-    )
-    rig = place.rig()
-    assert look_at(rig).survey.dirty == ()
-    assert [file.path for file in catalogue(rig).survey.dirty] == [
-        "demo-01/REQUEST-1.md"
-    ]

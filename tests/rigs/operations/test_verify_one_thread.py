@@ -44,7 +44,11 @@ def test_only_the_envelopes_of_the_thread_are_read(
     )
 
     one = verify(rig, "demo-01")
-    assert (one.verification.checked, one.verification.failed, len(read)) == (3, 0, 3)
+    assert (one.verification.checked, one.verification.failed, len(set(read))) == (
+        3,
+        0,
+        3,
+    )
     other = verify(rig, "demo-02")
     assert [found.path for found in other.verification.items] == ["demo-02/STATE.md"]
     assert verify(rig).verification.checked == 7

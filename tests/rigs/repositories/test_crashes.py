@@ -28,6 +28,8 @@ WIRE = Wire("origin", "main", "refs/remotes/origin/main")
 MOST_STEPS = 60
 FOLLOWED = (child.__file__, command_module.__file__)
 
+INDEX_FILES = [f"index.sqlite{suffix}" for suffix in ("", "-wal", "-shm")]
+
 
 def run_and_kill(clone: Path, task: str, step: int, moment: str) -> bool:
     """Return whether the program was killed; False means it had no such step."""
@@ -55,7 +57,7 @@ def leftovers(clone: Path) -> list[str]:
     hidden = [path.name for path in (clone / "demo-01").glob(".*")]
     return sorted(
         {*private, *hidden}
-        - {"lock", "children", "COMMIT_EDITMSG", "envelopes.idx", "fetched"}
+        - {"lock", "children", "COMMIT_EDITMSG", "fetched", *INDEX_FILES}
     )
 
 
@@ -294,7 +296,7 @@ def test_a_writing_git_stopped_at_any_step_has_written_all_or_nothing(clone):
 def test_a_survey_stopped_at_any_step_leaves_no_git(clone):
     look = partial(GitSurvey, Clone(clone), None)
     steps = list(
-        stopped_at_every_step(lambda: look().index_text, *FOLLOWED, survey.__file__)
+        stopped_at_every_step(lambda: look().tracked(), *FOLLOWED, survey.__file__)
     )
     assert len(steps) > 50
 
@@ -322,19 +324,6 @@ def test_commits_that_nobody_reads_to_the_end_leave_no_git(clone, world):
 def test_a_log_that_fails_is_no_short_history(clone):
     with pytest.raises(GitFailed):
         list(history.history(Clone(clone).git, "0" * 40, None).commits)
-
-
-def test_looking_for_the_commits_of_a_thread_stopped_at_any_step_leaves_no_git(
-    clone, world, monkeypatch
-):
-    monkeypatch.setattr(history, "LONG_HISTORY", 1)
-    head = world.commit(clone, {"demo-01/ACK.md": envelope("demo-01")})
-    place = Clone(clone)
-
-    look = partial(history.thread_commits, place, head, "demo-01")
-    steps = list(stopped_at_every_step(look, *FOLLOWED, history.__file__))
-
-    assert len(steps) > 50
 
 
 def test_a_posting_killed_before_the_index_knew_its_times_can_be_made_again_elsewhere(

@@ -78,7 +78,7 @@ def trap(tmp_path: Path) -> Trap:
 def do_everything(world: World, clone: Path, other: Path) -> None:
     """Look, post, lose a race, rebuild, push, fetch, compare, pull, check signatures, freeze, thaw."""
     repository = world.repository(clone)
-    EnvelopeIndex(repository, with_findings=True).threads()
+    EnvelopeIndex(repository).threads()
     (other / "demo-01").mkdir(exist_ok=True)
     world.commit(other, {"demo-01/THEIRS.md": envelope("demo-01", body="theirs\n")})
     (Path(repository.root) / "demo-01").mkdir(exist_ok=True)
@@ -102,7 +102,7 @@ def do_everything(world: World, clone: Path, other: Path) -> None:
         repository.thaw(WIRE, "demo-01")
     repository.check_signatures([tip], None)
     repository.read_blobs([repository.blob_id(envelope("demo-01"))])
-    EnvelopeIndex(world.repository(clone), with_findings=True).threads()
+    EnvelopeIndex(world.repository(clone)).threads()
     assert not [file for file in repository.survey().dirty if "demo-01" in file.path]
 
 

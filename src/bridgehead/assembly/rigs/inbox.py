@@ -25,7 +25,7 @@ from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.inbox import desk, listed_debts
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.crossings import Seen
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
 from bridgehead.rigs.threads.obligations import DebtState, Obligation
 from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.verification_kinds import Verification, VerificationState

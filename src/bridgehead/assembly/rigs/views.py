@@ -28,7 +28,7 @@ from bridgehead.rigs.operations.status import standing_freezes
 from bridgehead.rigs.operations.thread import verify_listed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
 from bridgehead.rigs.threads.thread import ThreadSummary, Turn
 from bridgehead.rigs.trust.verification_kinds import (
     Kind,

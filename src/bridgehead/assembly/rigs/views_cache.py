@@ -1,18 +1,16 @@
 """Views of a clone, kept while nothing in it has changed: pages ask again every few seconds."""
 
 import threading
-import time
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.identities import allowed_signers_file
-from bridgehead.rigs.operations.inbox import Desk, desk, look_at
+from bridgehead.rigs.operations.inbox import Desk, desk
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import seen_state
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
-from bridgehead.rigs.threads.output_cache import state_of
+from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
 from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.trust.verification_kinds import PathFindings
 from bridgehead.rigs.views.listings import Status
@@ -79,8 +77,6 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
     from bridgehead.rigs.operations.status import status_of
 
     known, state = _cached_catalogue(rig, rig.repository.survey())
-    if state is None:
-        return known, status_of(rig, known)
     return known, _statuses.get_or_make(
         rig.repository.root, state, lambda: status_of(rig, known)
     )
@@ -89,8 +85,6 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
 def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     """Everything that concerns a rig; what is overdue, and what was looked at, may have changed since."""
     known, state = _cached_catalogue(rig)
-    if state is None:
-        return known, desk(rig, known)
     verified_with = (
         state,
         _stamp(allowed_signers_file(rig)),
@@ -101,47 +95,33 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
     )
 
 
+def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
+    """Everything about a thread that does not need its bodies or signatures."""
+    known = catalogue(rig, thread_id, survey=rig.repository.survey(thread_id))
+    return _threads.get_or_make(
+        (rig.repository.root, thread_id),
+        _state(rig, known),
+        lambda: _thread_snapshot(known, thread_id),
+    )
+
+
 def _cached_catalogue(
     rig: Rig, survey: "GitSurvey | None" = None
-) -> tuple[Catalogue, Hashable | None]:
-    """The catalogue and the state it was made from; without a state it is not cached."""
-    known = (
-        catalogue(rig, survey=survey, with_findings=True) if survey else look_at(rig)
-    )
-    marks = known.marks()
+) -> tuple[Catalogue, Hashable]:
+    """The catalogue and the state it was made from."""
+    known = catalogue(rig, survey=survey)
+    state = _state(rig, known)
+    return _clones.get_or_make(rig.repository.root, state, lambda: known), state
+
+
+def _state(rig: Rig, known: Catalogue) -> Hashable:
     survey = known.survey
-    if marks is None:
-        return known, None
-    state = (
+    return (
         survey.head,
         survey.ahead,
         survey.dirty,
         quarantine_state(rig.repository.private_dir),
-        *marks.items(),
-    )
-    return _clones.get_or_make(rig.repository.root, state, lambda: known), state
-
-
-def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
-    """Everything about a thread that does not need its bodies or signatures."""
-    repository = rig.repository
-    survey = repository.survey(thread_id)
-    state = state_of(
-        survey,
-        repository.stamp,
-        time.time_ns(),
-        quarantine_state(repository.private_dir),
-    )
-
-    def make() -> ThreadSnapshot:
-        return _thread_snapshot(
-            catalogue(rig, thread_id, survey=survey, with_findings=True), thread_id
-        )
-
-    return (
-        make()
-        if state is None
-        else _threads.get_or_make((repository.root, thread_id), state, make)
+        *known.marks().items(),
     )
 
 

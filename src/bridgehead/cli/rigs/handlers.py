@@ -14,7 +14,7 @@ from bridgehead.cli.rigs.arguments import ArgumentRefused, Arguments, body_reade
 from bridgehead.errors import UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.views.terminal import EncodedText, Style, uses_colour
+from bridgehead.rigs.views.terminal import Style, uses_colour
 
 if TYPE_CHECKING:
     from bridgehead.assembly.rigs.inbox import ArrivalRunner
@@ -84,14 +84,7 @@ class RigConsole(NamedTuple):
     def page(self, text: Iterable[str]) -> None:
         """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
         if not sys.stdout.isatty():
-            if (
-                isinstance(text, EncodedText)
-                and (sys.stdout.encoding or "").lower() == "utf-8"
-            ):
-                sys.stdout.flush()
-                sys.stdout.buffer.write(text.encoded)
-            else:
-                sys.stdout.writelines(text)
+            sys.stdout.writelines(text)
             sys.stdout.flush()
             return
         from bridgehead.host.terminal import page as show
@@ -201,7 +194,7 @@ def status(console: RigConsole) -> int:
     from bridgehead.rigs.operations.status import status as read_status
 
     wide = console.arguments.has("--wide")
-    found = read_status(console.make_rig(), wide=wide, with_findings=console.as_json)
+    found = read_status(console.make_rig(), wide=wide)
     if console.as_json:
         console.put_object(found.json_object())
     else:

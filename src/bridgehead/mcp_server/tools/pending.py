@@ -366,5 +366,8 @@ def how_to_go_on(item: PendingItem, foreign: ForeignText) -> str:
             f'"{foreign.line(run_id)}"}}.'
         )
     if question.kind is PendingKind.FLOW_REQUEST:
-        return f"Resume the flow in {foreign.line(question.project)} with the tool `flow_run` (`resume`), or in a shell."
+        return (
+            f"Resume the flow in {foreign.line(question.project)} with the tool "
+            "`flow_run` (`resume`), or in a shell."
+        )
     return ""

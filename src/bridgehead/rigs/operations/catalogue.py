@@ -11,7 +11,7 @@ from bridgehead.rigs.envelope.names import is_closed, is_thread_directory
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Causality
 from bridgehead.rigs.threads.index import EnvelopeIndex, ThreadListing
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
 from bridgehead.rigs.threads.thread import Turn, in_order
 from bridgehead.rigs.trust.verification_kinds import Kind
 
@@ -31,10 +31,7 @@ _SPOILT = frozenset(
 
 
 class Catalogue(EnvelopeIndex):
-    """The index of a rig's clone, of all threads or of one, with what operations ask of it.
-
-    Findings and history cost a cold index a lot of reading.
-    """
+    """The index of a rig's clone, of all threads or of one, with what operations ask of it."""
 
     def __init__(
         self,
@@ -42,50 +39,23 @@ class Catalogue(EnvelopeIndex):
         thread_id: str | None = None,
         *,
         survey: GitSurvey | None = None,
-        with_findings: bool = False,
-        with_history: bool = True,
-        for_reading: bool = False,
-        idle: Mapping[str, str] | None = None,
     ) -> None:
         rig.repository.refuse_shallow()  # before an index of half a history is kept
-        super().__init__(
-            rig.repository,
-            thread_id,
-            survey=survey,
-            with_findings=with_findings,
-            with_history=with_history,
-            for_reading=for_reading,
-            idle=idle,
-        )
+        super().__init__(rig.repository, thread_id, survey=survey, tell=rig.tell_once)
         self._thread_id = thread_id
         self._listings: dict[str, ThreadListing] = {}
 
-    def place(self) -> None:
-        """List envelopes with the commits that added them after all."""
-        if not self.is_placed:
-            super().place()
-            self._listings.clear()
-
-    def put_in_order(self, thread: str) -> bool:
-        """List one thread so, unless that takes as long; no commit of it compares with those of another thread then."""
-        self._listings.clear()
-        return not self.is_placed and super().put_in_order(thread)
-
-    def is_all_committed(self) -> bool:
-        """Tell whether every envelope is as HEAD has it, as far as git answers for that."""
-        return not self.survey.dirty and all(map(self.is_committed, self.thread_ids()))
-
     def let_go(self, thread: str) -> None:
-        """Keep nothing of a thread at hand: all of them at once take much memory, and each can be read again."""
+        """Keep nothing of a thread in memory; it can be read again."""
         self._listings.pop(thread, None)
-        super().let_go(thread)
 
     def thread_ids(self, *, naming: Iterable[str] | None = None) -> list[str]:
         """The threads, or those alone in which one of these rigs is named."""
         if self._thread_id is not None:
             return [self._thread_id]
-        names = self.names if naming is None else self.names_naming(naming)
-        return [name for name in names if self.holds_envelopes(name)]
+        if naming is None:
+            return self.thread_names()
+        return self.names_naming(naming)
 
     def listing(self, thread_id: str) -> ThreadListing:
         if thread_id not in self._listings:
@@ -121,7 +91,7 @@ class Catalogue(EnvelopeIndex):
         return stamp.modified_ns // 1_000_000 if stamp else 0
 
     def unverified(self, thread_id: str) -> int:
-        """How many envelopes are spoilt as files; needs findings."""
+        """How many envelopes are spoilt as files."""
         listing = self.listing(thread_id)
         readable = sum(
             not _SPOILT.isdisjoint(envelope.findings) for envelope in listing.envelopes

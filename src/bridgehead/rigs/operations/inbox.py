@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from bridgehead import __version__
 from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, tell_left_out
@@ -15,13 +14,8 @@ from bridgehead.rigs.operations.thread import (
     subjects_of_listed,
 )
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.crossings import (
-    Crossings,
-    IdleThreads,
-    Seen,
-    crossings_state,
-)
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.crossings import Crossings, Seen
+from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
 from bridgehead.rigs.threads.obligations import (
     CLOSING_TYPE,
     Obligation,
@@ -40,7 +34,6 @@ from bridgehead.rigs.trust.verification_kinds import (
 from bridgehead.rigs.views.listings import Debt, Inbox, Notice
 
 _AT_ONCE = 5000  # turns that are held in memory
-_MANY = 200  # threads, beyond which git is quicker to find out what lies in them
 
 
 class Desk(NamedTuple):
@@ -59,9 +52,8 @@ class Desk(NamedTuple):
 
 def inbox(rig: Rig) -> Inbox:
     """The desk of this rig, with when the remote was last looked at and who was heard of when."""
-    known = look_at(rig)
-    found = desk(rig, known)
-    now = rig.now_ms()
+    known = catalogue(rig)
+    found, now = desk(rig, known), rig.now_ms()
     looked_at = rig.repository.last_fetch_ms()
     looked = iso_timestamp(looked_at) if looked_at is not None else None
     return Inbox(
@@ -85,18 +77,10 @@ def listed_debts(
     return [(by_path[debt.asked.turn.path], debt.asked.verification) for debt in debts]
 
 
-def look_at(rig: Rig) -> Catalogue:
-    """Take the look that a desk needs: where nothing waited, only at whether anything came since."""
-    return catalogue(
-        rig, with_findings=True, idle=IdleThreads(rig.repository.private_dir).marks
-    )
-
-
 def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
-    """Work out what concerns this rig from one look at the bridge, which must have findings."""
-    own = str(rig.config.rig_id)
-    private_dir = rig.repository.private_dir
-    known = known or look_at(rig)
+    """Work out what concerns this rig from one look at the bridge."""
+    own, private_dir = str(rig.config.rig_id), rig.repository.private_dir
+    known = known or catalogue(rig)
     tell_left_out(rig, known.survey)
     identities = Identities(rig)
     members = identities.membership.members
@@ -106,15 +90,6 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
     )
     unseen = Crossings(private_dir).with_turn
     seen = Seen(private_dir)
-    idle = IdleThreads(private_dir)
-    depends_on = f"""{__version__} {own} {known.mark(MEMBERS_THREAD)} {crossings_state(private_dir)}
-        {identities.state}\n{known.quarantine.state}"""
-    marks = {name: known.mark(name) for name in known.names if known.is_committed(name)}
-    still_idle = {
-        name
-        for name, mark in idle.found_with(depends_on).items()
-        if marks.get(name) == mark
-    }
 
     def concerns(debtor: str, creditor: str) -> bool:
         return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint(
@@ -137,11 +112,10 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
         )
 
     naming = known.thread_ids(naming=(own, *wards))
-    debts = list[Debt]()
-    delivered = list[Notice]()
-    conflicts = list[tuple[Turn, ...]]()
-    busy = set[str]()
-    for threads in _threads(known, (name for name in naming if name not in still_idle)):
+    debts: list[Debt] = []
+    delivered: list[Notice] = []
+    conflicts: list[tuple[Turn, ...]] = []
+    for threads in _threads(known, naming):
         owing = [(thread, owed) for thread in threads if (owed := owed_in(thread))]
         arrived = [
             turn
@@ -174,25 +148,10 @@ def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
         debts += waiting
         delivered += [judge.notice(turn) for turn in arrived if judge.is_shown(turn)]
         conflicts += again
-        turns = (
-            *arrived,
-            *(debt.asked.turn for debt in waiting),
-            *(end[0] for end in again),
-        )
-        busy |= {turn.thread_id for turn in turns} | judge.undecided
         for thread in threads:
-            if thread[0].thread_id not in busy:
-                known.let_go(thread[0].thread_id)
+            known.let_go(thread[0].thread_id)
     if seen.is_new:
         seen.begin()
-    looked_into = (
-        {name: known.mark_with_files(name) for name in marks.keys() & busy}
-        if len(busy) <= _MANY
-        else {}
-    )
-    idle.note(
-        depends_on, {name: marks[name] for name in marks.keys() - busy} | looked_into
-    )
     return Desk(
         _newest_first(debt for debt in debts if debt.owed.debtor == own),
         _newest_first(debt for debt in debts if debt.owed.asked.sender == own),
@@ -252,8 +211,6 @@ class _Judge:
         self._verdicts: dict[str, Verification] = {}
         self._listed: dict[str, ListedEnvelope] = {}  # those that had to be looked at
         self.doubtful: set[str] = set()  # threads that hold one of them
-        # Threads of which may be found something else without anything new in them.
-        self.undecided: set[str] = set()
 
     def look_at(self, turns: Iterable[Turn]) -> None:
         wanted = {
@@ -278,11 +235,6 @@ class _Judge:
             self._verdicts[envelope.path] = found
             self._listed[envelope.path] = envelope
             self.doubtful.add(envelope.turn.thread_id)
-            lasts = not envelope.signed or self._identities.is_lasting(
-                envelope.turn.commit_sha
-            )
-            if not lasts or is_kept_out(self._known, envelope, found):
-                self.undecided.add(envelope.turn.thread_id)
 
     def is_shown(self, turn: Turn) -> bool:
         """What came by a clone or a pull by hand met no gate: it is judged here at the latest."""

@@ -86,7 +86,6 @@ def init(
         repository.write_file(CONFIG_PATH, text.encode(), replace=True)
         repository.exclude(EXCLUDED)
         hook_path = repository.install_commit_msg_hook(HOOK)
-        repository.index_commits()
     return Initialised(
         identity.rig_id, repository.name, identity.display_name, key
     ), hook_path

@@ -23,8 +23,8 @@ from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations import drafts
 from bridgehead.rigs.operations.posting import Landed, Post, post, require_thread
+from bridgehead.rigs.repositories.index import mentions
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.index_store import mentions
 from bridgehead.rigs.threads.obligations import (
     ASKING_TYPES,
     UNNAMED_ANSWERS,

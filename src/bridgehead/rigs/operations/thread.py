@@ -1,29 +1,22 @@
 """Show the envelopes of one thread, oldest first (rigs §8 thread)."""
 
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bridgehead.errors import FileError
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
-from bridgehead.rigs.envelope.fields import MEMBERS_THREAD
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
 from bridgehead.rigs.operations.identities import Identities
 from bridgehead.rigs.operations.verification import Subject, Verifier
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
-from bridgehead.rigs.threads.output_cache import WORTH_CACHING, OutputCache, state_of
-from bridgehead.rigs.threads.quarantine import quarantine_state
+from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
 from bridgehead.rigs.threads.thread import Turn
 from bridgehead.rigs.trust.membership import Place
 from bridgehead.rigs.trust.verification_kinds import Verification, quarantines
 from bridgehead.rigs.views.listings import ShownEnvelope, thread_blocks, thread_object
-from bridgehead.rigs.views.terminal import PLAIN, EncodedText, Style
-
-if TYPE_CHECKING:
-    from bridgehead.rigs.repositories.git.survey import GitSurvey
+from bridgehead.rigs.views.terminal import PLAIN, Style
 
 
 class ShownThread(NamedTuple):
@@ -33,35 +26,15 @@ class ShownThread(NamedTuple):
     total: int
     divergences: tuple[Divergence, ...]
     envelopes: Iterator[ShownEnvelope]
-    is_self_contained: (
-        bool  # no verdict in it needed more than the files and their history
-    )
-    is_costly: bool = (
-        False  # its place in history was looked for, and nothing is kept of that
-    )
 
     def json_object(self) -> dict[str, object]:
         return thread_object(self.thread_id, self.envelopes, self.divergences)
 
 
-def thread(rig: Rig, thread_id: str, survey: "GitSurvey | None" = None) -> ShownThread:
+def thread(rig: Rig, thread_id: str) -> ShownThread:
     """Everything in a thread, each envelope with what speaks for and against it."""
     identities = Identities(rig)
-    has_members = rig.repository.has_directory(MEMBERS_THREAD)
-    known = catalogue(
-        rig,
-        thread_id,
-        survey=survey,
-        with_findings=True,
-        with_history=has_members,
-        for_reading=True,
-    )
-    in_order = known.put_in_order(thread_id)
-    if not (
-        in_order and _is_self_contained(identities, known.listing(thread_id).envelopes)
-    ):
-        in_order = False
-        known.place()
+    known = catalogue(rig, thread_id)
     for finding in known.listing(thread_id).unreadable:
         rig.tell(f"warning: {finding.path}: {', '.join(finding.kinds)}; not shown")
     divergence = known.causality(thread_id).divergence()
@@ -92,55 +65,24 @@ def thread(rig: Rig, thread_id: str, survey: "GitSurvey | None" = None) -> Shown
         len(shown),
         (divergence,) if divergence else (),
         _shown(rig, known, shown),
-        _is_self_contained(identities, envelopes),
-        in_order,
-    )
-
-
-def _is_self_contained(
-    identities: Identities, envelopes: Sequence[ListedEnvelope]
-) -> bool:
-    """Tell whether no verdict on these needs more than the files and their order."""
-    return not identities.judges_unsigned and not any(
-        listed.signed or listed.is_relay for listed in envelopes
     )
 
 
 def thread_text(
     rig: Rig, typed: str | None, *, as_json: bool = False, style: Style = PLAIN
 ) -> Iterable[str]:
-    """The whole of a thread, in pieces; only the plain form is cached."""
+    """Return the whole of a thread, in pieces."""
     thread_id = wanted_thread(rig, typed)
-    survey = rig.repository.survey(thread_id, untracked=False)
-    state = state_of(
-        survey,
-        rig.repository.stamp,
-        time.time_ns(),
-        quarantine_state(rig.repository.private_dir),
-    )
-    cache = OutputCache(
-        rig.repository.private_dir, f"{thread_id}.{'json' if as_json else 'txt'}"
-    )
-    found = cache.find(state) if style == PLAIN else None
-    if found is not None:
-        for message in found.messages:
-            rig.tell(message)
-        return EncodedText(found.encoded)
-
-    messages = rig.collect_messages()
-    shown = thread(rig, thread_id, survey)
-    blocks = thread_blocks(thread_id, shown.envelopes, shown.total, style=style)
-    pieces = iter([_json(shown)]) if as_json else blocks
-    is_worth_it = shown.is_costly or shown.total >= WORTH_CACHING
-    if style == PLAIN and shown.is_self_contained and is_worth_it:
-        return cache.storing(state, pieces, messages)
-    return pieces
+    shown = thread(rig, thread_id)
+    if as_json:
+        return [_json(shown)]
+    return thread_blocks(thread_id, shown.envelopes, shown.total, style=style)
 
 
 def verify_listed(
     rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]
 ) -> Iterator[Verification]:
-    """Judge envelopes of the work tree, in the order given; needs findings."""
+    """Judge envelopes of the work tree, in the order given."""
     return listed_verifier(rig, known, envelopes).judge(
         subjects_of_listed(rig, envelopes)
     )

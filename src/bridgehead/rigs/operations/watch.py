@@ -16,7 +16,7 @@ from bridgehead.rigs.repositories.errors import FetchFailed
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.causality import Divergence
 from bridgehead.rigs.threads.freeze import Freeze
-from bridgehead.rigs.threads.index_rows import ListedEnvelope
+from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
 from bridgehead.rigs.threads.obligations import DebtState
 from bridgehead.rigs.threads.quarantine import quarantine_state
 from bridgehead.rigs.views.listings import Debt, Notice
@@ -176,7 +176,7 @@ def _synced(rig: Rig, events: "Watch", request: WatchRequest) -> Iterator[Event]
 
 def _one_shot(rig: Rig, request: WatchRequest) -> Mapping[str, object]:
     shots: dict[str, Callable[[], Mapping[str, object]]] = {
-        "status": lambda: status(rig, with_findings=True).json_object(),
+        "status": lambda: status(rig).json_object(),
         "thread": lambda: thread(
             rig, wanted_thread(rig, request.thread_id)
         ).json_object(),
@@ -198,7 +198,7 @@ class _Look:
 
     def again(self, is_new: Callable[[str], bool]) -> "Snapshot":
         """Return how the bridge stands, with those envelopes only whose paths are new."""
-        known = catalogue(self._rig, self._thread_id, with_findings=True)
+        known = catalogue(self._rig, self._thread_id)
         fresh = [
             envelope
             for name in self._changed(known)
@@ -222,11 +222,15 @@ class _Look:
 
     def _changed(self, known: Catalogue) -> list[str]:
         """The threads to look at; what is kept apart decides what is listed in all of them."""
-        marks = known.marks() or {}
-        apart = quarantine_state(self._rig.repository.private_dir)
-        before = self._marks if apart == self._apart else {}
-        self._marks = dict(marks)
-        self._apart = apart
+        marks, apart = (
+            known.marks(),
+            quarantine_state(self._rig.repository.private_dir),
+        )
+        before, self._marks, self._apart = (
+            self._marks if apart == self._apart else {},
+            dict(marks),
+            apart,
+        )
         return [
             name
             for name in known.thread_ids()

@@ -1,6 +1,7 @@
-"""What a repository tells: plain records.
+"""Plain records of what is in a repository.
 
-Paths are relative to the top level with `/` between their parts; bytes that are not UTF-8 come as surrogates.
+Paths are relative to the top level with `/` between their parts; bytes that are not UTF-8
+come as surrogates.
 """
 
 import re
@@ -12,6 +13,7 @@ from bridgehead.rigs.trust.attestation import Signature
 REGULAR = "100644"
 DELETED_MODE = "000000"
 SYMLINK = "120000"
+SUBMODULE = "160000"
 MAX_FILE_BYTES = 50 * 1024 * 1024
 
 
@@ -53,8 +55,10 @@ class DirtyFile(NamedTuple):
     @property
     def line(self) -> str:
         """The line `git status --porcelain` prints, outer blanks trimmed (rigs §7)."""
-        moved = f"{_as_git_quotes(self.origin)} -> " if self.origin is not None else ""
-        return f"{self.code} {moved}{_as_git_quotes(self.path)}".strip()
+        shown = _as_git_quotes(self.path)
+        if self.origin is not None:
+            shown = f"{_as_git_quotes(self.origin)} -> {shown}"
+        return f"{self.code} {shown}".strip()
 
     @property
     def differs_from_index(self) -> bool:
@@ -100,7 +104,7 @@ class History(NamedTuple):
 
 
 class TrackedFile(NamedTuple):
-    """What the index holds for a path; blob None while a merge conflict is unresolved."""
+    """What git's index holds for a path; blob None for a submodule or an unresolved conflict."""
 
     blob: str | None
     is_symlink: bool
@@ -168,7 +172,7 @@ class FreezeNote(NamedTuple):
     only_here: bool = False
     object_id: str = ""
     signed: bool = (
-        False  # the object is a commit, whose signature says whose note it is
+        False  # the object is a commit, and its signature says whose note it is
     )
 
 
@@ -179,7 +183,7 @@ class SignatureCheck(NamedTuple):
     principal: str | None = None  # whose key it is, as the file or the key itself says
     key_names: tuple[
         str, ...
-    ] = ()  # fingerprint first, then other spellings that mean the same key
+    ] = ()  # fingerprint first, then other spellings of the key
     holds: bool = False  # the key named here did sign this, whoever it belongs to
 
 
@@ -193,11 +197,16 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 
 def _as_git_quotes(path: str) -> str:
-    """Spell a path as the short status does: C quoting for special bytes, quotes around blanks."""
+    """Spell a path as the short status does: special bytes escaped, quotes around blanks."""
     if _PLAIN.fullmatch(path):
         return f'"{path}"' if " " in path else path
-    pieces = [
-        _ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}")
-        for byte in path.encode("utf-8", "surrogateescape")
-    ]
+    pieces = map(_as_git_escapes, path.encode("utf-8", "surrogateescape"))
     return f'"{"".join(pieces)}"'
+
+
+def _as_git_escapes(byte: int) -> str:
+    if byte in _ESCAPES:
+        return _ESCAPES[byte]
+    if 32 <= byte < 127:
+        return chr(byte)
+    return f"\\{byte:03o}"

@@ -7,7 +7,6 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
@@ -26,13 +25,16 @@ class WorkTree:
         self._top_level = top_level
 
     def read_file(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> bytes:
-        """Return the content of a regular file, or raise a FileError (FileMissing, IsSymlink, ...)."""
+        """Return the content of a regular file, or raise a FileError."""
         return read_bounded(self._at(path), max_bytes, root=self._top_level)
 
     def read_files(
         self, directory: str, names: Sequence[str]
     ) -> Iterator[bytes | None]:
-        """Yield the contents of many files of one directory; None for one that is no regular file or too large."""
+        """Yield the contents of many files of one directory.
+
+        None stands for what is no regular file, or too large.
+        """
         try:
             handle = os.open(self._at(directory), _DIRECTORY)
         except OSError:
@@ -45,7 +47,10 @@ class WorkTree:
             os.close(handle)
 
     def write_file(self, path: str, content: bytes, *, replace: bool = False) -> None:
-        """Write a file whole, making its directory; FileTaken if it is there and `replace` is not given."""
+        """Write a whole file and make its directory.
+
+        Raise FileTaken if the file is there and `replace` is not given.
+        """
         target = self._at(path)
         make_dir(target.parent, root=self._top_level)
         write_atomic(target, content, exclusive=not replace, root=self._top_level)
@@ -65,13 +70,13 @@ class WorkTree:
         return sorted(names_in(self._at(directory)))
 
     def stamp(self, path: str) -> Stamp | None:
-        """Return what identifies the file's present state; None for what is neither a file nor a link."""
+        """Return the stamp of a file or a link; None for anything else."""
         found = self._lstat(path)
-        if found is None or not (
-            stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)
-        ):
+        if found is None:
             return None
         is_symlink = stat.S_ISLNK(found.st_mode)
+        if not is_symlink and not stat.S_ISREG(found.st_mode):
+            return None
         return Stamp(
             found.st_ino,
             found.st_size,
@@ -103,28 +108,33 @@ def _read_entry(directory: int, name: str) -> bytes | None:
         return None
     try:
         content = os.read(handle, _CHUNK_BYTES)
-        while len(content) >= _CHUNK_BYTES and (
-            more := os.read(handle, MAX_FILE_BYTES)
-        ):
-            content += more
-            if len(content) > MAX_FILE_BYTES:
-                return None
-        return content
+        if len(content) < _CHUNK_BYTES:
+            return content
+        return _read_rest(handle, content)
     except OSError:
         return None
     finally:
         os.close(handle)
 
 
+def _read_rest(handle: int, content: bytes) -> bytes | None:
+    """Return a file whose beginning was read; None if it is too large."""
+    while more := os.read(handle, MAX_FILE_BYTES):
+        content += more
+        if len(content) > MAX_FILE_BYTES:
+            return None
+    return content
+
+
 def keep(path: Path, content: str | bytes) -> None:
-    """Write a private file of ours that can be done without: where that fails, something is looked up again."""
+    """Write a private file that we can do without; failing means to look something up again."""
     with suppress(FileError):
         make_dir(path.parent)
         write_atomic(path, content)
 
 
 def names_in(directory: str | Path) -> list[str]:
-    """Return the names in a directory; none if it is a link to one, or something else altogether."""
+    """Return the names in a directory; none if it is a link to one, or something else."""
     try:
         handle = os.open(directory, _DIRECTORY)
     except OSError:
@@ -133,32 +143,3 @@ def names_in(directory: str | Path) -> list[str]:
         return os.listdir(handle)  # noqa: PTH208  a path cannot be made of a handle
     finally:
         os.close(handle)
-
-
-def directory_stamp(directory: str) -> Stamp | None:
-    """Return what tells a directory from itself with another name in it; None for a link or something else."""
-    try:
-        found = os.lstat(directory)
-    except OSError:
-        return None
-    is_directory = stat.S_ISDIR(found.st_mode)
-    return (
-        Stamp(found.st_ino, 0, found.st_mtime_ns, found.st_ctime_ns, False)
-        if is_directory
-        else None
-    )
-
-
-def files_stamp(directory: str) -> Stamp:
-    """Return one stamp for everything in a directory, with the time of its latest change."""
-    states, latest = [], 0
-    with suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            found = entry.stat(follow_symlinks=False)
-            changed = (
-                found.st_ctime_ns
-            )  # no program can set it, so it tells every change
-            states.append(f"{entry.name} {found.st_ino} {changed}")
-            latest = max(latest, changed)
-    content = "\n".join(sorted(states)).encode("utf-8", "surrogateescape")
-    return Stamp(0, crc32(content), 0, latest, False)

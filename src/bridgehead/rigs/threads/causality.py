@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from bridgehead.rigs.threads.thread import Turn, in_order, latest
+from bridgehead.rigs.threads.thread import OrderKey, Turn, in_order, latest
 
 _SHORTEST_REFERENCE = 7
 
@@ -31,10 +31,14 @@ class Causality:
 
     @property
     def _is_a_chain(self) -> bool:
-        """Tell whether each turn knows all before it, because history is one line and nobody names anything."""
-        return self._parents is None and not any(
-            turn.references or turn.in_reply_to for turn in self._turns.values()
-        )
+        """Tell whether each turn knows all before it.
+
+        That is so if history is one line and no turn names another.
+        """
+        if self._parents is not None:
+            return False
+        turns = self._turns.values()
+        return not any(turn.references or turn.in_reply_to for turn in turns)
 
     def heads(self) -> list[Turn]:
         """Return the turns that no other turn knows, oldest first."""
@@ -47,8 +51,10 @@ class Causality:
         heads = self._graph.heads()
         if len(heads) < 2:
             return None
+        origin = "root"
         common = [self._turns[filename] for filename in self._graph.known_to_all(heads)]
-        origin = (latest(common).commit_sha or "")[:7] if common else "root"
+        if common:
+            origin = (latest(common).commit_sha or "")[:_SHORTEST_REFERENCE]
         shown = tuple(self._turns[filename] for filename in sorted(heads))
         return Divergence(f"{shown[0].thread_id}@{origin}", shown)
 
@@ -57,7 +63,10 @@ class Causality:
         return self._graph.known([filename] if filename in self._turns else [])
 
     def concurrent_with(self, filename: str) -> list[Turn]:
-        """Return the turns of other rigs that neither know this one nor are known by it, oldest first."""
+        """Return the turns of other rigs that are independent of this one, oldest first.
+
+        They neither know it nor are known by it.
+        """
         if filename not in self._turns:
             return []
         related = self.known(filename) | self._graph.knowing(filename)
@@ -93,33 +102,17 @@ class KnowledgeGraph:
         self._file_at: list[str | None] = []  # None for gathering points
         self._point_of: dict[str, int] = {}
         self._of_hash: dict[str, int] = {}
-        self._of_commit: dict[
-            str, int
-        ] = {}  # the last turn of a commit knows the others
+        # The last turn of a commit knows the others.
+        self._of_commit: dict[str, int] = {}
         self._by_prefix: dict[str, list[str]] = {}
         self._of_rig: dict[str, int] = {}
-        ordered = sorted(
-            turns,
-            key=lambda turn: (
-                turn.position or 0,
-                turn.commit_sha or "",
-                turn.order_key(),
-            ),
-        )
-        commits = {
-            commit: list(added)
-            for commit, added in groupby(
-                ordered, key=lambda turn: turn.commit_sha or ""
-            )
-        }
+        commits = _by_commit(turns)
         pasts: dict[str, int] = {}
         for commit, nearest in _nearest_before(list(commits), parents):
-            earlier = [before for before in nearest if before in pasts]
-            targets = [
-                point
-                for before in earlier
-                for point in (self._of_commit[before], pasts[before])
-            ]
+            targets: list[int] = []
+            for before in nearest:
+                if before in pasts:
+                    targets += [self._of_commit[before], pasts[before]]
             pasts[commit] = self._point(targets)
             self._add_commit(commit, commits[commit], pasts[commit])
 
@@ -187,19 +180,18 @@ class KnowledgeGraph:
             targets = list(self._named_by(turn)) or [past]
             if turn.sender in self._of_rig:
                 targets.append(self._of_rig[turn.sender])
-            if commit in self._of_commit:
-                targets.append(
-                    self._of_commit[commit]
-                )  # the earlier turn of the same commit
+            if commit in self._of_commit:  # the earlier turn of the same commit
+                targets.append(self._of_commit[commit])
             point = self._point(targets, turn.filename)
-            self._point_of[turn.filename] = self._of_commit[commit] = point
+            self._point_of[turn.filename] = point
+            self._of_commit[commit] = point
             if turn.sender:
                 self._of_rig[turn.sender] = point
             self._register_hash(turn.body_hash, point)
         self._by_prefix.setdefault(commit[:_SHORTEST_REFERENCE], []).append(commit)
 
     def _named_by(self, turn: Turn) -> Iterator[int]:
-        """Yield what a turn names in this thread; other references are none of its business (rigs §9.6)."""
+        """Yield what a turn names in this thread; other references do not count (rigs §9.6)."""
         if turn.in_reply_to in self._of_hash:
             yield self._of_hash[turn.in_reply_to]
         for reference in turn.references:
@@ -216,9 +208,20 @@ class KnowledgeGraph:
         if not body_hash:
             return
         before = self._of_hash.get(body_hash)
-        self._of_hash[body_hash] = (
-            point if before is None else self._point([point, before])
-        )
+        if before is not None:
+            point = self._point([point, before])
+        self._of_hash[body_hash] = point
+
+
+def _by_commit(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
+    """Return the turns that each commit added, oldest commit first."""
+    ordered = sorted(turns, key=_place_in_history)
+    groups = groupby(ordered, key=lambda turn: turn.commit_sha or "")
+    return {commit: list(added) for commit, added in groups}
+
+
+def _place_in_history(turn: Turn) -> tuple[int, str, OrderKey]:
+    return turn.position or 0, turn.commit_sha or "", turn.order_key()
 
 
 def _nearest_before(
@@ -241,21 +244,20 @@ def _nearest_in_graph(
     pending = list(commits)
     while pending:
         commit = pending[-1]
+        if commit in nearest:
+            pending.pop()
+            continue
         above = parents.get(commit, ())
-        unknown = [
-            parent
-            for parent in above
-            if parent not in commits and parent not in nearest
-        ]
-        if unknown and commit not in nearest:
+        others = [parent for parent in above if parent not in commits]
+        unknown = [parent for parent in others if parent not in nearest]
+        if unknown:
             pending.extend(unknown)
             continue
         pending.pop()
-        if commit not in nearest:
-            found = [
-                frozenset((parent,)) if parent in commits else nearest[parent]
-                for parent in above
-            ]
-            # A line of commits shares one set; only merges make new ones.
-            nearest[commit] = found[0] if len(found) == 1 else frozenset().union(*found)
+        # A line of commits shares one set; only merges make new ones.
+        if len(above) == 1 and others:
+            nearest[commit] = nearest[others[0]]
+        else:
+            own = commits.intersection(above)
+            nearest[commit] = own.union(*(nearest[parent] for parent in others))
     return nearest

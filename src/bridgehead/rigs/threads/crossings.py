@@ -1,12 +1,13 @@
-"""What this clone knows of its own reading: what crossed with a turn of ours, what somebody looked at, what is done.
+"""What this clone remembers: what crossed with a turn of ours, and what somebody looked at.
 
-A push retry puts our turn on top of what others pushed first (rigs §9.5), so history alone would say we knew it.
+A push retry puts our turn on top of what others pushed first (rigs §9.5), so history alone
+would say that we knew it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from bridgehead.errors import FileError
@@ -17,7 +18,6 @@ from bridgehead.rigs.repositories.work_tree import keep
 _FILE_NAME = "crossings.json"
 _MAX_BYTES = 16 * 1024 * 1024
 _SEEN_NAME = "seen.json"
-_IDLE_NAME = "idle.json"
 _MOST_SEEN = 20_000  # the oldest are in threads that ended long ago
 _BEGUN = ""  # among the paths that were seen
 _MOST_TURNS = 2000  # of ours; the oldest are answered or closed by then
@@ -36,17 +36,17 @@ class Crossings:
 
     def note(self, path: str, crossed: Iterable[str]) -> None:
         """Remember them; called under the lock."""
-        self._crossed[path] = [*dict.fromkeys([*self._crossed.get(path, ()), *crossed])]
-        kept = dict(list(self._crossed.items())[-_MOST_TURNS:])
+        known = self._crossed.get(path, [])
+        self._crossed[path] = list(dict.fromkeys([*known, *crossed]))
+        newest = list(self._crossed.items())[-_MOST_TURNS:]
         make_dir(self._path.parent)
-        write_atomic(self._path, json.dumps(kept, separators=(",", ":")))
+        write_atomic(self._path, json.dumps(dict(newest), separators=(",", ":")))
 
     def _read(self) -> dict[str, list[str]]:
         try:
             stored = json.loads(read_bounded(self._path, _MAX_BYTES))
             return {
-                str(path): [str(one) for one in others]
-                for path, others in stored.items()
+                str(path): list(map(str, others)) for path, others in stored.items()
             }
         except (FileError, ValueError, TypeError, AttributeError):
             return {}
@@ -57,11 +57,6 @@ def seen_state(directory: Path) -> str:
     return _state(directory / _SEEN_NAME)
 
 
-def crossings_state(directory: Path) -> str:
-    """Return what changes when something crosses with a turn of ours."""
-    return _state(directory / _FILE_NAME)
-
-
 def _state(path: Path) -> str:
     try:
         found = path.stat()
@@ -70,46 +65,15 @@ def _state(path: Path) -> str:
     return f"{found.st_ino}.{found.st_size}.{found.st_mtime_ns}"
 
 
-class IdleThreads:
-    """The threads in which nothing waits for a rig, each with the mark it had when that was found.
-
-    Good while everything else it depends on is the same.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / _IDLE_NAME
-        self._depends_on, self.marks = "", dict[str, str]()
-        try:
-            stored = json.loads(read_bounded(self._path, _MAX_BYTES))
-            marks = {str(name): str(mark) for name, mark in stored["threads"].items()}
-            self._depends_on, self.marks = str(stored["depends_on"]), marks
-        except (FileError, ValueError, TypeError, AttributeError, KeyError):
-            pass
-
-    def found_with(self, depends_on: str) -> Mapping[str, str]:
-        return self.marks if self._depends_on == depends_on else {}
-
-    def note(self, depends_on: str, marks: Mapping[str, str]) -> None:
-        """Keep these instead; not being able to costs the next look time, nothing else."""
-        if (depends_on, marks) != (self._depends_on, self.marks):
-            keep(
-                self._path,
-                json.dumps(
-                    {"depends_on": depends_on, "threads": marks}, separators=(",", ":")
-                ),
-            )
-
-
 class Seen:
     """The answers to this rig that were shown to somebody here."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _SEEN_NAME
+        self.paths: dict[str, None] = {}
         try:
-            self.paths = {
-                str(path): None
-                for path in json.loads(read_bounded(self._path, _MAX_BYTES))
-            }
+            stored = json.loads(read_bounded(self._path, _MAX_BYTES))
+            self.paths = dict.fromkeys(map(str, stored))
         except (FileError, ValueError, TypeError):
             self.paths = {}
         self.is_new = _BEGUN not in self.paths
@@ -124,7 +88,5 @@ class Seen:
         if not fresh:
             return
         self.paths.update(dict.fromkeys(fresh))
-        keep(
-            self._path,
-            json.dumps(list(self.paths)[-_MOST_SEEN:], separators=(",", ":")),
-        )
+        newest = list(self.paths)[-_MOST_SEEN:]
+        keep(self._path, json.dumps(newest, separators=(",", ":")))

@@ -21,42 +21,41 @@ class Freeze(NamedTuple):
     thread: str = ""  # empty in notes of earlier versions
 
     def holds(self, now_ms: int) -> bool:
-        """Tell whether it is in force; one whose times cannot be read, or that has not begun, is not."""
-        begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
-        return (
-            begin is not None and end is not None and begin - _SKEW_MS <= now_ms < end
-        )
+        """Tell whether it is in force now; one whose times cannot be read is not."""
+        begin = timestamp_ms(self.since)
+        end = timestamp_ms(self.expires)
+        if begin is None or end is None:
+            return False
+        return begin - _SKEW_MS <= now_ms < end
 
     def at_most(self, minutes: float) -> "Freeze":
         """Return it cut down to the time its author may ask for."""
-        begin, end = timestamp_ms(self.since), timestamp_ms(self.expires)
+        begin = timestamp_ms(self.since)
+        end = timestamp_ms(self.expires)
         if begin is None or end is None:
             return self
-        return self._replace(
-            expires=iso_timestamp(min(end, begin + int(minutes * 60_000)))
-        )
+        longest = begin + int(minutes * 60_000)
+        return self._replace(expires=iso_timestamp(min(end, longest)))
 
     def as_allowed(
         self, thread_id: str, membership: Membership, signed_by: Collection[str]
     ) -> "Freeze | None":
-        """Return it as far as its author may ask for it; None for one who may not, or did not sign it for this thread.
+        """Return it as far as its author may ask for it.
 
-        Where a bridge has no members it is anybody's word, for a day at most.
+        Return None if the author may not, or did not sign it for this thread. In a bridge
+        without members everybody may, for a day at most.
         """
         if membership.founded is None:
             return self.at_most(HUMAN_FREEZE_MINUTES)
         author = membership.member(self.rig)
-        if (
-            author is None
-            or not author.freeze_minutes
-            or self.rig not in signed_by
-            or self.thread != thread_id
-        ):
+        if author is None or not author.freeze_minutes:
+            return None
+        if self.rig not in signed_by or self.thread != thread_id:
             return None
         return self.at_most(author.freeze_minutes)
 
     def forbids(self, rig_id: RigId, now_ms: int) -> bool:
-        """Tell whether it keeps this rig from sending and closing; relay rigs are what it waits for."""
+        """Tell whether it keeps this rig from sending and closing; relay rigs it waits for."""
         return self.holds(now_ms) and not rig_id.is_relay
 
     def json_object(self) -> dict[str, str]:
@@ -67,16 +66,12 @@ class Freeze(NamedTuple):
         """Return the blob that the freeze ref points to."""
         from json import dumps
 
-        return (
-            dumps(
-                {
-                    **self.json_object(),
-                    "in_reply_to": self.in_reply_to,
-                    "thread": self.thread,
-                }
-            )
-            + "\n"
-        )
+        stored = {
+            **self.json_object(),
+            "in_reply_to": self.in_reply_to,
+            "thread": self.thread,
+        }
+        return dumps(stored) + "\n"
 
 
 def read_freeze(text: str) -> Freeze | None:
@@ -89,19 +84,15 @@ def read_freeze(text: str) -> Freeze | None:
         return None
     if not isinstance(stored, dict):
         return None
-    rig, since, expires = (stored.get(name) for name in ("rig", "since", "expires"))
-    if not (
-        isinstance(rig, str) and isinstance(since, str) and isinstance(expires, str)
-    ):
+    texts = {name: text for name, text in stored.items() if isinstance(text, str)}
+    if not texts.keys() >= {"rig", "since", "expires"}:
         return None
-    parent = stored.get("in_reply_to")
-    thread = stored.get("thread")
     return Freeze(
-        rig,
-        since,
-        expires,
-        parent if isinstance(parent, str) else None,
-        thread if isinstance(thread, str) else "",
+        texts["rig"],
+        texts["since"],
+        texts["expires"],
+        texts.get("in_reply_to"),
+        texts.get("thread", ""),
     )
 
 
@@ -110,7 +101,9 @@ class ThreadFrozen(UserError):
 
     def __init__(self, thread_id: str, freeze: Freeze) -> None:
         super().__init__(
-            f'thread frozen by {freeze.rig} until {freeze.expires}; nothing was sent to "{thread_id}"',
-            hint=f"a human is answering there; {freeze.rig} can end it: rig-bridge relay --abort --thread {thread_id}",
+            f"thread frozen by {freeze.rig} until {freeze.expires};"
+            f' nothing was sent to "{thread_id}"',
+            hint=f"a human is answering there; {freeze.rig} can end it:"
+            f" rig-bridge relay --abort --thread {thread_id}",
         )
         self.freeze = freeze

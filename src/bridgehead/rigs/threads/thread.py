@@ -48,7 +48,10 @@ class Turn(NamedTuple):
         return listed_status_class(self.status)
 
     def order_key(self) -> OrderKey:
-        """Sort by (day, commit position, date text, filename); uncommitted turns come last within their day."""
+        """Return what turns are sorted by: day, commit position, date text, filename.
+
+        Uncommitted turns come last within their day.
+        """
         return (
             self.day,
             self.position is None,
@@ -73,12 +76,15 @@ def turn_of(
         return value if isinstance(value, str) else ""
 
     to = frontmatter.get("to")
+    recipients: str | tuple[str, ...] = text("to")
+    if isinstance(to, list):
+        recipients = _texts(to)
     return Turn(
         thread_id=thread_id,
         filename=filename,
         type=text("type"),
         sender=text("from"),
-        to=_texts(to) if isinstance(to, list) else text("to"),
+        to=recipients,
         date=text("date"),
         status=text("status"),
         tldr=text("tldr"),
@@ -91,11 +97,9 @@ def turn_of(
 
 
 def _texts(value: Value) -> tuple[str, ...]:
-    return (
-        tuple(item for item in value if isinstance(item, str))
-        if isinstance(value, list)
-        else ()
-    )
+    if not isinstance(value, list):
+        return ()
+    return tuple(item for item in value if isinstance(item, str))
 
 
 def in_order(turns: Iterable[Turn]) -> list[Turn]:
@@ -114,14 +118,14 @@ class ThreadSummary(NamedTuple):
     latest: Turn
     envelope_count: int
     is_closed: bool
-    last_modified: str = ""  # ISO UTC with ms: commit time of the latest turn, or mtime while uncommitted
+    # ISO UTC with ms: commit time of the latest turn, or mtime while it is uncommitted.
+    last_modified: str = ""
     dirty: bool = False
     frozen: "Freeze | None" = None
     unverified: int = 0
     heads: int = 1
-    owe: int | None = (
-        None  # questions in it that this rig has to answer; None: nobody has asked
-    )
+    # Questions in it that this rig has to answer; None if nobody has asked.
+    owe: int | None = None
     owed: int | None = None  # and those others have to answer to it
     unseen: int | None = None  # answers to it that nobody here has looked at
 
@@ -167,8 +171,11 @@ def _count_others(
     counts: dict[RigId, int] = {}
     for frontmatter in frontmatters:
         to = frontmatter.get("to")
-        for named in [frontmatter.get("from"), *(to if isinstance(to, list) else [to])]:
-            rig = RigId(normalise(named)) if isinstance(named, str) else own
+        recipients = to if isinstance(to, list) else [to]
+        for name in (frontmatter.get("from"), *recipients):
+            if not isinstance(name, str):
+                continue
+            rig = RigId(normalise(name))
             if rig != own and is_rig_id(rig):
                 counts[rig] = counts.get(rig, 0) + 1
     return counts

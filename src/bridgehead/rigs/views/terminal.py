@@ -4,7 +4,7 @@ Decisions only; whether stdout is a terminal and how many rows it has is told fr
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bridgehead.rigs.envelope.fields import StatusClass
@@ -63,16 +63,6 @@ class Style(NamedTuple):
 
 
 PLAIN = Style()
-
-
-class EncodedText:
-    """Text that is UTF-8 already, for those who can put it out as it is."""
-
-    def __init__(self, encoded: bytes) -> None:
-        self.encoded = encoded
-
-    def __iter__(self) -> Iterator[str]:
-        yield self.encoded.decode()
 
 
 def _escaped(character: re.Match[str]) -> str:

@@ -3,8 +3,9 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,7 @@ LOCK_TIMEOUT_SECONDS = 30.0
 _INDEX_BUSY = "index.lock"
 _INDEX_PATIENCE_SECONDS = 3.0
 _POLL_SECONDS = 0.02
+_BOUNDARIES = ("shallow", "info/grafts")
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -68,7 +70,7 @@ class Clone:
         self.git.extra_options = self.settings.switched_off_drivers()
 
     def _pin_inherited_paths(self) -> None:
-        """Inside a hook git hands down relative paths, which stop being true when we change directory."""
+        """Make absolute the paths that git hands down inside a hook: we change directory."""
         if "GIT_DIR" in self.git.environment:
             self.git.environment["GIT_DIR"] = str(self.location.git_dir)
             self.git.environment["GIT_WORK_TREE"] = str(self.location.top_level)
@@ -84,23 +86,17 @@ class Clone:
         """Return the id git gives this content."""
         return self._hash(b"blob %d\0" % len(content) + content).hexdigest()
 
-    def tree_id(self, content: bytes | bytearray) -> str:
-        """Return the id git gives a tree of this content."""
-        hashed = self._hash(b"tree %d\0" % len(content))
-        hashed.update(content)
-        return hashed.hexdigest()
-
     def blob_on_disk(self, path: str) -> str | None:
-        """Return the id of the file at this path of the work tree; None where no file is, or none we read."""
+        """Return the id of a file of the work tree; None if there is none that we read."""
         content = self._on_disk(path)
         return None if content is None else self.blob_id(content)
 
     def has_beginning_of(self, blob: str, path: str) -> bool:
-        """Tell whether the file at this path holds a blob, or what a git that was killed had written of it."""
+        """Tell whether a file holds a blob, or what a killed git had written of it."""
         content = self._on_disk(path)
-        return content is not None and self.git.read(
-            "cat-file", "blob", blob
-        ).stdout.startswith(content)
+        if content is None:
+            return False
+        return self.git.read("cat-file", "blob", blob).stdout.startswith(content)
 
     def _on_disk(self, path: str) -> bytes | None:
         try:
@@ -111,6 +107,15 @@ class Clone:
             )
         except FileError:
             return None
+
+    def history_boundary(self) -> str:
+        """Return what git was told about where history ends; empty in an ordinary clone."""
+        texts: list[str] = []
+        for name in _BOUNDARIES:
+            with suppress(FileError):
+                content = read_bounded(self.location.common_dir / name, MAX_FILE_BYTES)
+                texts.append(f"{name}\n{os.fsdecode(content)}")
+        return "\n".join(texts)
 
     @cached_property
     def _hash(self) -> "Callable[[bytes], hashlib._Hash]":
@@ -125,11 +130,8 @@ class Clone:
         deadline = self.clock.monotonic() + _INDEX_PATIENCE_SECONDS
         while True:
             answer = self.git.ask(*arguments, shielded=True)
-            if (
-                answer.code == 0
-                or _INDEX_BUSY not in answer.stderr
-                or self.clock.monotonic() > deadline
-            ):
+            is_busy = answer.code != 0 and _INDEX_BUSY in answer.stderr
+            if not is_busy or self.clock.monotonic() > deadline:
                 return answer
             self.clock.sleep(_POLL_SECONDS)
 
@@ -141,18 +143,15 @@ class Clone:
         """
         path = self.location.lock_file
         make_dir(path.parent)
-        with ExitStack() as held:
-            held.callback(
-                self._take_turn(
-                    FileLock(path, timeout_seconds, clock=self.clock)
-                ).release
-            )
+        with ExitStack() as stack:
+            lock = self._take_turn(FileLock(path, timeout_seconds, clock=self.clock))
+            stack.callback(lock.release)
             with translated(path, "locked"):
                 handle = os.open(path.with_name("children"), _LOCK_FLAGS, 0o600)
-            held.callback(os.close, handle)
+            stack.callback(os.close, handle)
             self._await_orphans(handle, timeout_seconds)
             self.git.inherited_lock = handle
-            held.callback(setattr, self.git, "inherited_lock", None)
+            stack.callback(setattr, self.git, "inherited_lock", None)
             yield
 
     def _take_turn(self, lock: FileLock) -> FileLock:
@@ -162,14 +161,18 @@ class Clone:
             try:
                 lock.acquire()
             except LockTimeout:
-                before, holder = holder, read_holder(lock.path)
+                before = holder
+                holder = read_holder(lock.path)
                 if holder is None or holder == before:
                     raise
             else:
                 return lock
 
     def _await_orphans(self, handle: int, timeout_seconds: float) -> None:
-        """A shielded call inherits this lock, so it is held for as long as that call runs, whoever started it."""
+        """Wait for the git processes of commands that were killed.
+
+        A shielded call inherits this lock, and holds it for as long as it runs.
+        """
         deadline = self.clock.monotonic() + timeout_seconds
         while not locked_at_once(handle):
             if self.clock.monotonic() > deadline:
@@ -218,12 +221,9 @@ def locate(git: Git) -> Location:
     answer = git.ask("rev-parse", *_QUESTIONS, hooks_path_shown=True)
     if answer.code != 0:
         cause = cause_of(answer.stderr)
-        ordinary = not cause or cause.startswith("not a git repository")
-        advice = (
-            "git init, or change to a directory of the repository"
-            if ordinary
-            else cause
-        )
+        advice = cause
+        if not cause or cause.startswith("not a git repository"):
+            advice = "git init, or change to a directory of the repository"
         raise UserError(
             f"cwd is not inside a git repo (cwd={git.directory})", hint=advice
         )
@@ -288,8 +288,7 @@ class GitSettings:
             if key.startswith("filter.") and key.count(".") > 1
         }
         parts = ("clean", "smudge", "process", "required")
+        names = product(sorted(drivers), parts)
         return tuple(
-            f"--config-env={driver}.{part}={NOTHING}"
-            for driver in sorted(drivers)
-            for part in parts
+            f"--config-env={driver}.{part}={NOTHING}" for driver, part in names
         )

@@ -17,7 +17,7 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from bridgehead.errors import FileError, ProcessError
 from bridgehead.host.child import SignalsHeld, end_child
@@ -131,17 +131,6 @@ class Running:
             yield from map(os.fsdecode, whole)
         require_success(self._command, self.answer())
         yield os.fsdecode(rest)
-
-    def converse(self, request: bytes) -> IO[bytes]:
-        """Hand one request to a process that takes several, and return where its answers appear."""
-        if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("it was started without input")
-        try:
-            self._process.stdin.write(request)
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise GitFailed(f"git {self._command} ended early") from error
-        return self._process.stdout
 
     def abandon(self) -> None:
         """End it because nobody will ask for its answer; a shielded one goes on without us."""

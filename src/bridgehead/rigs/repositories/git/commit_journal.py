@@ -33,7 +33,7 @@ def draft_file(clone: Clone) -> Path:
 
 
 def scratch_index(clone: Clone) -> Path:
-    """The index a commit is composed in; the user's own is not touched for that."""
+    """Return the index a commit is composed in; the user's own is not touched for that."""
     return clone.location.private_dir / "posting.index"
 
 
@@ -43,86 +43,87 @@ def write_journal(clone: Clone, entry: JournalEntry) -> None:
 
 
 def read_journal(clone: Clone) -> JournalEntry | None:
-    """Return what an earlier command meant to do; a journal that cannot be read means nothing was begun."""
+    """Return what an earlier command meant to do.
+
+    A journal that cannot be read means that nothing was begun.
+    """
     try:
-        stored = json.loads(
-            read_bounded(clone.location.posting_journal, _MAX_JOURNAL_BYTES)
-        )
-        entry = JournalEntry(**stored)
+        journal = read_bounded(clone.location.posting_journal, _MAX_JOURNAL_BYTES)
+        entry = JournalEntry(**json.loads(journal))
     except (FileMissing, ValueError, TypeError):
         return None
-    well_formed = isinstance(entry.path, str) and isinstance(entry.blob, str)
-    return entry if well_formed and not entry.path.startswith(("/", "../")) else None
+    if not all(isinstance(text, str) for text in (entry.path, entry.blob)):
+        return None
+    if entry.path.startswith(("/", "../")):
+        return None
+    return entry
 
 
 def settle(clone: Clone, entry: JournalEntry) -> Recovered:
-    """Bring file, index and HEAD into agreement, whichever step was the last that was taken."""
+    """Bring file, index and HEAD into agreement, whichever step was the last one taken."""
+    commit: str | None = None
     if _blob_in_head(clone, entry.path) == entry.blob:
         _finish(clone, entry)
-        commit: str | None = clone.git.read(
-            "rev-list", "-1", "HEAD", "--", entry.path
-        ).text.strip()
-        if not commit:
-            raise GitFailed(f"no commit of HEAD holds {entry.path}")
+        commit = _commit_that_holds(clone, entry.path)
     else:
         _take_back(clone, entry)
-        commit = None
     _sweep_temporaries(clone, entry)
     forget(clone)
     return Recovered(entry.path, commit)
 
 
+def _commit_that_holds(clone: Clone, path: str) -> str:
+    found = clone.git.read("rev-list", "-1", "HEAD", "--", path).text.strip()
+    if not found:
+        raise GitFailed(f"no commit of HEAD holds {path}")
+    return found
+
+
 def forget(clone: Clone) -> None:
-    """Remove the journal and what lies beside it; the journal last, as it is what makes us look."""
+    """Remove the journal and what lies beside it.
+
+    The journal goes last, because it is what makes us look.
+    """
     index = scratch_index(clone)
-    for path in (
-        index,
-        index.with_name(f"{index.name}.lock"),
-        draft_file(clone),
-        clone.location.posting_journal,
-    ):
-        path.unlink(missing_ok=True)
+    index.unlink(missing_ok=True)
+    index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
+    draft_file(clone).unlink(missing_ok=True)
+    clone.location.posting_journal.unlink(missing_ok=True)
 
 
 def stage(clone: Clone, path: str, blob: str) -> None:
     """Put one path into the user's index and leave everything else in it alone."""
-    require_success(
-        "update-index",
-        clone.write_index(
-            "update-index", "--add", "--cacheinfo", f"{REGULAR},{blob},{path}"
-        ),
-    )
+    described = f"{REGULAR},{blob},{path}"
+    answer = clone.write_index("update-index", "--add", "--cacheinfo", described)
+    require_success("update-index", answer)
 
 
 def refresh(clone: Clone, path: str) -> None:
-    """Let the index know the file's times, so that the next `git status` need not read it. Failing is harmless."""
+    """Let the index know the file's times, so that the next `git status` need not read it.
+
+    Failing is harmless.
+    """
     clone.write_index("add", "--refresh", "--", path)
 
 
 def _finish(clone: Clone, entry: JournalEntry) -> None:
-    if (
-        _blob_in_index(clone, entry.path) is None
-        and clone.blob_on_disk(entry.path) == entry.blob
-    ):
+    is_staged = _blob_in_index(clone, entry.path) is not None
+    if not is_staged and clone.blob_on_disk(entry.path) == entry.blob:
         stage(clone, entry.path, entry.blob)
     refresh(clone, entry.path)
 
 
 def _take_back(clone: Clone, entry: JournalEntry) -> None:
     if _blob_in_index(clone, entry.path) == entry.blob:
-        require_success(
-            "update-index",
-            clone.write_index("update-index", "--force-remove", "--", entry.path),
-        )
+        answer = clone.write_index("update-index", "--force-remove", "--", entry.path)
+        require_success("update-index", answer)
     if clone.blob_on_disk(entry.path) != entry.blob:
         return  # never written, or somebody has edited it since: theirs
-    target = clone.location.top_level / entry.path
+    top_level = clone.location.top_level
+    target = top_level / entry.path
     if entry.had_draft:
-        write_atomic(
-            target,
-            read_bounded(draft_file(clone), MAX_FILE_BYTES),
-            root=clone.location.top_level,
-        )
+        draft = read_bounded(draft_file(clone), MAX_FILE_BYTES)
+        write_atomic(target, draft, root=top_level)
     else:
         with translated(target, "removed"):
             target.unlink(missing_ok=True)
@@ -131,18 +132,24 @@ def _take_back(clone: Clone, entry: JournalEntry) -> None:
 def _sweep_temporaries(clone: Clone, entry: JournalEntry) -> None:
     """Remove what a writer killed in the middle of `write_atomic` left beside the envelope."""
     directory, _, name = entry.path.rpartition("/")
+    beginning = f".{name[:50]}.{entry.pid}."
     for leftover in (clone.location.top_level / directory).glob("*.tmp"):
-        if leftover.name.startswith(f".{name[:50]}.{entry.pid}."):
+        if leftover.name.startswith(beginning):
             leftover.unlink(missing_ok=True)
 
 
 def _blob_in_head(clone: Clone, path: str) -> str | None:
     answer = clone.git.ask("ls-tree", "-z", "--full-tree", "HEAD", "--", path)
-    if answer.code != 0:  # before the first commit there is no HEAD
+    # Before the first commit there is no HEAD.
+    if answer.code != 0 or not answer.stdout:
         return None
-    return answer.text.split("\t")[0].split(" ")[2] if answer.stdout else None
+    described = answer.text.partition("\t")[0]
+    _mode, _type, blob = described.split(" ")
+    return blob
 
 
 def _blob_in_index(clone: Clone, path: str) -> str | None:
     entries = clone.git.read("ls-files", "--stage", "-z", "--", path).fields
-    return entries[0].split(" ")[1] if len(entries) == 1 else None
+    if len(entries) != 1:
+        return None
+    return entries[0].split(" ")[1]

@@ -102,20 +102,27 @@ class GitPosting:
             raise UserError(
                 f"{directory!s} is a separate git repository; nothing was written"
             )
-        if any(
-            (self._clone.location.git_dir / name).exists() for name in _OTHER_OPERATIONS
-        ):
+        git_dir = self._clone.location.git_dir
+        if any((git_dir / name).exists() for name in _OTHER_OPERATIONS):
             raise CommitFailed(
                 "cannot make a partial commit during a merge, cherry-pick or revert"
             )
-        tracked = self._clone.git.read("ls-files", "-z", "--", self.path)
-        committed = self._head.commit and self._clone.git.read(
-            "ls-tree", "-z", "--full-tree", self._head.commit, "--", self.path
-        )
-        if tracked.stdout or (committed and committed.stdout):
+        if self._is_tracked() or self._is_committed():
             raise FileTaken(
                 self.path, "written", "an envelope of that name is already tracked"
             )
+
+    def _is_tracked(self) -> bool:
+        listed = self._clone.git.read("ls-files", "-z", "--", self.path)
+        return bool(listed.stdout)
+
+    def _is_committed(self) -> bool:
+        if self._head.commit is None:
+            return False
+        listed = self._clone.git.read(
+            "ls-tree", "-z", "--full-tree", self._head.commit, "--", self.path
+        )
+        return bool(listed.stdout)
 
     def _write(self) -> None:
         top_level = self._clone.location.top_level
@@ -123,10 +130,8 @@ class GitPosting:
         write_journal(self._clone, self._entry)
         try:
             if self._entry.had_draft:
-                write_atomic(
-                    draft_file(self._clone),
-                    read_bounded(target, MAX_FILE_BYTES, root=top_level),
-                )
+                draft = read_bounded(target, MAX_FILE_BYTES, root=top_level)
+                write_atomic(draft_file(self._clone), draft)
             write_atomic(
                 target,
                 self._content,
@@ -141,7 +146,8 @@ class GitPosting:
             raise
 
     def _compose_tree(self) -> str:
-        git, index = self._clone.git, str(scratch_index(self._clone))
+        git = self._clone.git
+        index = str(scratch_index(self._clone))
         try:
             blob = git.write(
                 "hash-object", "-w", "--no-filters", "--stdin", stdin=self._content
@@ -169,12 +175,10 @@ class GitPosting:
             return message
         file = self._clone.location.private_dir / "COMMIT_EDITMSG"
         write_atomic(file, message)
-        self.warnings += run_hook(
-            self._clone, hook, file, scratch_index(self._clone)
-        ).splitlines()
-        edited = tidy_message(
-            read_bounded(file, MAX_FILE_BYTES).decode("utf-8", "surrogateescape")
-        )
+        printed = run_hook(self._clone, hook, file, scratch_index(self._clone))
+        self.warnings += printed.splitlines()
+        content = read_bounded(file, MAX_FILE_BYTES)
+        edited = tidy_message(content.decode("utf-8", "surrogateescape"))
         if not edited:
             raise CommitFailed("the commit-msg hook left an empty message")
         return edited
@@ -183,28 +187,39 @@ class GitPosting:
         self, tree: str, message: str, identity: Identity | None, *, must_sign: bool
     ) -> str:
         sign = must_sign or self._clone.settings.flag("commit.gpgsign")
-        by = zip(("NAME", "EMAIL"), identity or (), strict=False)  # rigs §10, L6
-        variables = {
-            f"GIT_{role}_{part}": value
-            for part, value in by
-            for role in ("AUTHOR", "COMMITTER")
-        }
         answer = ask_for_commit(
-            self._clone, tree, self._head.commit, message, variables, sign=sign
+            self._clone,
+            tree,
+            self._head.commit,
+            message,
+            _variables_of(identity),
+            sign=sign,
         )
         if answer.code != 0:
-            raise (SigningFailed if must_sign else CommitFailed)(answer.stderr)
+            if must_sign:
+                raise SigningFailed(answer.stderr)
+            raise CommitFailed(answer.stderr)
         commit = answer.text.strip()
-        headers = (
-            self._clone.git.read("cat-file", "commit", commit).stdout.partition(
-                b"\n\n"
-            )[0]
-            if must_sign
-            else b""
-        )
-        if must_sign and b"\ngpgsig" not in headers:
+        if must_sign and not self._is_signed(commit):
             raise SigningFailed("git created a commit without a signature")
         return commit
+
+    def _is_signed(self, commit: str) -> bool:
+        content = self._clone.git.read("cat-file", "commit", commit).stdout
+        headers = content.partition(b"\n\n")[0]
+        return b"\ngpgsig" in headers
+
+
+def _variables_of(identity: Identity | None) -> dict[str, str]:
+    """Return what makes somebody author and committer (rigs §10, L6)."""
+    if identity is None:
+        return {}
+    return {
+        "GIT_AUTHOR_NAME": identity.name,
+        "GIT_AUTHOR_EMAIL": identity.email,
+        "GIT_COMMITTER_NAME": identity.name,
+        "GIT_COMMITTER_EMAIL": identity.email,
+    }
 
 
 def ask_for_commit(
@@ -218,18 +233,25 @@ def ask_for_commit(
 ) -> GitAnswer:
     """Ask git for a commit of a tree; a signer ends with us."""
     ask = clone.git.ask_signer if sign else clone.git.ask
-    words = (*(("-p", parent) if parent else ()), *(("-S",) if sign else ()), "-F", "-")
+    arguments = ["commit-tree", tree]
+    if parent:
+        arguments += ["-p", parent]
+    if sign:
+        arguments.append("-S")
     return ask(
-        "commit-tree",
-        tree,
-        *words,
+        *arguments,
+        "-F",
+        "-",
         stdin=message.encode("utf-8", "surrogateescape"),
         variables=variables,
     )
 
 
 def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
-    """Move the current branch from where it was to `commit`; GitFailed if somebody moved it meanwhile."""
+    """Move the current branch from where it was to `commit`.
+
+    Raise GitFailed if somebody moved it meanwhile.
+    """
     name = f"refs/heads/{head.branch}" if head.branch else "HEAD"
     clone.git.write("update-ref", "-m", log, name, commit, head.commit or clone.null_id)
 
@@ -237,14 +259,11 @@ def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
 def is_tracked_hook(clone: Clone, hook: Path) -> bool:
     """Tell whether anything on the way to the hook, links included, is a tracked file."""
     top_level = clone.location.top_level
-    configured = clone.settings.path(
-        "core.hookspath"
-    )  # git has followed its links already, we must not
-    ways = [
-        hook,
-        hook.resolve(),
-        *([top_level / configured / hook.name] if configured else ()),
-    ]
+    ways = [hook, hook.resolve()]
+    # git has followed the links of this path already, we must not.
+    configured = clone.settings.path("core.hookspath")
+    if configured:
+        ways.append(top_level / configured / hook.name)
     inside = {
         str(place.relative_to(top_level))
         for place in _places_on_the_way(ways)
@@ -252,15 +271,15 @@ def is_tracked_hook(clone: Clone, hook: Path) -> bool:
     }
     if not inside:
         return False
-    return bool(
-        inside.intersection(
-            clone.git.read("ls-files", "-z", "--", *sorted(inside)).fields
-        )
-    )
+    tracked = clone.git.read("ls-files", "-z", "--", *sorted(inside))
+    return not inside.isdisjoint(tracked.fields)
 
 
 def run_hook(clone: Clone, hook: Path, message_file: Path, index: Path) -> str:
-    """Let the hook judge and edit the message; return what it printed, or raise CommitFailed with it."""
+    """Let the hook judge and edit the message, and return what it printed.
+
+    Raise CommitFailed with the same words if it refuses.
+    """
     environment = {**clone.git.environment, "GIT_INDEX_FILE": str(index)}
     command = [str(hook), str(message_file)]
     try:
@@ -270,9 +289,9 @@ def run_hook(clone: Clone, hook: Path, message_file: Path, index: Path) -> str:
             raise CommitFailed(
                 f"the commit-msg hook cannot be run: {error.strerror}"
             ) from error
-        finished = _run(
-            ["/bin/sh", *command], clone.location.top_level, environment
-        )  # no #! line: git does the same
+        # It has no #! line: git does the same.
+        shell = ["/bin/sh", *command]
+        finished = _run(shell, clone.location.top_level, environment)
     printed = finished.stdout.decode("utf-8", "replace")
     if finished.returncode != 0:
         raise CommitFailed(
@@ -282,14 +301,18 @@ def run_hook(clone: Clone, hook: Path, message_file: Path, index: Path) -> str:
 
 
 def tidy_message(text: str) -> str:
-    """Clean a message as `git commit -m` does: no blank edges, no trailing blanks, no runs of empty lines."""
+    """Clean a message as `git commit -m` does.
+
+    It has no blank edges, no trailing blanks and no runs of empty lines.
+    """
     lines: list[str] = []
-    for line in (
-        line.rstrip(" \t\r") for line in text.split("\n")
-    ):  # what git calls blanks
-        if line or (lines and lines[-1]):
-            lines.append(line)
-    return "\n".join(lines).rstrip("\n") + "\n" if any(lines) else ""
+    for line in text.split("\n"):
+        stripped = line.rstrip(" \t\r")  # what git calls blanks
+        follows_text = bool(lines and lines[-1])
+        if stripped or follows_text:
+            lines.append(stripped)
+    tidy = "\n".join(lines).rstrip("\n")
+    return f"{tidy}\n" if tidy else ""
 
 
 def _run(

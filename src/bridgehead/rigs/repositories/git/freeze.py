@@ -18,6 +18,8 @@ from bridgehead.rigs.repositories.records import FreezeNote, Raced, Wire
 _SHARED = "refs/bridge/frozen/"
 _HERE = "refs/bridge/frozen-here/"
 _MAX_NOTE_BYTES = 64 * 1024
+_FORMAT = "%(objecttype) %(objectsize) %(objectname) %(refname)"
+_KINDS = ("blob", "commit")
 _FETCH = [
     "fetch",
     "--quiet",
@@ -31,31 +33,39 @@ FETCHED_FREEZES = f"+{_SHARED}*:{_SHARED}*"
 
 def read_freezes(clone: Clone) -> dict[str, FreezeNote]:
     """Return every note known here; a shared one outranks one of our own."""
-    lines = clone.git.read(
-        "for-each-ref",
-        "--format=%(objecttype) %(objectsize) %(objectname) %(refname)",
-        _HERE,
-        _SHARED,
-    ).text.splitlines()
-    notes: dict[str, FreezeNote] = {}
-    # A commit is a note that is signed: its message is the note, its tree is empty.
-    for kind, size, blob, ref in (
-        line.split(" ") for line in sorted(lines, key=lambda line: _HERE not in line)
-    ):
+    listed = clone.git.read("for-each-ref", f"--format={_FORMAT}", _HERE, _SHARED)
+    own: dict[str, FreezeNote] = {}
+    shared: dict[str, FreezeNote] = {}
+    for line in listed.text.splitlines():
+        kind, size, object_id, ref = line.split(" ")
+        if kind not in _KINDS or int(size) > _MAX_NOTE_BYTES:
+            continue
+        only_here = ref.startswith(_HERE)
+        notes = own if only_here else shared
         thread = ref.rpartition("/")[2]
-        if kind in ("blob", "commit") and int(size) <= _MAX_NOTE_BYTES:
-            text = clone.git.read("cat-file", kind, blob).stdout.decode(
-                "utf-8", "replace"
-            )
-            said = text.partition("\n\n")[2] if kind == "commit" else text
-            notes[thread] = FreezeNote(
-                said, ref.startswith(_HERE), blob, signed=kind == "commit"
-            )
-    return notes
+        notes[thread] = FreezeNote(
+            _read_note(clone, kind, object_id),
+            only_here=only_here,
+            object_id=object_id,
+            signed=kind == "commit",
+        )
+    return {**own, **shared}
+
+
+def _read_note(clone: Clone, kind: str, object_id: str) -> str:
+    """Return the text of a note; a commit is a signed note, which is its message."""
+    content = clone.git.read("cat-file", kind, object_id).stdout
+    text = content.decode("utf-8", "replace")
+    if kind == "commit":
+        return text.partition("\n\n")[2]
+    return text
 
 
 def ask_freeze(clone: Clone, wire: Wire, thread: str) -> FreezeNote | None:
-    """Ask the remote about one thread, and remember its answer; unreachable, the last known state counts."""
+    """Ask the remote about one thread, and remember its answer.
+
+    If it cannot be reached, the last known state counts.
+    """
     ref = _SHARED + thread
     with suppress(ConnectionError):
         target = remote_ref(clone, wire.remote, ref)
@@ -81,24 +91,34 @@ def freeze(
     sign: bool,
 ) -> FreezeNote | Raced:
     """Plant a note: only where there is none, or in place of exactly the one given."""
-    write_blob = ("hash-object", "-t", "blob", "-w", "--no-filters", "--stdin")
-    blob = (
-        _signed(clone, note)
-        if sign
-        else clone.git.write(*write_blob, stdin=note.encode()).text.strip()
-    )
+    write = _signed if sign else _unsigned
+    object_id = write(clone, note)
     if wire is not None:
-        shared = replaces is not None and not replaces.only_here
-        lease = replaces.object_id if replaces and shared else ""
-        report = push_ref(clone, wire.remote, blob, _SHARED + thread, lease=lease)
+        lease = ""
+        if replaces is not None and not replaces.only_here:
+            lease = replaces.object_id
+        report = push_ref(clone, wire.remote, object_id, _SHARED + thread, lease=lease)
         if report.raced:
             return Raced(report.reason)
         if report.taken:
-            clone.git.write("update-ref", _SHARED + thread, blob)
+            clone.git.write("update-ref", _SHARED + thread, object_id)
             _delete(clone, _HERE + thread)
-            return FreezeNote(note, object_id=blob, signed=sign)
-    clone.git.write("update-ref", _HERE + thread, blob)
-    return FreezeNote(note, only_here=True, object_id=blob, signed=sign)
+            return FreezeNote(note, object_id=object_id, signed=sign)
+    clone.git.write("update-ref", _HERE + thread, object_id)
+    return FreezeNote(note, only_here=True, object_id=object_id, signed=sign)
+
+
+def _unsigned(clone: Clone, note: str) -> str:
+    answer = clone.git.write(
+        "hash-object",
+        "-t",
+        "blob",
+        "-w",
+        "--no-filters",
+        "--stdin",
+        stdin=note.encode(),
+    )
+    return answer.text.strip()
 
 
 def _signed(clone: Clone, note: str) -> str:

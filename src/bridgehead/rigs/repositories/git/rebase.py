@@ -24,8 +24,10 @@ from bridgehead.rigs.repositories.records import (
     REGULAR,
     CommitRecord,
     Head,
+    PathChange,
     Rebuilt,
     Recovered,
+    TrackedFile,
 )
 from bridgehead.rigs.repositories.work_tree import names_in
 
@@ -36,12 +38,15 @@ _MAX_JOURNAL_BYTES = 64 * 1024
 def rebuild(
     clone: Clone, head: Head, tip: str, *, inspected: bool = False
 ) -> list[Rebuilt] | None:
-    """Put our turns on top of `tip` and return where they are now; None if either side did not only append.
+    """Put our turns on top of `tip` and return where they are now.
 
-    What the remote did is not asked again where the caller has `inspected` it.
+    Return None if either side did more than append. What the remote did is not asked
+    again if the caller has `inspected` it.
     """
-    base = merge_base(clone.git, head.commit, tip) if head.commit else None
-    if head.commit is None or base is None:
+    if head.commit is None:
+        return None
+    base = merge_base(clone.git, head.commit, tip)
+    if base is None:
         return None
     ours = commits_between(clone.git, base, head.commit)
     theirs = () if inspected else commits_between(clone.git, base, tip)
@@ -50,21 +55,21 @@ def rebuild(
         return None
     made = _make_commits(clone, planned, tip)
     _move(clone, head, made[-1] if made else tip)
-    return [
-        Rebuilt(plan.old_commit, turn.old_path, turn.path, commit)
-        for plan, commit in zip(planned, made, strict=True)
-        for turn in plan.turns
-    ]
+    rebuilt: list[Rebuilt] = []
+    for plan, commit in zip(planned, made, strict=True):
+        for turn in plan.turns:
+            rebuilt.append(Rebuilt(plan.old_commit, turn.old_path, turn.path, commit))
+    return rebuilt
 
 
 def recover_rebuild(clone: Clone) -> Recovered | None:
-    """Go back to the old commits if a rebuild was cut short; they are still there and still unpushed."""
+    """Go back to the old commits if a rebuild was cut short; they are still unpushed."""
     clone.location.rebuild_index.unlink(missing_ok=True)
     try:
-        stored = json.loads(
-            read_bounded(clone.location.rebuild_journal, _MAX_JOURNAL_BYTES)
-        )
-        old, new = str(stored["old"]), str(stored["new"])
+        journal = read_bounded(clone.location.rebuild_journal, _MAX_JOURNAL_BYTES)
+        stored = json.loads(journal)
+        old = str(stored["old"])
+        new = str(stored["new"])
     except (FileMissing, ValueError, KeyError, TypeError):
         clone.location.rebuild_journal.unlink(missing_ok=True)
         return None
@@ -74,8 +79,13 @@ def recover_rebuild(clone: Clone) -> Recovered | None:
 def _taken_names(
     clone: Clone, ours: Sequence[CommitRecord], tip: str
 ) -> dict[str, set[str]]:
-    """Return the names in use in the threads we write to, at the tip or in the work tree, without our own."""
-    own = {change.path for commit in ours for change in commit.changes}
+    """Return the names in use in the threads we write to, without our own.
+
+    A name is in use if the tip or the work tree has it.
+    """
+    own: set[str] = set()
+    for commit in ours:
+        own.update(change.path for change in commit.changes)
     taken: dict[str, set[str]] = {path.partition("/")[0]: set() for path in own}
     for path in committed_files(clone.git, tip):
         thread, _, filename = path.partition("/")
@@ -109,9 +119,10 @@ def plan_rebuild(
     theirs: Sequence[CommitRecord],
     taken: Mapping[str, set[str]],
 ) -> list[PlannedCommit] | None:
-    """Return our commits as they are to be made, oldest first; None if either side did more than append.
+    """Return our commits as they are to be made, oldest first.
 
-    `taken` holds, by thread, the names that are in use without us.
+    Return None if either side did more than append. `taken` holds, by thread, the names
+    that are in use without us.
     """
     if not only_appends(ours) or not only_appends(theirs):
         return None
@@ -121,34 +132,40 @@ def plan_rebuild(
 
 def only_appends(commits: Iterable[CommitRecord]) -> bool:
     """Tell whether every commit does nothing but add envelopes."""
-    return all(
-        len(commit.parents) <= 1
-        and commit.changes
-        and all(
-            change.status == "A" and change.mode == REGULAR and envelope_at(change.path)
-            for change in commit.changes
-        )
-        for commit in commits
-    )
+    return all(_only_appends(commit) for commit in commits)
+
+
+def _only_appends(commit: CommitRecord) -> bool:
+    if len(commit.parents) > 1 or not commit.changes:
+        return False
+    return all(_adds_envelope(change) for change in commit.changes)
+
+
+def _adds_envelope(change: PathChange) -> bool:
+    if change.status != "A" or change.mode != REGULAR:
+        return False
+    return envelope_at(change.path) is not None
 
 
 def _plan_commit(commit: CommitRecord, used: dict[str, set[str]]) -> PlannedCommit:
-    turns = []
+    turns: list[PlannedTurn] = []
     message = commit.message
     for change in commit.changes:
         thread, _, filename = change.path.partition("/")
         names = used.setdefault(thread, set())
-        free = next_filename(_stem(filename), names) if filename in names else filename
-        names.add(free)
-        path = f"{thread}/{free}"
+        if filename in names:
+            filename = next_filename(_stem(filename), names)
+        names.add(filename)
+        path = f"{thread}/{filename}"
         turns.append(PlannedTurn(change.path, path, change.blob))
-        if message.partition("\n")[0].endswith(f": {change.path}"):
+        subject = message.partition("\n")[0]
+        if subject.endswith(f": {change.path}"):
             message = message.replace(change.path, path, 1)
     return PlannedCommit(commit.commit, tuple(turns), message, commit.signed)
 
 
 def _stem(filename: str) -> str:
-    """Return what a number is appended to: the type of `ACK-2.md`, the whole of any other name."""
+    """Return what a number is appended to: `ACK` for `ACK-2.md`, else the whole name."""
     stem = filename.removesuffix(".md")
     numbered = _NUMBERED.fullmatch(stem)
     return numbered[1] if numbered else stem
@@ -159,28 +176,32 @@ def _make_commits(
 ) -> list[str]:
     index = clone.location.rebuild_index
     make_dir(index.parent)
-    index.with_name(index.name + ".lock").unlink(
-        missing_ok=True
-    )  # of a git that was killed; no other is at work
+    # A lock is that of a git that was killed: no other is at work.
+    index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
     made: list[str] = []
+    parent = tip
     try:
         clone.git.write("read-tree", tip, index=str(index))
         for plan in planned:
-            entries = "".join(
-                f"{REGULAR} {turn.blob}\t{turn.path}\0" for turn in plan.turns
-            )
-            clone.git.write(
-                "update-index",
-                "-z",
-                "--index-info",
-                stdin=entries.encode(),
-                index=str(index),
-            )
-            tree = clone.git.write("write-tree", index=str(index)).text.strip()
-            made.append(_make_commit(clone, plan, tree, made[-1] if made else tip))
+            tree = _make_tree(clone, plan, str(index))
+            parent = _make_commit(clone, plan, tree, parent)
+            made.append(parent)
     finally:
         index.unlink(missing_ok=True)
     return made
+
+
+def _make_tree(clone: Clone, plan: PlannedCommit, index: str) -> str:
+    """Add the turns of a commit to the index, and return its tree."""
+    entries = [f"{REGULAR} {turn.blob}\t{turn.path}\0" for turn in plan.turns]
+    clone.git.write(
+        "update-index",
+        "-z",
+        "--index-info",
+        stdin="".join(entries).encode(),
+        index=index,
+    )
+    return clone.git.write("write-tree", index=index).text.strip()
 
 
 def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> str:
@@ -197,7 +218,7 @@ def _make_commit(clone: Clone, plan: PlannedCommit, tree: str, parent: str) -> s
 
 
 def _same_people(clone: Clone, commit: str) -> dict[str, str]:
-    """Return the author with their date, and the committer without: it is committed now."""
+    """Return the author with their date, and the committer, who commits it now."""
     names = [
         "GIT_AUTHOR_NAME",
         "GIT_AUTHOR_EMAIL",
@@ -228,7 +249,7 @@ def _move(clone: Clone, head: Head, commit: str) -> None:
 
 
 def _settle(clone: Clone, old: str, new: str) -> str:
-    """Make index and work tree follow HEAD, wherever it is, and return that."""
+    """Make index and work tree follow HEAD, wherever it is, and return its commit."""
     head = clone.git.read("rev-parse", "--verify", "HEAD").text.strip()
     if head == old:
         _undo_half_a_switch(clone, old, new)
@@ -238,34 +259,53 @@ def _settle(clone: Clone, old: str, new: str) -> str:
 
 
 def _switch(clone: Clone, before: str, after: str) -> None:
-    """Take index and work tree from one commit to the other; what the user has changed stays or stops it."""
+    """Take index and work tree from one commit to the other.
+
+    What the user has changed stays, or stops it.
+    """
     command = ("read-tree", "-m", "-u", before, after)
     answer = clone.write_index(*command)
-    if (
-        answer.code != 0
-    ):  # it goes by the times in the index, which a killed posting or a copied clone lacks
+    if answer.code != 0:
+        # It needs the times in the index, which a killed posting or a copied clone lacks.
         clone.write_index("update-index", "-q", "--refresh")
         answer = clone.write_index(*command)
     require_success("read-tree", answer)
 
 
 def _undo_half_a_switch(clone: Clone, old: str, new: str) -> None:
-    """Put back what a git that was killed on the way to `new` wrote before the index; an edited file stays."""
-    entries = (
-        entry.partition("\t")
-        for entry in clone.git.read("ls-files", "--stage", "-z").fields
-    )
-    indexed = {path: described.split(" ")[1] for described, _, path in entries}
-    lost = []
-    for path, file in set(committed_files(clone.git, new).items()) - set(
-        committed_files(clone.git, old).items()
-    ):
-        place, found = clone.location.top_level / path, clone.blob_on_disk(path)
-        if found == indexed.get(path) or (found is None and os.path.lexists(place)):
+    """Put back what a git that was killed on the way to `new` wrote before the index.
+
+    A file that somebody edited stays.
+    """
+    indexed = _blobs_in_index(clone)
+    old_files = committed_files(clone.git, old)
+    new_files = committed_files(clone.git, new)
+    lost: list[str] = []
+    for path, file in new_files.items() - old_files.items():
+        if _is_as_it_should_be(clone, path, indexed.get(path), file):
             continue
-        if found is None or (file.blob and clone.has_beginning_of(file.blob, path)):
-            place.unlink(missing_ok=True)
-            if path in indexed:
-                lost.append(path)
+        (clone.location.top_level / path).unlink(missing_ok=True)
+        if path in indexed:
+            lost.append(path)
     if lost:
         clone.write_index("checkout-index", "--force", "--", *lost)
+
+
+def _blobs_in_index(clone: Clone) -> dict[str, str]:
+    blobs: dict[str, str] = {}
+    for entry in clone.git.read("ls-files", "--stage", "-z").fields:
+        described, _, path = entry.partition("\t")
+        blobs[path] = described.split(" ")[1]
+    return blobs
+
+
+def _is_as_it_should_be(
+    clone: Clone, path: str, indexed: str | None, new: TrackedFile
+) -> bool:
+    """Tell whether a path holds what the index says, or something of its owner's."""
+    found = clone.blob_on_disk(path)
+    if found == indexed:
+        return True
+    if found is None:
+        return os.path.lexists(clone.location.top_level / path)
+    return new.blob is None or not clone.has_beginning_of(new.blob, path)

@@ -22,7 +22,9 @@ _PUSH = [
     "--no-follow-tags",
     "--recurse-submodules=no",
 ]
-_MOST_LINES, _MOST_CHARACTERS = 4, 400  # of what the server says about a refusal
+# Of what the server says about a refusal.
+_MOST_LINES = 4
+_MOST_CHARACTERS = 400
 _TAKEN = (" ", "*", "=", "+", "-")
 
 
@@ -33,37 +35,41 @@ class PushReport:
         flag, self.summary = _reported(answer, ref)
         self.taken = answer.code == 0 and flag in _TAKEN
         self.raced = flag == "!" and any(race in self.summary for race in _RACES)
-        said = [
-            line.removeprefix("remote:").strip()
-            for line in answer.stderr.splitlines()
-            if line.startswith("remote:")
-        ]
-        words = " / ".join([line for line in said if line][:_MOST_LINES])[
-            :_MOST_CHARACTERS
-        ]
-        self.reason = (
-            ": ".join(filter(None, (self.summary, words)))
-            if self.summary
-            else answer.stderr
-        )
+        self.reason = self._reason(answer.stderr)
+
+    def _reason(self, stderr: str) -> str:
+        if not self.summary:
+            return stderr
+        words = _words_of_server(stderr)
+        return f"{self.summary}: {words}" if words else self.summary
 
 
 def push_ref(
     clone: Clone, remote: str, source: str, ref: str, *, lease: str | None = None
 ) -> PushReport:
-    """Set `ref` of the remote to `source`, or delete it if that is empty; no hooks, tags or submodules.
+    """Set `ref` of the remote to `source`, or delete it if that is empty.
 
-    With `lease` the ref is moved only if it is there and at that id now, or not there if `lease` is empty.
+    With `lease` the ref is moved only if it is at that id now; an empty `lease` demands
+    that there is no such ref. No hooks, tags or submodules take part.
     """
-    leases = (f"--force-with-lease={ref}:{lease}",) if lease is not None else ()
-    named = (*leases, "--", remote, f"{source}:{ref}")
-    return PushReport(
-        clone.git.ask(*_PUSH, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS), ref
+    options = list(_PUSH)
+    if lease is not None:
+        options.append(f"--force-with-lease={ref}:{lease}")
+    answer = clone.git.ask(
+        *options,
+        "--",
+        remote,
+        f"{source}:{ref}",
+        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
     )
+    return PushReport(answer, ref)
 
 
 def remote_ref(clone: Clone, remote: str, ref: str) -> str | None:
-    """Ask the remote what a ref points to; None if it has no such ref. Raises ConnectionError if it cannot be asked."""
+    """Ask the remote what a ref points to; None if it has no such ref.
+
+    Raise ConnectionError if the remote cannot be asked.
+    """
     answer = clone.git.ask(
         "ls-remote",
         "--quiet",
@@ -85,6 +91,17 @@ def local_ref(clone: Clone, ref: str) -> str | None:
     """Return what a ref of this clone points to."""
     answer = clone.git.ask("rev-parse", "--verify", "--quiet", ref)
     return answer.text.strip() if answer.code == 0 else None
+
+
+def _words_of_server(stderr: str) -> str:
+    """Return the first lines that the server printed, as one."""
+    lines = [
+        line.removeprefix("remote:").strip()
+        for line in stderr.splitlines()
+        if line.startswith("remote:")
+    ]
+    shown = [line for line in lines if line][:_MOST_LINES]
+    return " / ".join(shown)[:_MOST_CHARACTERS]
 
 
 def _reported(answer: GitAnswer, ref: str) -> tuple[str, str]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bridgehead.host.clock import Clock
 from bridgehead.host.directories import make_dir
@@ -15,54 +13,19 @@ from bridgehead.host.file_errors import FileMissing
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.repositories import records
 from bridgehead.rigs.repositories.errors import GitFailed, ShallowHistory
+from bridgehead.rigs.repositories.git import (
+    commit_journal,
+    envelope_commit,
+    freeze,
+    history,
+    rebase,
+    refs,
+    signatures,
+    transfer,
+)
 from bridgehead.rigs.repositories.git.clone import Clone
-from bridgehead.rigs.repositories.git.survey import GitSurvey, may_list
+from bridgehead.rigs.repositories.git.survey import GitSurvey
 from bridgehead.rigs.repositories.work_tree import WorkTree
-
-if TYPE_CHECKING:
-    from bridgehead.rigs.repositories.git import (
-        commit_journal,
-        envelope_commit,
-        freeze,
-        history,
-        rebase,
-        refs,
-        signatures,
-        transfer,
-    )
-else:
-
-    class _Late:
-        """A module of this package, imported when something of it is used: no command needs them all."""
-
-        def __init__(self, name: str) -> None:
-            self._name = f"{__package__}.{name}"
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(import_module(self._name), name)
-
-    (
-        commit_journal,
-        envelope_commit,
-        freeze,
-        history,
-        rebase,
-        refs,
-        signatures,
-        transfer,
-    ) = map(
-        _Late,
-        [
-            "commit_journal",
-            "envelope_commit",
-            "freeze",
-            "history",
-            "rebase",
-            "refs",
-            "signatures",
-            "transfer",
-        ],
-    )
 
 _MAX_EXCLUDE_BYTES = 1024 * 1024
 
@@ -90,7 +53,10 @@ class GitRepository(WorkTree):
             raise ShallowHistory()
 
     def lock(self) -> AbstractContextManager[object]:
-        """Hold off every other command of ours in this clone and its linked worktrees; LockTimeout if in vain."""
+        """Keep every other command of ours out of this clone and its linked worktrees.
+
+        Raise LockTimeout if one of them does not end.
+        """
         self._head = None  # another command may have moved it before we got the lock
         return self._clone.lock()
 
@@ -101,7 +67,10 @@ class GitRepository(WorkTree):
         return any(os.path.lexists(trace) for trace in traces)
 
     def recover(self) -> records.Recovered | None:
-        """Finish or take back what a killed command left unfinished. Call it under the lock, before anything else."""
+        """Finish or take back what a killed command left unfinished.
+
+        Call it under the lock, before anything else.
+        """
         self._head = None
         if not self.has_unfinished_posting():
             return None
@@ -116,14 +85,17 @@ class GitRepository(WorkTree):
 
     def identity(self) -> records.Identity | None:
         """Return `user.name` and `user.email`, None unless both are set."""
-        name, email = (
-            self._clone.settings.get("user.name"),
-            self._clone.settings.get("user.email"),
-        )
-        return records.Identity(name, email) if name and email else None
+        name = self._clone.settings.get("user.name")
+        email = self._clone.settings.get("user.email")
+        if not name or not email:
+            return None
+        return records.Identity(name, email)
 
     def signing_key(self) -> str | None:
-        """Return how others can recognise our signing key: its fingerprint, else as configured; None without one."""
+        """Return how others can recognise our signing key; None without one.
+
+        That is its fingerprint, else the key as configured.
+        """
         from bridgehead.rigs.trust.signers import key_name
 
         settings = self._clone.settings
@@ -164,32 +136,27 @@ class GitRepository(WorkTree):
         self._clone.reload_settings()
 
     def signing_key_text(self) -> str | None:
-        """Return the SSH public key that signs here, as `type blob`; None without one, or one of another kind."""
+        """Return the SSH public key that signs here, as `type blob`; None without one."""
         from bridgehead.rigs.trust.signers import ssh_key_text
 
         key = self._clone.settings.get("user.signingkey")
-        return (
-            ssh_key_text(key)
-            if key and self._clone.settings.get("gpg.format") == "ssh"
-            else None
-        )
+        if key is None or self._clone.settings.get("gpg.format") != "ssh":
+            return None
+        return ssh_key_text(key)
 
     def exclude(self, pattern: str) -> bool:
         """Keep a path out of commits without telling other clones; False if it was excluded already."""
         path = self._clone.location.common_dir / "info" / "exclude"
         try:
-            text = read_bounded(path, _MAX_EXCLUDE_BYTES).decode(
-                "utf-8", "surrogateescape"
-            )
+            text = os.fsdecode(read_bounded(path, _MAX_EXCLUDE_BYTES))
         except FileMissing:
             make_dir(path.parent)
             text = ""
         if pattern in text.splitlines():
             return False
-        separator = "" if not text or text.endswith("\n") else "\n"
-        write_atomic(
-            path, f"{text}{separator}{pattern}\n".encode("utf-8", "surrogateescape")
-        )
+        if text and not text.endswith("\n"):
+            text += "\n"
+        write_atomic(path, os.fsencode(f"{text}{pattern}\n"))
         return True
 
     def has_commit_msg_hook(self) -> bool:
@@ -204,10 +171,6 @@ class GitRepository(WorkTree):
         hook.chmod(0o755)
         return str(hook)
 
-    def index_commits(self) -> None:
-        """Have git keep what makes a long history quick to walk through."""
-        history.index_commits(self._clone.git)
-
     # what is there
 
     def head(self) -> records.Head:
@@ -216,25 +179,14 @@ class GitRepository(WorkTree):
             self._head = transfer.read_head(self._clone)
         return self._head
 
-    def survey(
-        self,
-        thread: str | None = None,
-        *,
-        untracked: bool = True,
-        passes_over: Callable[[GitSurvey, str], bool] | None = None,
-    ) -> GitSurvey:
+    def survey(self, thread: str | None = None, *, untracked: bool = True) -> GitSurvey:
         """Look at the work tree, or at one thread of it."""
-        return GitSurvey(
-            self._clone, thread, untracked=untracked, passes_over=passes_over
-        )
+        return GitSurvey(self._clone, thread, untracked=untracked)
 
     def is_tracked(self, path: str) -> bool:
         """Tell whether the index knows this path."""
-        if not may_list(
-            self._clone.location.index_file, path, len(self._clone.null_id) // 2
-        ):
-            return False
-        return path in self._clone.git.read("ls-files", "-z", "--", path).fields
+        listed = self._clone.git.read("ls-files", "-z", "--", path)
+        return path in listed.fields
 
     def is_sparse(self) -> bool:
         """Tell whether the work tree may lack files of the branch on purpose."""
@@ -243,29 +195,20 @@ class GitRepository(WorkTree):
     def unpushed(self) -> list[records.CommitRecord]:
         """Return the commits the upstream lacks, newest first; none without an upstream."""
         head = self.head()
-        if (
-            head.commit is None
-            or head.tracking_ref is None
-            or not refs.local_ref(self._clone, head.tracking_ref)
-        ):
+        if head.commit is None or head.tracking_ref is None:
             return []
-        return history.commits_between(self._clone.git, head.tracking_ref, head.commit)[
-            ::-1
-        ]
+        if not refs.local_ref(self._clone, head.tracking_ref):
+            return []
+        newer = history.commits_between(self._clone.git, head.tracking_ref, head.commit)
+        return newer[::-1]
 
     def history(self, head: str | None, after: str | None = None) -> records.History:
         """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
         return history.history(self._clone.git, head, after)
 
-    def newest_commits(self, head: str, most: int) -> list[records.CommitRecord]:
-        """Return the last commits of `head`, newest first: the end of its `history`, turned round."""
-        return history.newest_commits(self._clone.git, head, most)
-
-    def thread_commits(
-        self, head: str, thread: str, files: int = 0
-    ) -> list[records.CommitRecord] | None:
-        """Return the commits that changed one thread, parents first, if they are found faster than `history` is."""
-        return history.thread_commits(self._clone, head, thread, files)
+    def history_boundary(self) -> str:
+        """Return where history was cut off or altered here; empty in an ordinary clone."""
+        return self._clone.history_boundary()
 
     def commits_between(self, base: str | None, tip: str) -> list[records.CommitRecord]:
         """Return the commits of `tip` that `base` lacks, parents before children."""
@@ -290,7 +233,10 @@ class GitRepository(WorkTree):
     def check_signatures(
         self, commits: Sequence[str], allowed_signers: Path | None
     ) -> dict[str, records.SignatureCheck]:
-        """Judge the signatures of commits against an allowed-signers file; without one no signer is known."""
+        """Judge the signatures of commits against an allowed-signers file.
+
+        Without one no signer is known.
+        """
         return signatures.check_signatures(self._clone, commits, allowed_signers)
 
     # writing
@@ -313,24 +259,27 @@ class GitRepository(WorkTree):
     def wire(
         self, remote: str = "origin", branch: str = "main", *, pushing: bool = True
     ) -> records.Wire | None:
-        """Return the wire if the current branch is on it, or raise before anything is written (rigs §8).
+        """Return the wire if the current branch is on it, else raise (rigs §8).
 
-        None, only when not `pushing`: the repository has no remote at all.
+        Unless `pushing`, return None if the repository has no remote at all.
         """
         return transfer.wire_of(
             self._clone, self.head(), remote, branch, pushing=pushing
         )
 
     def upstream(self) -> records.Wire:
-        """Return what the current branch follows, or raise UserError where it follows nothing (rigs §9.1)."""
+        """Return what the current branch follows; raise UserError if nothing (rigs §9.1)."""
         return transfer.upstream_of(self.head())
 
     def push(self, wire: records.Wire, commit: str) -> records.Pushed | records.Raced:
-        """Send exactly `commit` to the wire branch; PushFailed for any refusal but a lost race."""
+        """Send exactly `commit` to the wire branch.
+
+        Raise PushFailed for any refusal but a lost race.
+        """
         return transfer.push(self._clone, wire, commit)
 
     def fetch(self, wire: records.Wire) -> str:
-        """Fetch the wire branch and the freezes, nothing else, and return the branch's commit; or FetchFailed."""
+        """Fetch the wire branch and the freezes, and return the branch's commit."""
         return transfer.fetch(self._clone, wire)
 
     def last_fetch_ms(self) -> int | None:
@@ -338,7 +287,7 @@ class GitRepository(WorkTree):
         return transfer.last_fetch_ms(self._clone)
 
     def compare(self, remote_head: str) -> records.Incoming:
-        """Say what a fetched commit would bring."""
+        """Return what a fetched commit would bring."""
         head = self.head().commit
         if head is None:
             raise GitFailed(
@@ -347,10 +296,12 @@ class GitRepository(WorkTree):
         return history.compare(self._clone.git, head, remote_head)
 
     def gone_from_remote(self, remote_head: str) -> list[str]:
-        """Return the commits here that the remote had and has no more, newest first: its history was rewritten."""
-        return transfer.gone_from_remote(
-            self._clone, self.head().commit or remote_head, remote_head
-        )
+        """Return the commits here that the remote had and has no more, newest first.
+
+        There are some if somebody rewrote its history.
+        """
+        head = self.head().commit or remote_head
+        return transfer.gone_from_remote(self._clone, head, remote_head)
 
     def fast_forward(self, commit: str) -> records.InTheWay | None:
         """Move the branch and the work tree to exactly this commit, or name what is in the way."""
@@ -361,9 +312,10 @@ class GitRepository(WorkTree):
     def rebuild(
         self, tip: str, *, inspected: bool = False
     ) -> list[records.Rebuilt] | None:
-        """Put our unpushed turns on top of `tip`, oldest first (rigs §9.5); None if either side did not only append.
+        """Put our unpushed turns on top of `tip`, oldest first (rigs §9.5).
 
-        `inspected`: the caller has judged what the remote did, so only our own side is asked.
+        Return None if either side did more than append. With `inspected` the caller has
+        judged what the remote did, so only our own side is asked.
         """
         head = self.head()
         self._head = None
@@ -376,7 +328,7 @@ class GitRepository(WorkTree):
         return freeze.read_freezes(self._clone)
 
     def ask_freeze(self, wire: records.Wire, thread: str) -> records.FreezeNote | None:
-        """Ask the remote about one thread; an unreachable remote leaves the last known state."""
+        """Ask the remote about one thread; if it cannot be reached, return the last state."""
         return freeze.ask_freeze(self._clone, wire, thread)
 
     def freeze(
@@ -388,7 +340,10 @@ class GitRepository(WorkTree):
         replaces: records.FreezeNote | None = None,
         sign: bool = False,
     ) -> records.FreezeNote | records.Raced:
-        """Plant a note where there is none, or in place of exactly `replaces`; kept here if the remote refuses."""
+        """Plant a note where there is none, or in place of exactly `replaces`.
+
+        It is kept here if the remote refuses it.
+        """
         return freeze.freeze(self._clone, wire, thread, note, replaces, sign=sign)
 
     def thaw(self, wire: records.Wire | None, thread: str) -> bool:

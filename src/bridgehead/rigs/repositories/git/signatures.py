@@ -31,7 +31,8 @@ def check_signatures(
     checks = dict.fromkeys(commits, UNSIGNED)
     readable = []
     for commit, raw in read_objects(clone.git, commits).items():
-        signature = _SIGNATURE.search((raw or b"").partition(b"\n\n")[0])
+        headers = (raw or b"").partition(b"\n\n")[0]
+        signature = _SIGNATURE.search(headers)
         if signature and signature[1] in _KNOWN_FORMS:
             readable.append(commit)
         elif signature:
@@ -43,30 +44,46 @@ def check_signatures(
 def _judge(
     clone: Clone, commits: Sequence[str], allowed_signers: Path | None
 ) -> dict[str, SignatureCheck]:
-    """Let git check them all at once; if it chokes on one, one by one, so that this one alone is bad."""
+    """Let git check all of them at once.
+
+    If it chokes, check one by one, so that only the one it chokes on is bad.
+    """
     if not commits:
         return {}
+    lines = "".join(f"{commit}\n" for commit in commits)
     answer = clone.git.ask(
-        *["log", "--no-walk=unsorted", "--stdin", "--no-color", "--no-notes"],
+        "log",
+        "--no-walk=unsorted",
+        "--stdin",
+        "--no-color",
+        "--no-notes",
         _FORMAT,
-        stdin="".join(f"{commit}\n" for commit in commits).encode(),
+        stdin=lines.encode(),
         settings=(f"gpg.ssh.allowedSignersFile={allowed_signers or '/dev/null'}",),
     )
     if answer.code != 0:
         if len(commits) == 1:
             return {commits[0]: _BAD}
-        return {
-            commit: _judge(clone, [commit], allowed_signers)[commit]
-            for commit in commits
-        }
-    fields = answer.fields
-    rows = (fields[start : start + _FIELDS] for start in range(0, len(fields), _FIELDS))
-    return {row[0].lstrip("\n"): _read_check(row) for row in rows}
+        checks: dict[str, SignatureCheck] = {}
+        for commit in commits:
+            checks.update(_judge(clone, [commit], allowed_signers))
+        return checks
+    return _read_checks(answer.fields)
+
+
+def _read_checks(fields: Sequence[str]) -> dict[str, SignatureCheck]:
+    checks: dict[str, SignatureCheck] = {}
+    for start in range(0, len(fields), _FIELDS):
+        row = fields[start : start + _FIELDS]
+        commit = row[0].lstrip("\n")
+        checks[commit] = _read_check(row)
+    return checks
 
 
 def _read_check(row: Sequence[str]) -> SignatureCheck:
     _, code, principal, fingerprint, primary, key = row
-    names = tuple(dict.fromkeys(name for name in (fingerprint, primary, key) if name))
+    spellings = dict.fromkeys([fingerprint, primary, key])
+    names = tuple(name for name in spellings if name)
     return SignatureCheck(
         _JUDGEMENTS.get(code, Signature.STRANGER),
         _address(principal),
@@ -76,6 +93,8 @@ def _read_check(row: Sequence[str]) -> SignatureCheck:
 
 
 def _address(signer: str) -> str | None:
-    """Return the e-mail address of an OpenPGP user id, or the principals of an SSH signer."""
+    """Return the address of an OpenPGP user id, or the principals of an SSH signer."""
     _, bracket, rest = signer.rpartition("<")
-    return (rest.rstrip(">") if bracket and rest.endswith(">") else signer) or None
+    is_user_id = bracket and rest.endswith(">")
+    address = rest.rstrip(">") if is_user_id else signer
+    return address or None

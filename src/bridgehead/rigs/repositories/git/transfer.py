@@ -23,9 +23,8 @@ from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, 
 from bridgehead.rigs.repositories.work_tree import keep
 
 _FETCHED = "fetched"  # an empty file; its time is that of the last fetch
-_REPLACED = (
-    "replaced"  # the last commit the remote had before its history was rewritten
-)
+# The last commit the remote had before its history was rewritten.
+_REPLACED = "replaced"
 _MAX_ID_BYTES = 100
 _STALE_SECONDS = 10.0  # git holds such a lock for milliseconds
 _BLOCKED = re.compile(r"Unable to create '([^'\n]+\.lock)': File exists")
@@ -77,23 +76,19 @@ def read_head(clone: Clone) -> Head:
 
 
 def _unusual_head(clone: Clone) -> Head:
-    """HEAD is detached, or its branch has no commit yet."""
+    """Return a HEAD that is detached, or whose branch has no commit yet."""
     commit = clone.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if commit.code == 0:
         return Head(commit.text.strip(), None)
-    branch = (
-        clone.git.ask("symbolic-ref", "--quiet", "HEAD")
-        .text.strip()
-        .removeprefix(_BRANCHES)
-    )
+    answer = clone.git.ask("symbolic-ref", "--quiet", "HEAD")
+    branch = answer.text.strip().removeprefix(_BRANCHES)
     remote = clone.settings.get(f"branch.{branch}.remote")
     merge = clone.settings.get(f"branch.{branch}.merge")
     if not remote or not merge:
         return Head(None, branch)
     remote_branch = merge.removeprefix(_BRANCHES)
-    return Head(
-        None, branch, remote, remote_branch, f"refs/remotes/{remote}/{remote_branch}"
-    )
+    tracking_ref = f"refs/remotes/{remote}/{remote_branch}"
+    return Head(None, branch, remote, remote_branch, tracking_ref)
 
 
 def wire_of(
@@ -108,24 +103,27 @@ def wire_of(
             )
         return None
     current = _current_branch(head)
-    if (head.remote, head.remote_branch) != (
-        remote,
-        branch,
-    ) or head.tracking_ref is None:
-        follows = (
-            f"follows {head.remote}/{head.remote_branch}"
-            if head.remote_branch
-            else "has no upstream configured"
-        )
-        problem = f'branch "{current}" {follows}, but the bridge uses {remote}/{branch}; nothing was written'
-        other = f"git switch {branch}, or set branch: {head.remote_branch or current} in .bridge/config.yaml"
-        raise UserError(
-            problem,
-            hint=f"git push --set-upstream {remote} {branch}"
-            if current == branch
-            else other,
-        )
+    is_on_wire = (head.remote, head.remote_branch) == (remote, branch)
+    if not is_on_wire or head.tracking_ref is None:
+        raise _off_the_wire(head, current, remote, branch)
     return Wire(remote, branch, head.tracking_ref)
+
+
+def _off_the_wire(head: Head, current: str, remote: str, branch: str) -> UserError:
+    if head.remote_branch:
+        follows = f"follows {head.remote}/{head.remote_branch}"
+    else:
+        follows = "has no upstream configured"
+    if current == branch:
+        advice = f"git push --set-upstream {remote} {branch}"
+    else:
+        own = head.remote_branch or current
+        advice = f"git switch {branch}, or set branch: {own} in .bridge/config.yaml"
+    return UserError(
+        f'branch "{current}" {follows}, but the bridge uses {remote}/{branch};'
+        " nothing was written",
+        hint=advice,
+    )
 
 
 def upstream_of(head: Head) -> Wire:
@@ -156,18 +154,18 @@ def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
 
     A branch that was set back would take the commit too, and with it what was removed there.
     """
-    asked = (
+    answer = clone.git.read(
         "for-each-ref",
         "--format=%(objectname)",
         f"--merged={commit}",
         wire.tracking_ref,
     )
-    seen = clone.git.read(*asked).text.strip() or None
-    if (
-        gone_from_remote(clone, commit, seen)
-        if seen
-        else local_ref(clone, wire.tracking_ref)
-    ):
+    seen = answer.text.strip() or None
+    if seen:
+        was_set_back = bool(gone_from_remote(clone, commit, seen))
+    else:
+        was_set_back = local_ref(clone, wire.tracking_ref) is not None
+    if was_set_back:
         return Raced("[rejected] (non-fast-forward)")
     report = push_ref(
         clone, wire.remote, commit, f"{_BRANCHES}{wire.branch}", lease=seen
@@ -175,9 +173,8 @@ def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
     if report.taken:
         return Pushed(commit)
     if report.raced:
-        return Raced(
-            report.reason.replace("stale info", "fetch first")
-        )  # the words for a push without a lease
+        # The words for a push without a lease.
+        return Raced(report.reason.replace("stale info", "fetch first"))
     raise PushFailed(wire.remote, wire.branch, report.reason)
 
 
@@ -190,65 +187,68 @@ def fetch(clone: Clone, wire: Wire) -> str:
     if answer.code != 0:
         raise FetchFailed(wire.remote, answer.stderr)
     keep(clone.location.private_dir / _FETCHED, "")
-    found = clone.git.read(
-        "rev-parse", "--verify", f"{wire.tracking_ref}^{{commit}}"
-    ).text.strip()
+    fetched = f"{wire.tracking_ref}^{{commit}}"
+    found = clone.git.read("rev-parse", "--verify", fetched).text.strip()
     if before is not None and not is_ancestor(clone.git, before, found):
         keep(clone.location.private_dir / _REPLACED, before)
     return found
 
 
 def gone_from_remote(clone: Clone, head: str, remote_head: str) -> list[str]:
-    """Return the commits of `head` that the remote had once and has no more, newest first: somebody rewrote history."""
+    """Return the commits of `head` that the remote had once and has no more, newest first.
+
+    There are some if somebody rewrote history.
+    """
+    replaced = clone.location.private_dir / _REPLACED
     try:
-        before = (
-            read_bounded(clone.location.private_dir / _REPLACED, _MAX_ID_BYTES)
-            .decode("ascii", "replace")
-            .strip()
-        )
+        content = read_bounded(replaced, _MAX_ID_BYTES)
     except FileError:
         return []
+    before = content.decode("ascii", "replace").strip()
     ours = merge_base(clone.git, head, before)
-    return (
-        clone.git.read("rev-list", ours, f"^{remote_head}", "--").text.split()
-        if ours
-        else []
-    )
+    if ours is None:
+        return []
+    answer = clone.git.read("rev-list", ours, f"^{remote_head}", "--")
+    return answer.text.split()
 
 
 def last_fetch_ms(clone: Clone) -> int | None:
     """Return when a fetch last succeeded, of ours or by hand."""
-    moments = []
-    for trace in (
-        clone.location.private_dir / _FETCHED,
-        clone.location.git_dir / "FETCH_HEAD",
-    ):
+    fetched_here = clone.location.private_dir / _FETCHED
+    fetched_by_hand = clone.location.git_dir / "FETCH_HEAD"
+    moments: list[int] = []
+    for trace in (fetched_here, fetched_by_hand):
         with suppress(OSError):
             moments.append(trace.stat().st_mtime_ns // 1_000_000)
     return max(moments, default=None)
 
 
 def _fetch(clone: Clone, wire: Wire) -> GitAnswer:
-    named = (
-        f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}",
-        FETCHED_FREEZES,
-    )  # nothing else is pruned
+    # Nothing but these is pruned.
+    branch = f"+{_BRANCHES}{wire.branch}:{wire.tracking_ref}"
     return clone.git.ask(
-        *_FETCH, wire.remote, *named, timeout_seconds=NETWORK_TIMEOUT_SECONDS
+        *_FETCH,
+        wire.remote,
+        branch,
+        FETCHED_FREEZES,
+        timeout_seconds=NETWORK_TIMEOUT_SECONDS,
     )
 
 
 def clear_stale_locks(clone: Clone, refused: GitAnswer) -> bool:
-    """Remove the locks a refusal names if they are old; True if there were any, so that trying again makes sense."""
+    """Remove the locks that a refusal names if they are old.
+
+    Return whether there were any, so that it makes sense to try again.
+    """
     named = {Path(name) for name in _BLOCKED.findall(refused.stderr)}
     ours = tuple(f"{clone.location.common_dir}/{place}" for place in _OURS_TO_CLEAR)
-    fetched = (
-        lock for lock in named if str(lock).startswith(ours) and ".." not in lock.parts
-    )
-    stale = list(filter(_is_stale, fetched))
-    for lock in stale:
-        lock.unlink(missing_ok=True)
-    return bool(stale)
+    found_stale = False
+    for lock in named:
+        is_ours = str(lock).startswith(ours) and ".." not in lock.parts
+        if is_ours and _is_stale(lock):
+            lock.unlink(missing_ok=True)
+            found_stale = True
+    return found_stale
 
 
 def _is_stale(lock: Path) -> bool:
@@ -272,50 +272,60 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
         for change in arriving
         if clone.has_beginning_of(change.blob, change.path)
     ]
-    blockers = {
-        blocker for change in arriving if (blocker := _blocker(clone, change.path))
-    } - {*leftovers}
+    blockers: set[str] = set()
+    for change in arriving:
+        blocker = _blocker(clone, change.path)
+        if blocker is not None and blocker not in leftovers:
+            blockers.add(blocker)
     if blockers:
         return InTheWay(tuple(sorted(blockers)))
     if leftovers:
-        require_success(
-            "update-index",
-            clone.write_index("update-index", "--force-remove", "--", *leftovers),
-        )
-        for path in leftovers:
-            (clone.location.top_level / path).unlink(missing_ok=True)
+        _remove(clone, leftovers)
     answer = clone.git.ask(*_MERGE, commit, shielded=True)
-    # Files that git will not overwrite stand one per line behind a tab.
-    named = tuple(
-        line.strip() for line in answer.stderr.splitlines() if line.startswith("\t")
-    )
-    if answer.code != 0 and named:
+    refused = _files_named(answer)
+    if answer.code != 0 and refused:
         blobs = {change.path: change.blob for change in changes if change.status == "M"}
-        if not all(
-            path in blobs and _was_half_written(clone, path, blobs[path])
-            for path in named
-        ):
-            return InTheWay(named)
-        clone.write_index("checkout-index", "--force", "--", *named)
+        if not all(_was_half_written(clone, path, blobs.get(path)) for path in refused):
+            return InTheWay(refused)
+        clone.write_index("checkout-index", "--force", "--", *refused)
         answer = clone.git.ask(*_MERGE, commit, shielded=True)
     require_success("merge", answer)
     return None
 
 
-def _was_half_written(clone: Clone, path: str, blob: str) -> bool:
-    """Whether a pull was killed while it replaced this file; an empty one was rather emptied by its owner."""
-    return clone.has_beginning_of(blob, path) and clone.blob_on_disk(
-        path
-    ) != clone.blob_id(b"")
+def _remove(clone: Clone, paths: list[str]) -> None:
+    """Remove files from the index and the work tree."""
+    answer = clone.write_index("update-index", "--force-remove", "--", *paths)
+    require_success("update-index", answer)
+    for path in paths:
+        (clone.location.top_level / path).unlink(missing_ok=True)
+
+
+def _files_named(answer: GitAnswer) -> tuple[str, ...]:
+    """Return the files that git refuses to overwrite, one per line behind a tab."""
+    lines = answer.stderr.splitlines()
+    return tuple(line.strip() for line in lines if line.startswith("\t"))
+
+
+def _was_half_written(clone: Clone, path: str, blob: str | None) -> bool:
+    """Tell whether a pull was killed while it replaced this file with `blob`.
+
+    An empty file was more likely emptied by its owner.
+    """
+    if blob is None or clone.blob_on_disk(path) == clone.blob_id(b""):
+        return False
+    return clone.has_beginning_of(blob, path)
 
 
 def _blocker(clone: Clone, path: str) -> str | None:
-    """What lies where a new file would go, and is not ours to lose: the path itself, or a file above it."""
+    """Return what lies where a new file would go and is not ours to lose.
+
+    That is the path itself, or a file above it. Links git finds by itself.
+    """
     parts = path.split("/")
     for depth in range(1, len(parts) + 1):
         place = clone.location.top_level.joinpath(*parts[:depth])
-        if place.exists() and (
-            depth == len(parts) or not place.is_dir()
-        ):  # links git finds by itself
+        is_directory_above = depth < len(parts) and place.is_dir()
+        if place.exists() and not is_directory_above:
             return "/".join(parts[:depth])
     return None

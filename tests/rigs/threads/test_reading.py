@@ -1,4 +1,4 @@
-"""What is read of a thread is what lies in the work tree, and every file is opened once."""
+"""What is read of a thread is what lies in the work tree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.repositories.git.repository import GitRepository
-from bridgehead.rigs.threads import index_store
+from bridgehead.rigs.threads import index as threads_index
 from bridgehead.rigs.threads.index import EnvelopeIndex
 from rigs.support.git_world import World, envelope
 
@@ -49,41 +49,18 @@ def test_edits_additions_and_removals_show_at_once(long_thread):
     assert read(long_thread) == on_disk(long_thread)
 
 
-def test_what_went_away_meanwhile_reads_as_nothing(long_thread):
+def test_what_was_listed_can_be_read_although_its_file_went_away_meanwhile(long_thread):
+    before = on_disk(long_thread)
     index = EnvelopeIndex(GitRepository(long_thread), "demo-01")
     listed = index.thread("demo-01").envelopes
     (long_thread / "demo-01/N-0.md").unlink()
-    assert [found is None for found in index.read(listed)] == [True] + [False] * 7
+    assert list(index.read(listed)) == list(before.values())
 
 
-def test_large_files_are_read_where_they_lie(world, long_thread, monkeypatch):
-    monkeypatch.setattr(index_store, "MAX_KEPT_BYTES", 400)
-    world.commit(
-        long_thread, {"demo-01/BIG.md": envelope("demo-01", body="x" * 1000 + "\n")}
-    )
-    assert read(long_thread) == on_disk(long_thread)
-
-
-def test_a_first_look_opens_every_file_once(long_thread, monkeypatch):
-    (long_thread / "demo-01/LOOSE.md").write_bytes(envelope("demo-01", body="loose\n"))
-    opened: list[str] = []
-    read_files = GitRepository.read_files
-
-    def counting(self: GitRepository, directory: str, names: list[str]) -> object:
-        opened.extend(names)
-        return read_files(self, directory, names)
-
-    monkeypatch.setattr(GitRepository, "read_files", counting)
-    index = EnvelopeIndex(
-        GitRepository(long_thread), "demo-01", with_findings=True, for_reading=True
-    )
-    listed = index.thread("demo-01").envelopes
-
-    found = dict(
-        zip((each.turn.filename for each in listed), index.read(listed), strict=True)
-    )
-
-    assert found == on_disk(long_thread)
-    assert sorted(opened) == sorted(
-        [*found, "LOOSE.md"]
-    )  # nobody vouches for a loose file a second time
+def test_a_thread_of_any_length_is_read_in_the_order_asked_for(
+    long_thread, monkeypatch
+):
+    monkeypatch.setattr(threads_index, "_AT_ONCE", 3)
+    index = EnvelopeIndex(GitRepository(long_thread), "demo-01")
+    listed = index.thread("demo-01").envelopes[::-1]
+    assert list(index.read(listed)) == list(on_disk(long_thread).values())[::-1]

@@ -7,7 +7,7 @@ does not fit keeps its default, and an item of a list that cannot be used is dro
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bridgehead.flows.template_create.agents import (
@@ -28,12 +28,11 @@ from bridgehead.flows.template_create.project.analysis import (
     Pattern,
     Testing,
 )
-from bridgehead.flows.template_create.project.dependencies import KNOWN
+from bridgehead.flows.template_create.project.dependencies import purpose_of
 from bridgehead.flows.values.codec import Unfit, from_plain
 
 # A bare list says nothing about how sure it is; this is what it counts as (flows §12).
 CONFIDENCE_OF_A_LIST = 0.85
-_PURPOSES = {name.lower(): purpose for name, purpose in KNOWN.values()}
 _ABSENT = object()
 
 
@@ -121,7 +120,7 @@ class _Pattern:
 
 @dataclass(frozen=True)
 class _Quality:
-    naming_conventions: Naming = Naming()
+    naming_conventions: Naming = field(default_factory=Naming)
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ class _Analysis:
     overall_confidence: float
     architecture: _Architecture = _Architecture()
     patterns: tuple[_Pattern, ...] = ()
-    testing: Testing = Testing()
+    testing: Testing = field(default_factory=Testing)
     quality_indicators: _Quality = _Quality()
     example_files: tuple[ExampleFile, ...] = ()
 
@@ -237,8 +236,7 @@ def _read_upstream(
 
 def _with_stack(analysis: CodebaseAnalysis, stack: _Stack) -> CodebaseAnalysis:
     frameworks = [
-        replace(one, purpose=_PURPOSES.get(one.name.lower(), "core"))
-        for one in stack.frameworks
+        replace(one, purpose=purpose_of(one.name)) for one in stack.frameworks
     ]
     return replace(
         analysis,

@@ -64,6 +64,12 @@ class Template:
     needs: tuple[str, ...] = ()
     """Files of the original that this one refers to and that are not in the package."""
 
+    @property
+    def description(self) -> str:
+        """The path in a project made from the package, and what the file is for."""
+        purpose = f": {self.purpose}" if self.purpose else ""
+        return f"`{self.path or self.original_path}`{purpose}"
+
 
 @dataclass(frozen=True)
 class TemplateSet:
@@ -224,13 +230,12 @@ def template_path(example: ExampleFile, project_name: str) -> str:
 
 
 def catalogue(templates: Sequence[Template]) -> str:
-    """The templates as a list for readers and prompts: the path in a project made from them, purpose, patterns."""
-    return "\n".join(
-        f"- `{template.path or template.original_path}`"
-        + (f": {template.purpose}" if template.purpose else "")
-        + (f" ({', '.join(template.patterns)})" if template.patterns else "")
-        for template in templates
-    )
+    """Return the templates as a list for readers and prompts."""
+    lines = []
+    for template in templates:
+        patterns = f" ({', '.join(template.patterns)})" if template.patterns else ""
+        lines.append(f"- {template.description}{patterns}")
+    return "\n".join(lines)
 
 
 def _refusal(path: str, text: str | None) -> str:

@@ -210,7 +210,7 @@ def render_agent(agent: NewAgent, facts: Facts) -> str:
         if agent.when_to_use
         else "",
         "## Capabilities": bullets((*agent.responsibilities, *agent.capabilities)),
-        COMMANDS: bullets(f"`{line}`" for line in facts.commands),
+        COMMANDS: bullets(f"`{line}`" for line in facts.analysis.commands),
         FILES: bullets(facts.reading(files)),
     }
     body = [

@@ -219,6 +219,9 @@ SIGNS: Final = (
 )
 
 
+SIGN_OF: Final = {sign.name.lower(): sign for sign in SIGNS}
+
+
 def patterns_in(texts: Mapping[str, str]) -> list[Pattern]:
     """The patterns that show in two files or more (or in any, of a handful), the most frequent first."""
     needed = 1 if len(texts) < 8 else 2

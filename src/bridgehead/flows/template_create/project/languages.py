@@ -56,6 +56,11 @@ def language_of(path: str) -> str | None:
     return LANGUAGE_OF.get(suffix_of(path))
 
 
+def endings_of(language: str) -> list[str]:
+    """Return the endings of the files of a language."""
+    return [ending for ending, name in LANGUAGE_OF.items() if name == language]
+
+
 def languages_by_files(paths: Iterable[str]) -> list[str]:
     """Languages by number of source files, most first; equals in alphabetical order."""
     count = Counter(language for path in paths if (language := language_of(path)))

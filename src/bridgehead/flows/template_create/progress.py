@@ -1,4 +1,4 @@
-"""What is said about a run: one progress line on stderr, the summary of each phase, the result at the end."""
+"""What a person sees of a run: a progress line on stderr, the summary of each phase, the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _AboveTheLine(logging.Handler):
 
 
 class Progress:
-    """The line. Where nobody watches (a pipe, a file, a dumb terminal) nothing is written at all."""
+    """The line. Nothing is written to a pipe, a file or a dumb terminal: nobody watches there."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
@@ -43,11 +43,11 @@ class Progress:
         self._above = _AboveTheLine(self._stream)
 
     def entered(self, number: int, name: str) -> None:
-        """Phase `number` has begun."""
+        """Show that phase `number` has begun."""
         self._show(number - 1, f"{number}/{PHASES} {name.replace('_', ' ')}")
 
     def finished(self, number: int, name: str, summary: str) -> None:
-        """Phase `number` has ended, with this result."""
+        """Show that phase `number` has ended, with this result."""
         self._show(number, f"{number}/{PHASES} {name.replace('_', ' ')}: {summary}")
 
     def __enter__(self) -> Self:
@@ -76,29 +76,25 @@ class Progress:
 def fallbacks_of(
     analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
 ) -> tuple[str, ...]:
-    """Where the run had to do without an agent, and why; never silent (flows §6)."""
+    """Return where the run had to do without an agent, and why; never silent (flows §6)."""
     found = []
     if analysis.fallback_reason:
-        found.append(
-            f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})"
-        )
+        reason = analysis.fallback_reason
+        found.append(f"codebase_analysis: heuristic analysis ({reason})")
     if recommendation.fallback_reason:
         found.append(f"agent_creation: basic agents ({recommendation.fallback_reason})")
-    reasons = dict.fromkeys(
-        enhanced.fallbacks
-    )  # several requests may have failed for one reason
-    found += [f"agent_enhancement: basic texts kept ({reason})" for reason in reasons]
+    for reason in dict.fromkeys(enhanced.fallbacks):
+        found.append(f"agent_enhancement: basic texts kept ({reason})")
     if enhanced.kept_basic and not enhanced.fallbacks:
-        found.append(
-            f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}"
-        )
+        names = ", ".join(enhanced.kept_basic)
+        found.append(f"agent_enhancement: basic text kept for {names}")
     return tuple(found)
 
 
 def summary_of(
     package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What the command prints."""
+    """Return what the command prints."""
     return {
         "template": package.name,
         "output_path": package.path,
@@ -115,23 +111,35 @@ def summary_of(
 
 
 def analysis_summary(analysis: CodebaseAnalysis) -> str:
+    layers = plural(len(analysis.layers), "layer")
+    patterns = plural(len(analysis.patterns), "pattern")
     return (
-        f"{analysis.primary_language}, {analysis.architecture}, {plural(len(analysis.layers), 'layer')}, "
-        f"{plural(len(analysis.patterns), 'pattern')}, confidence {analysis.overall_confidence:g}"
-        f"{because(analysis.fallback_reason)}"
+        f"{analysis.primary_language}, {analysis.architecture}, {layers}, {patterns}, "
+        f"confidence {analysis.overall_confidence:g}{_because(analysis.fallback_reason)}"
     )
 
 
 def templates_summary(made: TemplateSet) -> str:
-    return f"{plural(len(made.templates), 'template')}" + (
-        f", about {made.entity}" if made.entity else ""
-    )
+    about = f", about {made.entity}" if made.entity else ""
+    return plural(len(made.templates), "template") + about
+
+
+def recommendation_summary(found: Recommendation) -> str:
+    new = len(found.create_new)
+    existing = len(found.use_existing)
+    return f"{new} to make, {existing} exist{_because(found.fallback_reason)}"
 
 
 def enhancement_summary(enhanced: EnhancedSet) -> str:
     better = len(enhanced.agents) - len(enhanced.kept_basic)
-    return f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(dict.fromkeys(enhanced.fallbacks)))}"
+    reasons = "; ".join(dict.fromkeys(enhanced.fallbacks))
+    return f"{better} of {len(enhanced.agents)} enhanced{_because(reasons)}"
 
 
-def because(reason: str) -> str:
+def package_summary(package: Package) -> str:
+    proof = package.proof
+    return f"{package.path}, {proof.proven} of {proof.files} files proven"
+
+
+def _because(reason: str) -> str:
     return f" (fallback: {reason})" if reason else ""

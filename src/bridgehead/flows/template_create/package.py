@@ -28,78 +28,14 @@ from bridgehead.flows.template_create.phases.placeholders import (
     placeholders_in,
     values_for,
 )
+from bridgehead.flows.template_create.project.knowledge import KNOWLEDGE
 from bridgehead.flows.template_create.project.languages import language_of, words_of
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import Unfit, from_plain
 from bridgehead.host.command import Command
 from bridgehead.host.process import run
 
-_RESERVED: Final = frozenset(
-    [
-        "abstract",
-        "boolean",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "const",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "export",
-        "extends",
-        "fn",
-        "for",
-        "func",
-        "function",
-        "go",
-        "goto",
-        "if",
-        "impl",
-        "implements",
-        "import",
-        "in",
-        "interface",
-        "int",
-        "let",
-        "loop",
-        "match",
-        "mod",
-        "module",
-        "namespace",
-        "new",
-        "null",
-        "package",
-        "private",
-        "protected",
-        "public",
-        "return",
-        "self",
-        "static",
-        "string",
-        "struct",
-        "super",
-        "switch",
-        "this",
-        "throw",
-        "trait",
-        "true",
-        "try",
-        "type",
-        "typeof",
-        "union",
-        "use",
-        "using",
-        "var",
-        "void",
-        "while",
-        "with",
-        "yield",
-    ]
-)
+_RESERVED: Final = frozenset(KNOWLEDGE["words"]["reserved"])
 _MOST_OUTPUT_LINES: Final = 12
 BUILD_SECONDS: Final = 600.0
 

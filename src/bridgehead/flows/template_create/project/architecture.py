@@ -8,45 +8,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bridgehead.flows.template_create.project.analysis import UNKNOWN, Layer, Pattern
+from bridgehead.flows.template_create.project.knowledge import KNOWLEDGE
 from bridgehead.flows.template_create.project.languages import is_test, language_of
 
 MOST_DIRECTORIES: Final = 8
-# Layer, from outside to inside -> what it is, and the names of directories that show it.
-_LAYERS: Final = {
-    "Presentation": (
-        "What users and other programs talk to.",
-        "routes controllers views endpoints components pages screens web api ui cli commands cmd dashboard",
-    ),
-    "Domain": (
-        "The words and rules of the subject, without input or output.",
-        "domain core models entities contract contracts",
-    ),
-    "Application": (
-        "What the program does, put together from the domain.",
-        "services stores usecases use_cases application operations features",
-    ),
-    "Infrastructure": (
-        "What talks to the machine, the network and the stores.",
-        (
-            "infrastructure persistence repositories lib upload scripts middleware adapters transports host db "
-            "database migrations internal clients"
-        ),
-    ),
-    "Shared": (
-        "Small parts that every other layer uses.",
-        "utils helpers shared common",
-    ),
-    "ViewModels": ("State and commands behind the views.", "viewmodels"),
-    "Engines": ("Self-contained computations.", "engines"),
-    "Handlers": ("One handler per message or request.", "handlers"),
-    "Processors": ("Stages that transform what passes through.", "processors"),
-}
-_LAYER_OF: Final = {
-    name: layer for layer, (_, names) in _LAYERS.items() for name in names.split()
-}
+_LAYERS: Final[list[dict[str, Any]]] = KNOWLEDGE["layers"]
+_LAYER_OF: Final[dict[str, str]] = {}
+for _layer in _LAYERS:
+    _LAYER_OF |= dict.fromkeys(_layer["directories"], _layer["name"])
 
 
 def layer_of(path: str) -> str | None:
@@ -65,9 +37,10 @@ def layers_in(paths: Iterable[str]) -> list[Layer]:
         layer = layer_of(path) if language_of(path) and not is_test(path) else None
         if layer is not None:
             directories.setdefault(layer, Counter())[_telling_directory(path)] += 1
-    found = [name for name in _LAYERS if name in directories]
     return [
-        Layer(name, _largest(directories[name]), _LAYERS[name][0]) for name in found
+        Layer(layer["name"], _largest(directories[layer["name"]]), layer["description"])
+        for layer in _LAYERS
+        if layer["name"] in directories
     ]
 
 
@@ -129,96 +102,7 @@ class Sign(NamedTuple):
         return re.search(self.text, text, re.MULTILINE) is not None
 
 
-_CLASS: Final = r"\b(?:class|interface|struct|trait|type)\s+\w*"
-SIGNS: Final = (
-    Sign(
-        "Repository",
-        _CLASS + r"Repositor(?:y|ies)\b",
-        "Storage behind an interface of the domain.",
-    ),
-    Sign("Factory", _CLASS + r"Factory\b", "Objects made in one place that knows how."),
-    Sign(
-        "Service layer", _CLASS + r"Service\b", "Use cases gathered in service classes."
-    ),
-    Sign(
-        "Command handler",
-        _CLASS + r"(?:Handler|UseCase)\b",
-        "One class carries out one request.",
-    ),
-    Sign(
-        "Middleware", r"\b[Mm]iddleware\b", "Requests pass through a chain of wrappers."
-    ),
-    Sign(
-        "Application factory",
-        r"\bdef (?:create|make)_app\(",
-        "The application is made by a function.",
-    ),
-    Sign(
-        "Routes in groups",
-        r"\bBlueprint\(|\bAPIRouter\(|\bexpress\.Router\(|\bgin\.RouterGroup\b|\bMapGroup\(",
-        "Each area registers its own routes.",
-    ),
-    Sign(
-        "Mapped models",
-        r"\(db\.Model|\(models\.Model\)|\(DeclarativeBase|\bgorm\.Model\b|\bDbSet<",
-        "Classes that are rows of a table.",
-    ),
-    Sign(
-        "Validated input",
-        r"\(FlaskForm\)|\(BaseModel\)|\bAbstractValidator<|\bz\.object\(|^type \w+Validator struct",
-        "What comes in is checked by a class of its own.",
-    ),
-    Sign(
-        "Builder", _CLASS + r"Builder\b", "Complex objects put together step by step."
-    ),
-    Sign(
-        "Observer",
-        r"\b(?:subscribe|addEventListener|on_event|EventEmitter)\b",
-        "Listeners are told.",
-    ),
-    Sign(
-        "Interface and implementations",
-        r"\((?:\w+, )*(?:Protocol|ABC)\)|^\s*(?:export )?(?:public )?interface \w+|\btrait \w+",
-        "Interchangeable parts behind one declared interface.",
-    ),
-    Sign(
-        "Immutable value objects",
-        r"@dataclass\(.*frozen=True|\(NamedTuple\)|^[a-z ]*\brecord [A-Z]\w+|frozen=True\)|\breadonly \w+",
-        "Data that is made once and never changed.",
-    ),
-    Sign(
-        "Dependency injection",
-        r"@Injectable|@Inject\b|@Autowired|AddScoped|AddSingleton|AddTransient|\bDepends\(",
-        "What a part needs is handed to it.",
-    ),
-    Sign(
-        "Error hierarchy",
-        r"class \w+\((?:\w+\.)?\w*(?:Error|Exception|Refused)\)|class \w+ extends \w*(?:Error|Exception)\b",
-        "Errors of the product form a tree of their own.",
-    ),
-    Sign(
-        "Result values",
-        r"\bResult<|\bErrorOr<|\bEither<|\berr != nil\b",
-        "Expected failures are returned, not thrown.",
-    ),
-    Sign(
-        "Context manager",
-        r"@(?:async)?contextmanager|def __enter__|def __aenter__|\busing \(|\bdefer \w+",
-        "Resources are released where their scope ends.",
-    ),
-    Sign(
-        "Asynchronous I/O",
-        r"\basync (?:def|fn|function|Task)\b|\bawait \w",
-        "I/O waits without blocking.",
-    ),
-    Sign(
-        "Enumerated states",
-        r"\((?:Str|Int)?Enum\)|^\s*(?:public |export )?enum \w+",
-        "Closed vocabularies.",
-    ),
-)
-
-
+SIGNS: Final = [Sign(**pattern) for pattern in KNOWLEDGE["patterns"]]
 SIGN_OF: Final = {sign.name.lower(): sign for sign in SIGNS}
 
 

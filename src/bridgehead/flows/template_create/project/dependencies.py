@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from bridgehead.contract.fencing import read_toml
 from bridgehead.flows.template_create.project.analysis import Framework
+from bridgehead.flows.template_create.project.knowledge import KNOWLEDGE
 from bridgehead.flows.template_create.project.languages import is_test
 
 # What a file raises that is not what its name says, or is nested beyond reason.
@@ -27,166 +28,18 @@ class Dependency:
     version: str = ""
 
 
-# By purpose: the name of a package in lower case, and what people call it.
-_FRAMEWORKS: Final[Mapping[str, Mapping[str, str]]] = {
-    "ui": {
-        "next": "Next.js",
-        "react": "React",
-        "react-native": "React Native",
-        "vue": "Vue",
-        "svelte": "Svelte",
-        "@angular/core": "Angular",
-        "microsoft.maui.controls": "MAUI",
-    },
-    "core": {
-        "click": "click",
-        "typer": "typer",
-        "celery": "celery",
-        "pydantic": "pydantic",
-        "msgspec": "msgspec",
-        "httpx": "httpx",
-        "aiohttp": "aiohttp",
-        "fastapi": "FastAPI",
-        "flask": "Flask",
-        "django": "Django",
-        "starlette": "Starlette",
-        "websockets": "websockets",
-        "express": "Express",
-        "@nestjs/core": "NestJS",
-        "microsoft.aspnetcore": "ASP.NET Core",
-        "fastendpoints": "FastEndpoints",
-        "mediatr": "MediatR",
-        "spring-boot-starter": "Spring Boot",
-        "spring-boot-starter-web": "Spring Boot",
-        "github.com/gin-gonic/gin": "Gin",
-        "github.com/labstack/echo/v4": "Echo",
-        "axum": "Axum",
-        "actix-web": "Actix Web",
-        "tokio": "Tokio",
-        "rails": "Rails",
-        "sinatra": "Sinatra",
-        "laravel/framework": "Laravel",
-        "symfony/framework-bundle": "Symfony",
-    },
-    "data": {
-        "sqlalchemy": "SQLAlchemy",
-        "psycopg": "psycopg",
-        "asyncpg": "asyncpg",
-        "prisma": "Prisma",
-        "typeorm": "TypeORM",
-        "microsoft.entityframeworkcore": "Entity Framework Core",
-        "gorm.io/gorm": "GORM",
-        "github.com/jinzhu/gorm": "GORM",
-        "sqlx": "SQLx",
-    },
-    "testing": {
-        "pytest": "pytest",
-        "hypothesis": "hypothesis",
-        "jest": "jest",
-        "vitest": "vitest",
-        "mocha": "mocha",
-        "rspec": "rspec",
-        "@playwright/test": "Playwright",
-        "cypress": "Cypress",
-        "xunit": "xUnit",
-        "nunit": "NUnit",
-        "junit": "JUnit",
-        "junit-jupiter": "JUnit",
-        "github.com/stretchr/testify": "testify",
-        "phpunit/phpunit": "PHPUnit",
-    },
-}
-BUILD_TOOLS: Final[Mapping[str, str]] = {
-    "Makefile": "make",
-    "Dockerfile": "Docker",
-    "CMakeLists.txt": "CMake",
-    "pom.xml": "Maven",
-    "build.gradle": "Gradle",
-    "build.gradle.kts": "Gradle",
-    "Cargo.toml": "Cargo",
-    "go.mod": "go",
-    "vite.config.ts": "Vite",
-    "webpack.config.js": "webpack",
-    "tox.ini": "tox",
-    "noxfile.py": "nox",
-    "Directory.Build.props": ".NET",
-    "Directory.Packages.props": ".NET",
-    "global.json": ".NET",
-    ".flaskenv": "flask",
-}
-PACKAGE_MANAGERS: Final[Mapping[str, str]] = {
-    "poetry.lock": "poetry",
-    "uv.lock": "uv",
-    "pnpm-lock.yaml": "pnpm",
-    "yarn.lock": "yarn",
-    "package-lock.json": "npm",
-    "package.json": "npm",
-    "pyproject.toml": "pip",
-    "requirements.txt": "pip",
-    "Cargo.toml": "cargo",
-    "go.mod": "go modules",
-    "Gemfile": "bundler",
-    "composer.json": "composer",
-    "pom.xml": "Maven",
-    "build.gradle": "Gradle",
-}
-_TOML_PACKAGE: Final = r'^name = "([^"]+)"\nversion = "([^"]+)"'
-# What a project asks for is a range; what it is built with is in its lock file.
-LOCK_FILES: Final = {
-    "poetry.lock": _TOML_PACKAGE,
-    "uv.lock": _TOML_PACKAGE,
-    "Cargo.lock": _TOML_PACKAGE,
-    "pdm.lock": _TOML_PACKAGE,
-    "Pipfile.lock": r'^ +"([^"]+)": \{[^{}]*?"version": "==([^"]+)"',
-    "Gemfile.lock": r"^    ([\w.-]+) \(([0-9][^)]*)\)",
-    "composer.lock": r'"name": "([^"]+)",\s*"version": "v?([^"]+)"',
-    "Directory.Packages.props": r'<PackageVersion Include="([^"]+)" Version="([^"]+)"',
-    "packages.lock.json": r'"([^"]+)": \{\s*"type": "Direct",[^{}]*?"resolved": "([^"]+)"',
-    "package-lock.json": r'"node_modules/([^"\s]+)": \{\s*"version": "([^"]+)"',
-    "yarn.lock": r'^"?(@?[^@\s"]+)@[^:]+:\n  version:? "?([^"\s]+)',
-    "pnpm-lock.yaml": r"^  '?/?(@?[^@\s']+)@([0-9][^:('\s]*)",
-}
-MOST_COMMANDS: Final = 12
-_COMMANDS: Final = {
-    "Cargo.toml": ("cargo build", "cargo test"),
-    "go.mod": ("go build ./...", "go test ./..."),
-    "pom.xml": ("mvn package", "mvn test"),
-    "build.gradle": ("gradle build", "gradle test"),
-    "tox.ini": ("tox",),
-    "noxfile.py": ("nox",),
-    "requirements.txt": ("pip install -r requirements.txt",),
-    ".flaskenv": ("flask run",),
-    "manage.py": ("python manage.py runserver", "python manage.py test"),
-}
-_NAMED_IN: Final = {
-    "go.mod": r"^module (\S+)",
-    "pom.xml": r"\A(?:.*</parent>)?.*?<artifactId>([^<]+)</artifactId>",
-    "settings.gradle": r"^rootProject\.name *= *[\"']([^\"']+)",
-}
-VERSION_IN: Final = {
-    "pyproject.toml": r'^requires-python *= *"([^"]+)"',
-    "go.mod": r"^go ([0-9.]+)$",
-    "Directory.Build.props": r"<TargetFramework>([^<]+)<",
-    "Cargo.toml": r'^rust-version = "([^"]+)"',
-    "package.json": r'"node": "([^"]+)"',
-    ".python-version": r"^([0-9.]+)$",
-    "Dockerfile": r"^FROM \w+:([0-9][0-9.]*)",
-}
+_FRAMEWORKS: Final[Mapping[str, Mapping[str, str]]] = KNOWLEDGE["frameworks"]
+BUILD_TOOLS: Final[Mapping[str, str]] = KNOWLEDGE["build_tools"]
+PACKAGE_MANAGERS: Final[Mapping[str, str]] = KNOWLEDGE["package_managers"]
+LOCK_FILES: Final[Mapping[str, str]] = KNOWLEDGE["lock_files"]
+_COMMANDS: Final[Mapping[str, list[str]]] = KNOWLEDGE["commands"]
+_NAMED_IN: Final[Mapping[str, str]] = KNOWLEDGE["project_names"]
+_VERSION_IN: Final[Mapping[str, str]] = KNOWLEDGE["language_versions"]
+_LINES: Final[Mapping[str, str]] = KNOWLEDGE["dependency_lines"]
 _SOLUTIONS: Final = (".sln", ".slnx", ".csproj")
 _DOCUMENTS: Final = ("pyproject.toml", "package.json", "composer.json", "Cargo.toml")
-_GRADLE: Final = r"""["'][\w.-]+:([\w.-]+)(?::([\w.-]+))?["']"""
-_REQUIREMENT: Final = (
-    r"^[ \t]*([A-Za-z0-9][\w.-]*)[ \t]*(?:\[[^\]\n]*\])?[ \t]*([^;#\n]*)"
-)
-# What names a dependency and its version in files that are neither JSON nor TOML.
-_LINES: Final = {
-    r"requirements[\w.-]*\.txt": _REQUIREMENT,
-    r"go\.mod": r"^\s*(?:require )?([\w.-]+\.[\w.-]+/\S+) v(\S+)",
-    r"Gemfile": r"""^\s*gem\s+["']([^"']+)["'](?:\s*,\s*["']([^"']+)["'])?""",
-    r"pom\.xml": r"<artifactId>([^<]+)</artifactId>(?:\s*<version>([^<$]+)</version>)?",
-    r"build\.gradle(?:\.kts)?": _GRADLE,
-    r".*\.[cf]sproj": r'<PackageReference\s+Include="([^"]+)"(?:\s+Version="([^"]+)")?',
-}
+_REQUIREMENT: Final = _LINES[r"requirements[\w.-]*\.txt"]
+MOST_COMMANDS: Final = 12
 
 
 def purpose_of(framework: str) -> str:
@@ -202,7 +55,7 @@ def is_dependency_file(path: str) -> bool:
     name = PurePosixPath(path).name
     return (
         path in BUILD_TOOLS
-        or path in VERSION_IN
+        or path in _VERSION_IN
         or path.endswith(_SOLUTIONS)
         or name in _DOCUMENTS
         or _pattern_of(name) is not None
@@ -259,7 +112,7 @@ def project_name_in(texts: Mapping[str, str], paths: Iterable[str] = ()) -> str:
 
 def language_version_in(texts: Mapping[str, str]) -> str:
     """Return the version of the language that the project asks for."""
-    for file, pattern in VERSION_IN.items():
+    for file, pattern in _VERSION_IN.items():
         found = re.search(pattern, texts.get(file, ""), re.MULTILINE)
         if found:
             return found[1]

@@ -10,26 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-LANGUAGE_OF: Final = {
-    ".py": "Python",
-    ".ts": "TypeScript",
-    ".tsx": "TypeScript",
-    ".js": "JavaScript",
-    ".jsx": "JavaScript",
-    ".mjs": "JavaScript",
-    ".cs": "C#",
-    ".java": "Java",
-    ".go": "Go",
-    ".rs": "Rust",
-    ".rb": "Ruby",
-    ".php": "PHP",
-    ".kt": "Kotlin",
-    ".swift": "Swift",
-    ".c": "C",
-    ".h": "C",
-    ".cpp": "C++",
-    ".hpp": "C++",
-}
+from bridgehead.flows.template_create.project.knowledge import KNOWLEDGE
+
+LANGUAGE_OF: Final[dict[str, str]] = KNOWLEDGE["languages"]
 
 # Names that must stay legal in file names (flows §11).
 SLUG_OF: Final = {"C#": "csharp", "C++": "cpp"}

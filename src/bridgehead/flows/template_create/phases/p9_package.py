@@ -77,29 +77,27 @@ def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
         template.template_path: template.content
         for template in contents.templates.templates
     }
-    staging.write(
-        {
-            **files,
-            "manifest.json": document,
-            "settings.json": to_json(contents.settings),
-        }
-    )
+    files["manifest.json"] = document
+    files["settings.json"] = to_json(contents.settings)
+    staging.write(files)
     package = _proven(staging, contents, manifest)
     if choices.validate:
-        staging.write(
-            {"validation-report.md": report(package.proof, contents, manifest.name)}
-        )
+        text = report(package.proof, contents, manifest.name)
+        staging.write({"validation-report.md": text})
     refuse_incomplete(staging, contents)
     staging.install(force=choices.force)
     return package
 
 
 def report(proof: Proof, contents: Contents, name: str) -> str:
-    """`validation-report.md`."""
+    """Return `validation-report.md`."""
     if proof.score is None:
         headline = "No score: there is no file whose form could be checked."
     else:
-        headline = f"**{proof.proven} of {proof.files}** files are proven: score **{proof.score:g}** ({proof.grade})."
+        headline = (
+            f"**{proof.proven} of {proof.files}** files are proven: "
+            f"score **{proof.score:g}** ({proof.grade})."
+        )
     parts = [
         f"# Validation of {name}",
         headline,
@@ -118,7 +116,7 @@ def report(proof: Proof, contents: Contents, name: str) -> str:
 
 
 def refuse_incomplete(staging: Staging, contents: Contents) -> None:
-    """A package must hold what its own manifest and documents speak of."""
+    """Raise unless the package holds what its own manifest and documents speak of."""
     agents = [f"agents/{agent.name}.md" for agent in contents.recommendation.create_new]
     templates = [template.template_path for template in contents.templates.templates]
     wanted = ("manifest.json", "settings.json", MAIN_DOCUMENT, *agents, *templates)
@@ -128,7 +126,7 @@ def refuse_incomplete(staging: Staging, contents: Contents) -> None:
 
 
 def to_json(value: Any) -> str:
-    """A document of the package: without members that say nothing."""
+    """Return a document of the package, without members that say nothing."""
     plain: dict[str, Any] = {
         key: item for key, item in to_plain(value).items() if item is not None
     }

@@ -188,14 +188,11 @@ def without_false_claims(
             log_warning(
                 f"the agent's framework {framework.name!r} was dropped: no dependency file names it"
             )
-    framework = answered.framework
-    if framework not in [one.name for one in kept]:
-        framework = counted.framework
+    main = answered.framework
+    if answered.frameworks and main not in [framework.name for framework in kept]:
+        main = counted.framework
     return replace(
-        answered,
-        primary_language=primary,
-        framework=framework,
-        frameworks=tuple(kept),
+        answered, primary_language=primary, framework=main, frameworks=tuple(kept)
     )
 
 

@@ -167,10 +167,10 @@ def _reached(
     waiting = deque(reached)
     while waiting:
         for path in step(waiting.popleft()):
-            is_new = path is not None and path not in reached
-            if is_new and not is_generated(path, texts[path]):
-                reached[path] = None
-                waiting.append(path)
+            if path is None or path in reached or is_generated(path, texts[path]):
+                continue
+            reached[path] = None
+            waiting.append(path)
     return reached
 
 

@@ -59,20 +59,15 @@ def slug(text: str) -> str:
     return "-".join(words)[:LONGEST_SLUG].strip("-")
 
 
+_TEST: Final = re.compile(
+    r"(?i:(?:.*/)?(?:tests?|specs?|__tests__)/.*|(?:.*/)?(?:test_[^/]*|tests?\.py"
+    r"|[^/]*(?:_test|\.test|\.spec|_spec)(?:\.\w+)?))|.*Tests?(?:\.\w+)?"
+)
+
+
 def is_test(path: str) -> bool:
-    """Whether a file holds tests, by the usual names of files and directories."""
-    found = PurePosixPath(path)
-    name = found.name.lower()
-    stem = found.stem
-    return (
-        any(
-            part.lower() in ("test", "tests", "spec", "specs", "__tests__")
-            for part in found.parts[:-1]
-        )
-        or name.startswith(("test_", "test.py", "tests.py"))
-        or stem.lower().endswith(("_test", ".test", ".spec", "_spec"))
-        or stem.endswith(("Test", "Tests"))
-    )
+    """Tell whether a file holds tests, by the usual names of files and directories."""
+    return _TEST.fullmatch(path) is not None
 
 
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")

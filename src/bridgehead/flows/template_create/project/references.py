@@ -135,7 +135,11 @@ class References:
         for match in _GO.finditer(text):
             module, _, folder = match[1].partition(self._module)
             own = self._module and not module and folder[:1] in ("", "/")
-            yield from (own and self._go_files(folder.strip("/"))) or [None]
+            files = self._go_files(folder.strip("/")) if own else []
+            if files:
+                yield from files
+            else:
+                yield None
 
     def _go_files(self, folder: str) -> list[str]:
         return [
@@ -218,7 +222,8 @@ def is_foreign(
     match language_of(path):
         case "JavaScript" | "TypeScript":
             quoted = _QUOTED_MODULE.search(statement)
-            return bool(quoted) and not quoted[1].startswith((".", "@/", "~/"))
+            module = quoted[1] if quoted else "."
+            return not module.startswith((".", "@/", "~/"))
         case "Go":
             is_import = not statement.startswith("package")
             return is_import and not (module and module in statement)

@@ -45,7 +45,8 @@ class NotAPackage(FlowMistake):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
             f"{path} is not a template package: {reason}",
-            hint="`bridgehead flow run template-create` makes one; `bridgehead template list DIR` finds them",
+            hint="`bridgehead flow run template-create` makes one; "
+            "`bridgehead template list DIR` finds them",
         )
 
 
@@ -270,7 +271,8 @@ def _refuse_name(option: str, value: str) -> None:
     words = words_of(value)
     if not re.fullmatch(r"[ _-]*[A-Za-z][A-Za-z0-9 _-]*", value):
         raise FlowMistake(
-            f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first"
+            f"{option} {value!r} cannot be a name in code: "
+            "letters, digits and spaces, a letter first"
         )
     if len(words) == 1 and (words[0] in _RESERVED or iskeyword(words[0])):
         raise FlowMistake(

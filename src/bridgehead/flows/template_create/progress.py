@@ -1,12 +1,10 @@
-"""What a person sees of a run: a progress line on stderr, the summary of each phase, the result."""
+"""What a person sees of a run: a line for each phase on stderr, and the result."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import time
-from typing import Any, Final, Self, TextIO
+from typing import Any, Final, TextIO
 
 from bridgehead.errors import plural
 from bridgehead.flows.template_create.agents import Recommendation
@@ -17,59 +15,23 @@ from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
 from bridgehead.host.terminal import escape_controls, truncate, width
 
 PHASES: Final = 9
-_CLEAR_LINE: Final = "\r\x1b[K"
-_log: Final = logging.getLogger("bridgehead.flows")
-
-
-class _AboveTheLine(logging.Handler):
-    """Writes warnings where the line was; the next phase draws it again below."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._stream.write(f"{_CLEAR_LINE}{escape_controls(record.getMessage())}\n")
-        self._stream.flush()
 
 
 class Progress:
-    """The line. Nothing is written to a pipe, a file or a dumb terminal: nobody watches there."""
+    """A line for each finished phase. A pipe, a file or a dumb terminal gets none: nobody watches there."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream if stream is not None else sys.stderr
+        self._stream = stream or sys.stderr
         self._watched = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._began = time.monotonic()
-        self._above = _AboveTheLine(self._stream)
-
-    def entered(self, number: int, name: str) -> None:
-        """Show that phase `number` has begun."""
-        self._show(number - 1, f"{number}/{PHASES} {name.replace('_', ' ')}")
 
     def finished(self, number: int, name: str, summary: str) -> None:
         """Show that phase `number` has ended, with this result."""
-        self._show(number, f"{number}/{PHASES} {name.replace('_', ' ')}: {summary}")
-
-    def __enter__(self) -> Self:
-        if self._watched:
-            _log.addHandler(self._above)
-            _log.propagate = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._watched:
-            _log.removeHandler(self._above)
-            _log.propagate = True
-            self._stream.write(_CLEAR_LINE)
-            self._stream.flush()
-
-    def _show(self, done: int, text: str) -> None:
         if not self._watched:
             return
-        dots = "●" * done + "○" * (PHASES - done)
-        took = f"{time.monotonic() - self._began:.1f} s"
-        line = f"template-create  {dots}  {took}  {escape_controls(text, keep='')}"
-        self._stream.write(_CLEAR_LINE + truncate(line, width(self._stream) - 1))
+        title = name.replace("_", " ")
+        text = escape_controls(f"{title}: {summary}", keep="")
+        line = f"template-create {number}/{PHASES} {text}"
+        self._stream.write(truncate(line, width(self._stream) - 1) + "\n")
         self._stream.flush()
 
 
@@ -111,12 +73,14 @@ def summary_of(
 
 
 def analysis_summary(analysis: CodebaseAnalysis) -> str:
-    layers = plural(len(analysis.layers), "layer")
-    patterns = plural(len(analysis.patterns), "pattern")
-    return (
-        f"{analysis.primary_language}, {analysis.architecture}, {layers}, {patterns}, "
-        f"confidence {analysis.overall_confidence:g}{_because(analysis.fallback_reason)}"
-    )
+    parts = [
+        analysis.primary_language,
+        analysis.architecture,
+        plural(len(analysis.layers), "layer"),
+        plural(len(analysis.patterns), "pattern"),
+        f"confidence {analysis.overall_confidence:g}",
+    ]
+    return ", ".join(parts) + _because(analysis.fallback_reason)
 
 
 def templates_summary(made: TemplateSet) -> str:

@@ -96,9 +96,9 @@ class ScoreTooLow(Exception):
     """The package is in place, but not as good as was asked for."""
 
     def __init__(self, package: Package, wanted: float) -> None:
-        score = f"scores {package.score:g}"
-        if package.score is None:
-            score = "has no score"
+        score = "has no score"
+        if package.score is not None:
+            score = f"scores {package.score:g}"
         super().__init__(f"{package.path} {score}, and --min-score asks for {wanted:g}")
 
 
@@ -119,26 +119,23 @@ def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
     """Make a template package of the project the flow runs in."""
     given = {key: value for key, value in settings.items() if value is not None}
     choices: Choices = from_plain({"project_path": str(ctx.root), **given}, Choices)
-    with Progress() as progress:
-        run = _TemplateRun(ctx, choices, progress)
-        try:
-            return run.to_the_end()
-        except BridgeheadError:
-            raise  # a full disk or a taken name can be mended, and the run resumed
-        except Exception:
-            run.staging.abandon()
-            raise
+    run = _TemplateRun(ctx, choices)
+    try:
+        return run.to_the_end()
+    except BridgeheadError:
+        raise  # a full disk or a taken name can be mended, and the run resumed
+    except Exception:
+        run.staging.abandon()
+        raise
 
 
 class _TemplateRun:
     """One pass over the phases. A state file of another writer may lack the result of a phase."""
 
-    def __init__(
-        self, ctx: PhasedContext, choices: Choices, progress: Progress
-    ) -> None:
+    def __init__(self, ctx: PhasedContext, choices: Choices) -> None:
         self._ctx = ctx
         self._choices = choices
-        self._progress = progress
+        self._progress = Progress()
         self.staging = Staging(choices.output, ctx.flow_id)
 
     def to_the_end(self) -> dict[str, Any]:
@@ -269,7 +266,6 @@ class _TemplateRun:
             return "restored" if value is None else summary(value)
 
         name, result, key = PHASES[number]
-        self._progress.entered(number, name)
         value = self._ctx.phase(
             number, name, body, key=key, result=result, summary=summarise
         )

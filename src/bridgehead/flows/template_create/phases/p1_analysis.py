@@ -30,7 +30,8 @@ from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
 TIMEOUT_SECONDS: Final = 120
 
 TASK: Final = """\
-Analyse the code base shown below, so that a template for similar projects can be made from it. Cover five topics:
+Analyse the code base shown below, so that a template for similar projects can be made from it.
+Cover five topics:
 1. technology: languages, frameworks with versions, build tools, package manager;
 2. architecture: the overall pattern, its layers and where they live, the key abstractions;
 3. patterns: recurring ways of building things, each with files that show it;
@@ -64,7 +65,8 @@ Answer with one JSON object and nothing else. Members marked * are required.
               "coverage_estimate": "low | medium | high", "confidence": 0.9},
   "quality_indicators": {"solid_compliance": 1-10, "code_organization": 1-10,
     "documentation_level": "low | medium | high",
-    "naming_conventions": {"classes": "PascalCase", "methods": "...", "variables": "...", "files": "..."}},
+    "naming_conventions": {"classes": "PascalCase", "methods": "...", "variables": "...",
+                           "files": "..."}},
   "example_files": [{"path": "...", "purpose": "...", "layer": "...", "patterns_used": ["..."]}],
   "overall_confidence": 0.0-1.0,                            *
   "analysis_notes": "..."

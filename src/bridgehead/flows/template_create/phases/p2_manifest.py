@@ -279,13 +279,14 @@ def make_settings(analysis: CodebaseAnalysis) -> Settings:
     """Return the settings that code like the analysed one follows."""
     style = analysis.style
     is_layered = len(analysis.layers) > 1
+    organization = FileOrganization(
+        by_layer=is_layered,
+        by_feature=not is_layered,
+        test_location=_test_location(analysis.testing.organization),
+    )
     return Settings(
         naming_conventions=_naming(analysis),
-        file_organization=FileOrganization(
-            by_layer=is_layered,
-            by_feature=not is_layered,
-            test_location=_test_location(analysis.testing.organization),
-        ),
+        file_organization=organization,
         layer_mappings={
             layer.name: _mapping(layer, analysis) for layer in analysis.layers
         },

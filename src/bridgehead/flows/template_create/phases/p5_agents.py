@@ -79,11 +79,12 @@ def _words(value: str | list[str]) -> tuple[str, ...]:
 TIMEOUT_SECONDS: Final = 180
 
 TASK: Final = """\
-Decide which specialised agents a template for projects like the one analysed below should bring. Use agents that exist
-before making new ones: the user's own (custom) come before those of the template, those before the global ones, and an
-agent that exists under a name is never made again. Aim at 7 to 9 agents in total, each with a clear field of its own
-that follows from the technologies and patterns of the analysis. Say nothing that would be true of any project: name the
-files, commands and conventions an agent is to know."""
+Decide which specialised agents a template for projects like the one analysed below should
+bring. Use agents that exist before making new ones: the user's own (custom) come before those
+of the template, those before the global ones, and an agent that exists under a name is never
+made again. Aim at 7 to 9 agents in total, each with a clear field of its own that follows from
+the technologies and patterns of the analysis. Say nothing that would be true of any project:
+name the files, commands and conventions an agent is to know."""
 
 SCHEMA: Final = """\
 ## Your answer
@@ -91,7 +92,7 @@ SCHEMA: Final = """\
 Answer with one JSON object and nothing else. Members marked * are required.
 
 {
-  "use_existing": [{"name": "...", "source": "custom | template | global", "reason": "..."}],      * (name, source)
+  "use_existing": [{"name": "...", "source": "custom | template | global", "reason": "..."}], *
   "create_new": [{                                                                                 *
     "name": "lower-case-with-hyphens", "priority": 1-10, "rationale": "...",                       *
     "key_patterns": ["..."], "capabilities": ["..."],                                              *
@@ -100,7 +101,8 @@ Answer with one JSON object and nothing else. Members marked * are required.
     "example_files": ["path"]
   }],
   "agent_count": {"existing_used": 0, "newly_created": 0, "total": 0},
-  "coverage_analysis": {"patterns_covered": ["..."], "patterns_uncovered": ["..."], "coverage_percentage": 0-100},
+  "coverage_analysis": {"patterns_covered": ["..."], "patterns_uncovered": ["..."],
+                        "coverage_percentage": 0-100},
   "confidence": 0.0-1.0,                                                                           *
   "notes": "..."
 }"""
@@ -181,63 +183,74 @@ def basic_set(facts: Facts) -> list[NewAgent]:
     """Return the agents that are known everywhere under these names (flows §11), with what they meet here."""
     sources = facts.sources()
     tests = facts.sources(tests=True)
-    places = facts.layers if len(facts.layers) > 2 else facts.layout
-    directories = [re.split(", |: ", line)[0] for line in places[:4]]
-    examples = _examples(facts, sources) or "its files"
-    run = f"`{facts.test_command}`" if facts.test_command else "the tests"
-    manner = f"for code like {examples}; the original has none"
-    if tests:
-        manner = f"in the manner of {_examples(facts, tests[:1])}"
-    agents = [
-        NewAgent(
-            "architectural-reviewer",
-            f"Reviews whether a change keeps to the layout: {', '.join(directories) or 'one directory'}.",
-            "What belongs where in this project is listed below.",
-            capabilities=(*facts.layers, *facts.layout),
-            when_to_use=(
-                "when a change adds a module, moves one, or lets one directory import another",
-            ),
-        ),
-        NewAgent(
-            "code-reviewer",
-            f"Reviews changes for faults, and for the conventions that {examples} show.",
-            "The conventions and patterns of this project are listed below.",
-            capabilities=(facts.style, *facts.naming, *facts.patterns.values()),
-            when_to_use=(
-                "before a change is committed, with the diff and what it is meant to do",
-            ),
-        ),
-        NewAgent(
-            "test-verifier",
-            f"Runs {run} and judges whether the tests would notice the change being wrong.",
-            facts.tests,
-            when_to_use=(
-                "after a change and its tests are written, before they are trusted",
-            ),
-            example_files=(*tests, *sources)[:3],
-        ),
-        NewAgent(
-            "testing-specialist",
-            f"Writes tests {manner}.",
-            facts.tests,
-            capabilities=tuple(facts.naming),
-            when_to_use=(
-                "when behaviour is added, or a fault is mended that no test had noticed",
-            ),
-            example_files=(*tests, *sources)[:3],
-        ),
-    ]
     names = [framework.name for framework in facts.analysis.frameworks]
     built_on = [facts.analysis.primary_language, *names]
     technologies = tuple(name for name in built_on if name != UNKNOWN)[:5]
-    return [
-        replace(
-            agent,
-            technologies=technologies,
-            example_files=agent.example_files or tuple(sources[:3]),
-        )
-        for agent in agents
+    reviewers = [_architectural_reviewer(facts), _code_reviewer(facts, sources)]
+    testers = [_test_verifier(facts), _testing_specialist(facts, sources, tests)]
+    agents = [replace(agent, example_files=tuple(sources[:3])) for agent in reviewers]
+    agents += [
+        replace(agent, example_files=(*tests, *sources)[:3]) for agent in testers
     ]
+    return [replace(agent, technologies=technologies) for agent in agents]
+
+
+def _architectural_reviewer(facts: Facts) -> NewAgent:
+    places = facts.layers if len(facts.layers) > 2 else facts.layout
+    directories = [re.split(", |: ", line)[0] for line in places[:4]]
+    layout = ", ".join(directories) or "one directory"
+    return NewAgent(
+        "architectural-reviewer",
+        f"Reviews whether a change keeps to the layout: {layout}.",
+        "What belongs where in this project is listed below.",
+        capabilities=(*facts.layers, *facts.layout),
+        when_to_use=(
+            "when a change adds a module, moves one, or lets one directory import another",
+        ),
+    )
+
+
+def _code_reviewer(facts: Facts, sources: Sequence[str]) -> NewAgent:
+    examples = _examples(facts, sources) or "its files"
+    return NewAgent(
+        "code-reviewer",
+        f"Reviews changes for faults, and for the conventions that {examples} show.",
+        "The conventions and patterns of this project are listed below.",
+        capabilities=(facts.style, *facts.naming, *facts.patterns.values()),
+        when_to_use=(
+            "before a change is committed, with the diff and what it is meant to do",
+        ),
+    )
+
+
+def _test_verifier(facts: Facts) -> NewAgent:
+    command = f"`{facts.test_command}`" if facts.test_command else "the tests"
+    return NewAgent(
+        "test-verifier",
+        f"Runs {command} and judges whether the tests would notice the change being wrong.",
+        facts.tests,
+        when_to_use=(
+            "after a change and its tests are written, before they are trusted",
+        ),
+    )
+
+
+def _testing_specialist(
+    facts: Facts, sources: Sequence[str], tests: Sequence[str]
+) -> NewAgent:
+    examples = _examples(facts, sources) or "its files"
+    manner = f"for code like {examples}; the original has none"
+    if tests:
+        manner = f"in the manner of {_examples(facts, tests[:1])}"
+    return NewAgent(
+        "testing-specialist",
+        f"Writes tests {manner}.",
+        facts.tests,
+        capabilities=tuple(facts.naming),
+        when_to_use=(
+            "when behaviour is added, or a fault is mended that no test had noticed",
+        ),
+    )
 
 
 def specialists(facts: Facts) -> list[NewAgent]:

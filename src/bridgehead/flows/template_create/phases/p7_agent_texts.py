@@ -37,8 +37,8 @@ COMMANDS: Final = "## Commands"
 FILES: Final = "## Files To Read First"
 
 TASK: Final = """\
-Write out the agents below, so that each can work in projects made from this template without further instruction. Give
-each of them nine sections:
+Write out the agents below, so that each can work in projects made from this template without
+further instruction. Give each of them nine sections:
 1. header: front matter with name, description, tools, tags;
 2. purpose, in 50 to 100 words;
 3. when to use, 3 to 4 cases;
@@ -48,9 +48,10 @@ each of them nine sections:
 7. best practices, 3 to 5;
 8. common patterns, 2 to 3;
 9. integration points with the other agents.
-Each text has at least 150 lines, at least 2 code examples from the samples, at least 2 references to files of the
-catalogue by their paths there, the commands of the project, and deserves a quality score of 8 or more. Leave out what
-would be true of any project. Keep every name as it is."""
+Each text has at least 150 lines, at least 2 code examples from the samples, at least 2
+references to files of the catalogue by their paths there, the commands of the project, and
+deserves a quality score of 8 or more. Leave out what would be true of any project. Keep every
+name as it is."""
 
 SCHEMA: Final = """\
 ## Your answer
@@ -61,7 +62,8 @@ Answer with one JSON object and nothing else. Members marked * are required.
   "enhanced_agents": [{                                            *
     "name": "...",                                                 *
     "enhanced_content": "the complete Markdown file",              *
-    "template_references": [{"template": "...", "relevance": "primary | secondary", "patterns_shown": ["..."]}],
+    "template_references": [{"template": "...", "relevance": "primary | secondary",
+                             "patterns_shown": ["..."]}],
     "code_examples_count": 2, "line_count": 150, "sections_included": ["..."], "quality_score": 1-10
   }],
   "enhancement_summary": {"total_agents": 0, "average_line_count": 0, "average_quality_score": 0,

@@ -49,7 +49,11 @@ _ELEMENTS: Final = {
     "file": "files",
 }
 _TOKEN: Final = r"(?:\{\{\w+\}\}|\w)+"
-_DECLARES: Final = r"\b(?:class|def|func|function|fn|type|struct|interface|enum|record|trait)\s+(?:\([^)\n]*\)\s*)?"
+_DECLARES: Final = (
+    r"\b(?:class|def|func|function|fn|type|struct|interface|enum|record|trait)"
+    r"\s+(?:\([^)\n]*\)\s*)?"
+)
+_DECLARED: Final = rf"{_DECLARES}({_TOKEN})"
 _TESTS_LIE: Final = {
     "separate": "lie in a tree of their own",
     "mirror": "lie in a tree that mirrors the sources",
@@ -131,14 +135,18 @@ class Facts:
             inside = [path for path in self.sources() if path.startswith(prefixes)]
             places = filter(None, map(self._directory, layer.directories[:4]))
             if inside:
-                line = f"**{layer.name}** in {_listed(places)}, e.g. {_listed(self.files(inside[:1]))}"
-                lines.append(": ".join(filter(None, (line, layer.description))))
+                example = self._path_of[inside[0]]
+                line = f"**{layer.name}** in {_listed(places)}, e.g. `{example}`"
+                if layer.description:
+                    line = f"{line}: {layer.description}"
+                lines.append(line)
         return lines
 
     @cached_property
     def naming(self) -> list[str]:
         """The naming conventions of which the package has an example."""
-        words = {**self._words(_TOKEN), **self._words(rf"{_DECLARES}({_TOKEN})")}
+        words = self._words(_TOKEN)
+        words |= self._words(_DECLARED)
         files = {
             PurePosixPath(path).name.split(".")[0]: f"`{new}`"
             for path, new in self._path_of.items()
@@ -173,7 +181,7 @@ class Facts:
     @cached_property
     def abstractions(self) -> list[str]:
         """The key types, each with the file that declares it."""
-        declared = self._words(rf"{_DECLARES}({_TOKEN})")
+        declared = self._words(_DECLARED)
         known = [name for name in self.analysis.key_abstractions if name in declared]
         return [
             declared[name].replace("` in `", "` (`") + ")"
@@ -290,16 +298,18 @@ def main_document(manifest: Manifest, facts: Facts, agents: Mapping[str, str]) -
         overview.insert(0, f"Architecture: {facts.analysis.architecture}.")
     if facts.abstractions:
         overview.append(f"Key abstractions: {', '.join(facts.abstractions)}.")
+    commands = [f"`{line}`" for line in facts.analysis.commands]
+    usage = [f"`{name}`: {text}" for name, text in agents.items()]
     sections = {
         "Architecture overview": "\n\n".join(filter(None, overview)),
         "Technology stack": bullets(_technology(facts.analysis)),
-        "Commands": bullets(f"`{line}`" for line in facts.analysis.commands),
+        "Commands": bullets(commands),
         "Project structure": bullets(facts.layout),
         "Naming conventions": bullets(facts.naming),
         "Patterns": bullets(facts.patterns.values()),
         "Examples": _examples(facts.templates),
         "Quality standards": bullets((facts.style, facts.tests)),
-        "Agent usage": bullets(f"`{name}`: {text}" for name, text in agents.items()),
+        "Agent usage": bullets(usage),
     }
     parts = [f"## {title}\n\n{text}" for title, text in sections.items() if text]
     heading = f"# {{{{ProjectTitle}}}}\n\n{manifest.description}."
@@ -319,7 +329,8 @@ def rules(facts: Facts, agents: Mapping[str, str]) -> dict[str, str]:
     examples = {one.name: one.example_files for one in facts.analysis.pattern_details}
     for name, line in list(facts.patterns.items())[:MOST_RULES]:
         paths = facts.globs(examples[name]) or sources
-        made[f"patterns/{slug(name) or 'pattern'}"] = _rule(name, paths, f"{line}.")
+        file = slug(name) or "pattern"
+        made[f"patterns/{file}"] = _rule(name, paths, f"{line}.")
     for name, text in list(agents.items())[:MOST_RULES]:
         made[f"guidance/{name}"] = _rule(f"When to ask {name}", sources, text)
     return {f".claude/rules/{name}.md": text for name, text in made.items()}
@@ -338,8 +349,10 @@ def within(text: str, limit: int) -> str:
     if len(text.encode()) <= limit:
         return text
     note = "\n(cut to the size limit)\n"
-    kept = text.encode()[: max(0, limit - len(note))].decode(errors="ignore")
-    return kept[: kept.rfind("\n") + 1] + note
+    room = max(0, limit - len(note))
+    kept = text.encode()[:room].decode(errors="ignore")
+    end_of_line = kept.rfind("\n") + 1
+    return kept[:end_of_line] + note
 
 
 def _technology(analysis: CodebaseAnalysis) -> list[str]:

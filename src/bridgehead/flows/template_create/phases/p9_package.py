@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from bridgehead.flows.template_create.agents import Recommendation
 from bridgehead.flows.template_create.choices import Choices
@@ -25,12 +25,23 @@ from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import to_plain
 
 
+PROVEN: Final = (
+    "A file is proven when, filled in under two other names, it parses "
+    "and refers to the same files as before."
+)
+NOT_RUN: Final = (
+    "The project's own build and tests were not run: "
+    "`bridgehead template check --build` does that."
+)
+
+
 class IncompletePackage(Exception):
     """The staging directory lacks what earlier phases put there."""
 
     def __init__(self, missing: Sequence[str]) -> None:
         super().__init__(
-            f"the package lacks {', '.join(missing)}: its staging directory changed while the run was paused"
+            f"the package lacks {', '.join(missing)}: "
+            "its staging directory changed while the run was paused"
         )
 
 
@@ -101,7 +112,7 @@ def report(proof: Proof, contents: Contents, name: str) -> str:
     parts = [
         f"# Validation of {name}",
         headline,
-        "A file is proven when, filled in under two other names, it parses and refers to the same files as before.",
+        PROVEN,
         _listed("What is wrong", proof.problems, "Nothing was found."),
         _listed("What is not proven", proof.unproven, "Every file was proven."),
         _listed(
@@ -110,7 +121,7 @@ def report(proof: Proof, contents: Contents, name: str) -> str:
             "Every agent was asked and its answer was used.",
         ),
         _listed("Warnings", contents.templates.warnings, "None."),
-        "The project's own build and tests were not run: `bridgehead template check --build` does that.",
+        NOT_RUN,
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -43,7 +43,7 @@ _PLACEHOLDER: Final = re.compile(
     rf"\{{\{{({AUTHOR}|{NAMESPACE}"
     rf"|(?:{PROJECT}|{ENTITY}|{ENTITIES})(?:{'|'.join(SUFFIX_OF.values())}))\}}\}}"
 )
-# How a project is called where its language wants one word for it: a package, a crate, a module path.
+# How a project is called where its language wants one word for it, such as a package.
 _NAMESPACE_STYLE: Final = {
     "Python": "snake",
     "Rust": "snake",
@@ -67,7 +67,7 @@ _FILE_STYLE: Final = {
 _RUN: Final = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
 SHORTEST: Final = 3
 LEAST_TYPES: Final = 2
-"""How many types have to be about a thing for the project to be about it: Order and OrderRepository."""
+"""How many types have to be about a thing for the project to be: Order, OrderRepository."""
 
 _ROLES: Final = frozenset(KNOWLEDGE["words"]["roles"])
 _VERBS: Final = frozenset(KNOWLEDGE["words"]["verbs"])

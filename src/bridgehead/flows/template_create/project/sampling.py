@@ -96,7 +96,7 @@ _GENERATED: Final = re.compile(
     re.IGNORECASE,
 )
 
-# The share of the samples, in percent, and the words that show a file to be of the kind (flows §11).
+# The words that show a file to be of a kind, and its share of the samples in percent (flows §11).
 _STRATA: Final[Mapping[str, int]] = {
     r"create|add|insert|new|post|update|edit|delete|remove": 40,
     r"get|query|list|find|search|fetch|read|inspect|status": 20,
@@ -188,7 +188,8 @@ def directory_tree(paths: Iterable[str], *, depth: int = 3, limit: int = 150) ->
 
 def _kind_of(path: str) -> str:
     found = PurePosixPath(path)
-    words = [*words_of(found.stem), *(part.lower() for part in found.parts[:-1])]
+    words = words_of(found.stem)
+    words += [part.lower() for part in found.parts[:-1]]
     return next(
         kind for kind in _STRATA if any(re.fullmatch(kind, word) for word in words)
     )

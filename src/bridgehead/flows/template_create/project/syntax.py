@@ -76,12 +76,13 @@ _IMPORT: Final = re.compile(
 # Nodes in which the child of one of these fields is a name given here, not one used here.
 _GIVING_FIELD: Final = frozenset(("name", "pattern", "left", "alias", "declarator"))
 _USING_NODE: Final = re.compile(
-    r"keyword_argument|jsx|generic|scoped|qualified|import|call|invocation|access|member_expression|annotation"
-    r"|attribute_item|decorator|new_expression|struct_expression|initializer"
+    r"keyword_argument|jsx|generic|scoped|qualified|import|call|invocation|access"
+    r"|member_expression|annotation|attribute_item|decorator|new_expression|struct_expression|initializer"
 )
 _GIVING_NODE: Final = re.compile(
-    r"(?:parameters|lambda_parameters|typed_parameter|list_splat_pattern|dictionary_splat_pattern|pattern_list"
-    r"|tuple_pattern|as_pattern_target|object_pattern|array_pattern|closure_parameters|package_clause|mod_item)"
+    r"parameters|lambda_parameters|typed_parameter|list_splat_pattern"
+    r"|dictionary_splat_pattern|pattern_list|tuple_pattern|as_pattern_target"
+    r"|object_pattern|array_pattern|closure_parameters|package_clause|mod_item"
 )
 _TYPE_NODE: Final = re.compile(
     r"class|interface|struct|record|enum_(?:decl|item)|trait|type_spec|type_alias"
@@ -241,7 +242,7 @@ def _is_given(leaf: Any, parents: list[Any]) -> bool:
         return True
     if parent.type == "field_definition" and field == "property":
         return True
-    # `self.order = …` and Go's `order, err := …`: one node lies between the name and the assignment.
+    # In `self.order = …` and `order, err := …` one node lies between the name and the assignment.
     is_last = parent.children[-1].id == leaf.id
     is_target = parent.type == "expression_list" or (
         parent.type in ("attribute", "member_expression") and is_last

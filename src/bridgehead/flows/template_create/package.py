@@ -99,7 +99,9 @@ def open_package(path: Path) -> TemplatePackage:
 
 
 def _templates(
-    staging: Staging, manifest: Manifest, origin: Origin
+    staging: Staging,
+    manifest: Manifest,
+    origin: Origin,
 ) -> Iterator[Template]:
     names = values_for(
         origin.language, origin.project_name, origin.entity, origin.author
@@ -201,7 +203,12 @@ def build(package: TemplatePackage) -> list[BuildResult]:
     name, entity = TRIALS[0]
     with tempfile.TemporaryDirectory(prefix="bridgehead-template-") as scratch:
         target = Path(scratch) / "project"
-        make(package, target, name=name, entity=entity if package.origin.entity else "")
+        make(
+            package,
+            target,
+            name=name,
+            entity=entity if package.origin.entity else "",
+        )
         return [_run(words, target) for words in _commands(target)]
 
 
@@ -236,7 +243,11 @@ def _run(words: tuple[str, ...], project: Path) -> BuildResult:
     sources = os.pathsep.join(str(project / part) for part in ("src", "."))
     environment = {**os.environ, "PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
     done = run(
-        Command(words, cwd=project, env=environment),
+        Command(
+            words,
+            cwd=project,
+            env=environment,
+        ),
         timeout_seconds=BUILD_SECONDS,
         idle_seconds=None,
     )
@@ -250,7 +261,10 @@ def _run(words: tuple[str, ...], project: Path) -> BuildResult:
 
 
 def _new_values(
-    package: TemplatePackage, name: str, entity: str, author: str
+    package: TemplatePackage,
+    name: str,
+    entity: str,
+    author: str,
 ) -> dict[str, str]:
     origin = package.origin
     template = package.manifest.name

@@ -237,7 +237,10 @@ class _TemplateRun:
         return len(texts)
 
     def _documents(
-        self, manifest: Manifest, facts: Facts, recommendation: Recommendation
+        self,
+        manifest: Manifest,
+        facts: Facts,
+        recommendation: Recommendation,
     ) -> None:
         used = {agent.name: agent.description for agent in recommendation.use_existing}
 
@@ -267,7 +270,12 @@ class _TemplateRun:
 
         name, result, key = PHASES[number]
         value = self._ctx.phase(
-            number, name, body, key=key, result=result, summary=summarise
+            number,
+            name,
+            body,
+            key=key,
+            result=result,
+            summary=summarise,
         )
         self._progress.finished(number, name, summarise(value))
         return value
@@ -285,7 +293,10 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
     paths = [example.path for example in analysis.example_files]
     texts = read_sources(choices.root, paths, leave_out=choices.output)
     return make_templates(
-        analysis, texts, author=choices.author, most=choices.max_templates
+        analysis,
+        texts,
+        author=choices.author,
+        most=choices.max_templates,
     )
 
 

@@ -28,7 +28,11 @@ def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
     return partial(_judge, phase, taken)
 
 
-def _judge(phase: int, taken: Collection[str], text: str) -> Verdict:
+def _judge(
+    phase: int,
+    taken: Collection[str],
+    text: str,
+) -> Verdict:
     verdict = judge_for(None, ANSWER_SCHEMAS[phase])(_writable(text))
     if isinstance(verdict, Failed):
         return verdict
@@ -51,7 +55,10 @@ def _judge(phase: int, taken: Collection[str], text: str) -> Verdict:
 
 
 def _read(
-    phase: int, answer: Any, reader: LenientReader, taken: Collection[str]
+    phase: int,
+    answer: Any,
+    reader: LenientReader,
+    taken: Collection[str],
 ) -> tuple[Any, float]:
     if phase == 1:
         return read_analysis(answer, reader)

@@ -42,7 +42,12 @@ class LenientReader:
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def record(self, kind: Any, value: Any, where: str = "") -> Any:
+    def record(
+        self,
+        kind: Any,
+        value: Any,
+        where: str = "",
+    ) -> Any:
         """Return a `kind` made of the members that fit; Unfit if one without a default is missing.
 
         A plain string stands for an object with only that name or path.
@@ -61,7 +66,12 @@ class LenientReader:
         except TypeError as error:
             raise Unfit(str(error)) from None
 
-    def items(self, kind: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]:
+    def items(
+        self,
+        kind: Any,
+        values: Sequence[Any],
+        where: str,
+    ) -> tuple[Any, ...]:
         """Return the usable items of a list."""
         kept = []
         for position, value in enumerate(values):
@@ -70,7 +80,12 @@ class LenientReader:
                 kept.append(item)
         return tuple(kept)
 
-    def _member(self, hint: Any, value: Any, where: str) -> Any:
+    def _member(
+        self,
+        hint: Any,
+        value: Any,
+        where: str,
+    ) -> Any:
         if value is _ABSENT or value == "":
             return _ABSENT
         try:
@@ -110,7 +125,7 @@ class _UpstreamArchitecture:
 
 
 @dataclass(frozen=True)
-class _Pattern:
+class _FoundPattern:
     name: str
     confidence: float
     usage_frequency: Literal["rare", "occasional", "common", "pervasive"] = "common"
@@ -128,7 +143,7 @@ class _Analysis:
     technology_stack: _Stack
     overall_confidence: float
     architecture: _Architecture = _Architecture()
-    patterns: tuple[_Pattern, ...] = ()
+    patterns: tuple[_FoundPattern, ...] = ()
     testing: Testing = field(default_factory=Testing)
     quality_indicators: _Quality = _Quality()
     example_files: tuple[ExampleFile, ...] = ()
@@ -149,7 +164,7 @@ class _Outline:
 
 
 @dataclass(frozen=True)
-class _NewAgent:
+class _ProposedAgent:
     priority: int
     rationale: str
     key_patterns: tuple[str, ...]
@@ -178,7 +193,7 @@ class _UsedAgent:
 
 
 @dataclass(frozen=True)
-class _EnhancedAgent:
+class _OfferedText:
     name: str
     enhanced_content: str
 
@@ -248,7 +263,9 @@ def _with_stack(analysis: CodebaseAnalysis, stack: _Stack) -> CodebaseAnalysis:
 
 
 def read_recommendation(
-    answer: Any, reader: LenientReader, taken: Collection[str] = ()
+    answer: Any,
+    reader: LenientReader,
+    taken: Collection[str] = (),
 ) -> tuple[Recommendation, float]:
     """Return the agents an answer recommends; those in `taken` exist and are never made again."""
     if isinstance(answer, list):
@@ -262,13 +279,13 @@ def read_recommendation(
         return Recommendation((), _legal(agents, taken, reader)), CONFIDENCE_OF_A_LIST
     used = reader.items(_UsedAgent, answer["use_existing"], "use_existing")
     existing = tuple(ExistingAgent(one.name, one.source, one.reason) for one in used)
-    new = reader.items(_NewAgent, answer["create_new"], "create_new")
+    new = reader.items(_ProposedAgent, answer["create_new"], "create_new")
     agents = [_new_agent(one) for one in new]
     recommended = Recommendation(existing, _legal(agents, taken, reader))
     return recommended, answer["confidence"]
 
 
-def _new_agent(found: _NewAgent) -> NewAgent:
+def _new_agent(found: _ProposedAgent) -> NewAgent:
     outline = found.content_outline
     return NewAgent(
         name=found.name,
@@ -284,7 +301,9 @@ def _new_agent(found: _NewAgent) -> NewAgent:
 
 
 def _legal(
-    agents: Sequence[NewAgent], taken: Collection[str], reader: LenientReader
+    agents: Sequence[NewAgent],
+    taken: Collection[str],
+    reader: LenientReader,
 ) -> tuple[NewAgent, ...]:
     """Return the agents whose name may become a file, and is still free."""
     kept: dict[str, NewAgent] = {}
@@ -304,6 +323,6 @@ def _legal(
 
 def read_enhancement(answer: Any, reader: LenientReader) -> tuple[Enhancement, float]:
     """Return the enhanced texts in an answer."""
-    found = reader.items(_EnhancedAgent, answer["enhanced_agents"], "enhanced_agents")
+    found = reader.items(_OfferedText, answer["enhanced_agents"], "enhanced_agents")
     agents = [EnhancedAgent(one.name, one.enhanced_content) for one in found]
     return Enhancement(tuple(agents)), answer["confidence"]

@@ -24,7 +24,6 @@ from bridgehead.flows.template_create.phases.p8_documentation import MAIN_DOCUME
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import to_plain
 
-
 PROVEN: Final = (
     "A file is proven when, filled in under two other names, it parses "
     "and refers to the same files as before."
@@ -70,7 +69,11 @@ class Package:
     proof: Proof
 
 
-def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
+def assemble(
+    staging: Staging,
+    contents: Contents,
+    choices: Choices,
+) -> Package:
     """Write what is missing, check the whole, and install it. Doing it again changes nothing."""
     used = [agent.name for agent in contents.recommendation.use_existing]
     origin = Origin(
@@ -100,7 +103,11 @@ def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
     return package
 
 
-def report(proof: Proof, contents: Contents, name: str) -> str:
+def report(
+    proof: Proof,
+    contents: Contents,
+    name: str,
+) -> str:
     """Return `validation-report.md`."""
     if proof.score is None:
         headline = "No score: there is no file whose form could be checked."
@@ -141,15 +148,30 @@ def to_json(value: Any) -> str:
     plain: dict[str, Any] = {
         key: item for key, item in to_plain(value).items() if item is not None
     }
-    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(
+            plain,
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+    )
 
 
-def _listed(title: str, lines: Sequence[str], otherwise: str) -> str:
+def _listed(
+    title: str,
+    lines: Sequence[str],
+    otherwise: str,
+) -> str:
     body = "\n".join(f"- {line}" for line in lines) or otherwise
     return f"## {title}\n\n{body}"
 
 
-def _proven(staging: Staging, contents: Contents, manifest: Manifest) -> Package:
+def _proven(
+    staging: Staging,
+    contents: Contents,
+    manifest: Manifest,
+) -> Package:
     made = [agent.name for agent in contents.recommendation.create_new]
     proof = prove(
         contents.templates.templates, manifest.origin or Origin(manifest.language, "")

@@ -94,8 +94,10 @@ def yaml_text(value: str) -> str:
     if _PLAIN.fullmatch(line) and line.lower() not in _RESERVED:
         return line
     # YAML has no pairs of surrogates: characters beyond U+FFFF stay as they are.
-    escaped = (char if char > "\uffff" else json.dumps(char)[1:-1] for char in line)
-    return f'"{"".join(escaped)}"'
+    escaped = ""
+    for char in line:
+        escaped += char if char > "\uffff" else json.dumps(char)[1:-1]
+    return f'"{escaped}"'
 
 
 def block_list(name: str, values: Iterable[str]) -> list[str]:
@@ -117,7 +119,8 @@ def front_matter_of(text: str) -> dict[str, str | list[str]] | None:
     found: dict[str, str | list[str]] = {}
     for key, value, dashes in _ENTRY.findall(head[1]):
         if dashes:
-            found[key] = [_scalar(line.strip()[2:]) for line in dashes.splitlines()[1:]]
+            lines = dashes.splitlines()[1:]
+            found[key] = [_scalar(line.strip().removeprefix("- ")) for line in lines]
         elif value.startswith("[") and value.rstrip().endswith("]"):
             items = value.strip()[1:-1].split(",")
             found[key] = [_scalar(item) for item in items if item.strip()]

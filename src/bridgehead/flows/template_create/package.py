@@ -288,7 +288,8 @@ def _refuse_name(option: str, value: str) -> None:
             f"{option} {value!r} cannot be a name in code: "
             "letters, digits and spaces, a letter first"
         )
-    if len(words) == 1 and (words[0] in _RESERVED or iskeyword(words[0])):
+    word = "".join(words)
+    if len(words) == 1 and (word in _RESERVED or iskeyword(word)):
         raise FlowMistake(
             f"{option} {value!r} cannot be a name in code: it is a reserved word"
         )
@@ -301,7 +302,8 @@ def _refuse_existing(target: Path, files: dict[str, str]) -> None:
         )
     there = [name for name in files if os.path.lexists(target / name)]
     if there:
-        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        others = len(there) - 1
+        more = f" and {others} more" if others else ""
         raise FlowMistake(
             f"{target / there[0]}{more} already exists; nothing was written"
         )

@@ -204,9 +204,14 @@ def read_analysis(answer: Any, reader: LenientReader) -> tuple[CodebaseAnalysis,
         return _read_upstream(answer, reader)
     found: _Analysis = reader.record(_Analysis, answer)
     patterns = [
-        Pattern(one.name, one.usage_frequency, one.description, one.example_files)
-        for one in found.patterns
-        if 0 <= one.confidence <= 1
+        Pattern(
+            pattern.name,
+            pattern.usage_frequency,
+            pattern.description,
+            pattern.example_files,
+        )
+        for pattern in found.patterns
+        if 0 <= pattern.confidence <= 1
     ]
     analysis = CodebaseAnalysis(
         secondary_languages=found.technology_stack.secondary_languages,
@@ -251,7 +256,8 @@ def _read_upstream(
 
 def _with_stack(analysis: CodebaseAnalysis, stack: _Stack) -> CodebaseAnalysis:
     frameworks = [
-        replace(one, purpose=purpose_of(one.name)) for one in stack.frameworks
+        replace(framework, purpose=purpose_of(framework.name))
+        for framework in stack.frameworks
     ]
     return replace(
         analysis,
@@ -272,15 +278,21 @@ def read_recommendation(
         listed = reader.items(_ListedAgent, answer, "the list")
         agents = [
             NewAgent(
-                one.name, one.description, one.reason, one.priority, one.technologies
+                agent.name,
+                agent.description,
+                agent.reason,
+                agent.priority,
+                agent.technologies,
             )
-            for one in listed
+            for agent in listed
         ]
         return Recommendation((), _legal(agents, taken, reader)), CONFIDENCE_OF_A_LIST
     used = reader.items(_UsedAgent, answer["use_existing"], "use_existing")
-    existing = tuple(ExistingAgent(one.name, one.source, one.reason) for one in used)
+    existing = tuple(
+        ExistingAgent(agent.name, agent.source, agent.reason) for agent in used
+    )
     new = reader.items(_ProposedAgent, answer["create_new"], "create_new")
-    agents = [_new_agent(one) for one in new]
+    agents = [_new_agent(agent) for agent in new]
     recommended = Recommendation(existing, _legal(agents, taken, reader))
     return recommended, answer["confidence"]
 
@@ -324,5 +336,5 @@ def _legal(
 def read_enhancement(answer: Any, reader: LenientReader) -> tuple[Enhancement, float]:
     """Return the enhanced texts in an answer."""
     found = reader.items(_OfferedText, answer["enhanced_agents"], "enhanced_agents")
-    agents = [EnhancedAgent(one.name, one.enhanced_content) for one in found]
+    agents = [EnhancedAgent(agent.name, agent.enhanced_content) for agent in found]
     return Enhancement(tuple(agents)), answer["confidence"]

@@ -123,9 +123,13 @@ def survey_project(project_path: str, output_path: str) -> Survey:
 
 def analysis_prompt(survey: Survey, seed: str) -> str:
     analysis = survey.analysis
-    names = [f"{one.name} {one.version}".rstrip() for one in analysis.frameworks]
+    names = [
+        f"{framework.name} {framework.version}".rstrip()
+        for framework in analysis.frameworks
+    ]
     tools = [*analysis.build_tools, analysis.package_manager]
-    named = f"frameworks: {', '.join(names) or 'none'}\nbuilt with: {', '.join(tools)}"
+    frameworks = ", ".join(names) or "none"
+    named = f"frameworks: {frameworks}\nbuilt with: {', '.join(tools)}"
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
     prompt.foreign(
@@ -153,12 +157,20 @@ def complete(
     ]
     # The samples do not show everything that the dependency files name.
     named = {framework.name.lower() for framework in answered.frameworks}
-    unseen = [one for one in counted.frameworks if one.name.lower() not in named]
-    chosen = [one for one in answered.example_files if one.path in existing]
-    examples = {one.path: one for one in counted.example_files}
+    unseen = [
+        framework
+        for framework in counted.frameworks
+        if framework.name.lower() not in named
+    ]
+    chosen = [example for example in answered.example_files if example.path in existing]
+    examples = {example.path: example for example in counted.example_files}
     if chosen:
-        examples = {path: one for path, one in examples.items() if one.layer == BUILD}
-        examples |= {one.path: one for one in chosen[:MOST_EXAMPLES]}
+        examples = {
+            path: example
+            for path, example in examples.items()
+            if example.layer == BUILD
+        }
+        examples |= {example.path: example for example in chosen[:MOST_EXAMPLES]}
     return replace(
         answered,
         layers=tuple(layers),

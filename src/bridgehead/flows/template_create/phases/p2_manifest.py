@@ -136,7 +136,9 @@ def make_manifest(
     """Return the manifest of a template made from `analysis`."""
     name = choices.template_name or template_name(analysis)
     language = f"{analysis.primary_language} {analysis.language_version}"
-    frameworks = sorted(analysis.frameworks, key=lambda one: one.purpose == "testing")
+    frameworks = sorted(
+        analysis.frameworks, key=lambda framework: framework.purpose == "testing"
+    )
     parts = (analysis.layers, frameworks, analysis.patterns)
     return Manifest(
         schema_version=SCHEMA_VERSION,

@@ -153,7 +153,8 @@ def with_references(
         if len(chosen | together) <= most:
             chosen |= together
     if not any(language_of(path) for path in chosen):
-        chosen |= dict.fromkeys(list(written)[: max(0, most - len(chosen))])
+        room = max(0, most - len(chosen))
+        chosen |= dict.fromkeys(list(written)[:room])
     named = _reached(chosen, references.named, texts)
     paths = [*chosen, *(path for path in named if path not in chosen)]
     return [written.get(path) or example_of(path, texts[path]) for path in paths[:most]]
@@ -248,7 +249,8 @@ def _free(path: str, taken: Mapping[str, Template]) -> str:
     number = 1
     while path in paths:
         number += 1
-        path = f"{base.with_name(f'{base.stem}-{number}{base.suffix}')}.template"
+        name = f"{base.stem}-{number}{base.suffix}"
+        path = f"{base.with_name(name)}.template"
     return path
 
 
@@ -372,7 +374,8 @@ def _wrong(
         yield f"{template.template_path}: {path} does not parse"
     old = before.references(template)
     new = after.references(template)
-    lost = [then for then, now in zip(old, new, strict=False) if then and then != now]
+    pairs = zip(old, new, strict=False)
+    lost = [then for then, now in pairs if then and then != now]
     if lost or len(old) != len(new):
         names = ", ".join(lost) or "its imports"
         yield f"{template.template_path}: {path} no longer finds {names}"

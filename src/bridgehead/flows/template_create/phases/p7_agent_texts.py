@@ -181,7 +181,8 @@ def is_usable(
 def _grounded(content: str, basic: str) -> str:
     """Return the text with the commands and files of the basic one at its end, where it names none of them."""
     for heading in (COMMANDS, FILES):
-        section = basic.partition(f"\n{heading}\n")[2].partition("\n## ")[0].strip()
+        after_heading = basic.partition(f"\n{heading}\n")[2]
+        section = after_heading.partition("\n## ")[0].strip()
         named = re.findall(r"^[^`\n]*`([^`\n]+)`", section, re.MULTILINE)
         if content and named and not any(name in content for name in named):
             content = f"{content.rstrip()}\n\n{heading}\n\n{section}\n"

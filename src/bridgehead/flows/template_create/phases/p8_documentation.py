@@ -98,16 +98,20 @@ class Facts:
         ]
         if about:
             word = re.compile(rf"\b{re.escape(about)}\b", re.IGNORECASE)
-            found = [one for one in found if word.search(one.content)]
-            found = [one for one in found if one.language == main]
-        found.sort(key=lambda one: (one.language != main, not one.patterns))
+            found = [template for template in found if word.search(template.content)]
+            found = [template for template in found if template.language == main]
+        found.sort(
+            key=lambda template: (template.language != main, not template.patterns)
+        )
         return [template.original_path for template in found]
 
     def reading(self, originals: Iterable[str]) -> list[str]:
         """Return the files to read, each with what it says of itself."""
         wanted = list(originals)
-        known = [one for one in self.templates if one.original_path in wanted]
-        known.sort(key=lambda one: wanted.index(one.original_path))
+        known = [
+            template for template in self.templates if template.original_path in wanted
+        ]
+        known.sort(key=lambda template: wanted.index(template.original_path))
         return [template.description for template in known]
 
     @property
@@ -255,8 +259,10 @@ class Facts:
         sign = SIGN_OF.get(pattern.name.lower())
         if sign is None:
             return _listed(self.files(pattern.example_files)[:2])
-        sources = [one for one in self.templates if one.language]
-        sources.sort(key=lambda one: one.original_path not in pattern.example_files)
+        sources = [template for template in self.templates if template.language]
+        sources.sort(
+            key=lambda template: template.original_path not in pattern.example_files
+        )
         for template in sources:
             text = filled(template.content, self._values)
             match = re.search(sign.text, text, re.MULTILINE)
@@ -333,7 +339,9 @@ def rules(facts: Facts, agents: Mapping[str, str]) -> dict[str, str]:
         "code-style": _rule("Code style", sources, style),
         "testing": _rule("Testing", tests, bullets([facts.tests])),
     }
-    examples = {one.name: one.example_files for one in facts.analysis.pattern_details}
+    examples = {
+        found.name: found.example_files for found in facts.analysis.pattern_details
+    }
     for name, line in list(facts.patterns.items())[:MOST_RULES]:
         paths = facts.globs(examples[name]) or sources
         file = slug(name) or "pattern"
@@ -365,7 +373,8 @@ def within(text: str, limit: int) -> str:
 def _technology(analysis: CodebaseAnalysis) -> list[str]:
     lines = [f"Language: {analysis.primary_language} {analysis.language_version}"]
     lines += [
-        f"{one.name} {one.version} ({one.purpose})" for one in analysis.frameworks
+        f"{framework.name} {framework.version} ({framework.purpose})"
+        for framework in analysis.frameworks
     ]
     if analysis.build_tools:
         lines.append(f"Build: {', '.join(analysis.build_tools)}")
@@ -380,7 +389,11 @@ def _examples(templates: Sequence[Template]) -> str:
         return ""
     shown = min(
         templates,
-        key=lambda one: (not one.patterns, len(one.content), one.template_path),
+        key=lambda template: (
+            not template.patterns,
+            len(template.content),
+            template.template_path,
+        ),
     )
     excerpt = first_lines(shown.content, EXAMPLE_LINES)
     parts = (

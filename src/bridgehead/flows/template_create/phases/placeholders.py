@@ -132,7 +132,8 @@ def vocabulary_of(
         segments.update(_RUN.findall(path.rpartition(".")[0] or path))
     project = tuple(words_of(project_name))
     subjects = []
-    telling = len("".join(project)) >= SHORTEST and not set(project) <= _GENERIC
+    is_long = len("".join(project)) >= SHORTEST
+    telling = is_long and not set(project) <= _GENERIC
     if telling:  # also where no directory is called so: a namespace
         styles = ("pascal", "snake", "kebab", "flat")
         segments.update(spell(project, style) for style in styles)
@@ -353,7 +354,9 @@ def _found(
                 size = count
             elif words[at] != "".join(subject.words):
                 continue
-            yield matches[at].start(), matches[at + size - 1].end(), subject
+            first = matches[at]
+            last = matches[at + size - 1]
+            yield first.start(), last.end(), subject
             break
         at += size
 
@@ -365,7 +368,9 @@ def _style(
 ) -> str:
     """Return the spelling of a stretch of a name; empty for a plain lower-case word by itself."""
     part = name[start:end]
-    around = name[:start][-1:] + name[end:][:1]
+    before = name[:start]
+    after = name[end:]
+    around = before[-1:] + after[:1]
     if part.isupper() and len(part) > 1:
         return "upper"
     if "_" in part:
@@ -380,7 +385,7 @@ def _style(
         return "snake"
     if "-" in around:
         return "kebab"
-    return "camel" if name[end:][:1].isupper() else ""
+    return "camel" if after[:1].isupper() else ""
 
 
 def _plain_style(place: Place, vocabulary: Vocabulary) -> str:

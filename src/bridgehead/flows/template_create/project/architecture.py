@@ -14,9 +14,17 @@ from bridgehead.flows.template_create.project.languages import is_test, language
 
 MOST_DIRECTORIES: Final = 8
 _LAYERS: Final[list[dict[str, Any]]] = KNOWLEDGE["layers"]
-_LAYER_OF: Final = {
-    directory: layer["name"] for layer in _LAYERS for directory in layer["directories"]
-}
+
+
+def _layer_by_directory() -> dict[str, str]:
+    """Return the layer that each telling name of a directory shows."""
+    found: dict[str, str] = {}
+    for layer in _LAYERS:
+        found |= dict.fromkeys(layer["directories"], layer["name"])
+    return found
+
+
+_LAYER_OF: Final = _layer_by_directory()
 
 
 def layer_of(path: str) -> str | None:

@@ -120,7 +120,8 @@ def _telling(names: Iterable[str], style: str) -> tuple[str, ...]:
         and 2 <= len(words_of(name)) <= 3
         and case_style(name) == style
     )
-    return tuple(sorted(counts, key=lambda name: (-counts[name], name))[:MOST_SHOWN])
+    ranked = sorted(counts, key=lambda name: (-counts[name], name))
+    return tuple(ranked[:MOST_SHOWN])
 
 
 def _indent_size(widths: list[int]) -> int:
@@ -208,7 +209,9 @@ def analyse(material: Material) -> CodebaseAnalysis:
     }
     found = dependencies.dependencies_in(texts)
     frameworks = dependencies.frameworks_in(found, main.values())
-    named = [one.name for one in frameworks if one.purpose != "testing"]
+    named = [
+        framework.name for framework in frameworks if framework.purpose != "testing"
+    ]
     managers = _by_file(dependencies.PACKAGE_MANAGERS, paths)
     layers = layers_in(paths)
     patterns = patterns_in(main or sources)
@@ -274,7 +277,8 @@ def example_of(path: str, text: str) -> ExampleFile:
 
 def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:
     """Return the tools whose files lie at the root, in the order of the table, each once."""
-    return tuple(dict.fromkeys(tool for name, tool in table.items() if name in paths))
+    tools = [tool for name, tool in table.items() if name in paths]
+    return tuple(dict.fromkeys(tools))
 
 
 def _testing(
@@ -283,7 +287,9 @@ def _testing(
     texts: Mapping[str, str],
 ) -> Testing:
     tests = [path for path in paths if language_of(path) and is_test(path)]
-    tools = [one.name for one in frameworks if one.purpose == "testing"]
+    tools = [
+        framework.name for framework in frameworks if framework.purpose == "testing"
+    ]
     words = "".join(texts.get(path, "") for path in tests)
     for module in ("unittest", "testing"):
         if f"import {module}\n" in words or f'"{module}"' in words:

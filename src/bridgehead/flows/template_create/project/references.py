@@ -157,9 +157,12 @@ class References:
             is_root = here.stem in ("main", "lib", "mod")
             folder = here.parent if is_root else here.with_suffix("")
             return self._first([str(folder / module)], _RUST_FILES)
-        parts = [path.partition("src/")[0] + "src", *declaration[2].split("::")]
-        stems = ("/".join(parts[:size]) for size in range(len(parts), 1, -1))
-        return self._first(stems, _RUST_FILES)
+        stem = path.partition("src/")[0] + "src"
+        stems = []
+        for part in declaration[2].split("::"):
+            stem = f"{stem}/{part}"
+            stems.append(stem)
+        return self._first(reversed(stems), _RUST_FILES)
 
     def _used_types(self, text: str, path: str) -> Iterator[str]:
         """Yield the files that declare the types a file speaks of: the same package needs no import."""

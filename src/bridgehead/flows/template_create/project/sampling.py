@@ -160,7 +160,8 @@ def choose_samples(sizes: Mapping[str, int], count: int = SAMPLE_COUNT) -> list[
     for path in telling:
         kinds[_kind_of(path)].append(path)
     for words, paths in kinds.items():
-        chosen |= dict.fromkeys(_evenly(paths, round(count * _STRATA[words] / 100)))
+        quota = round(count * _STRATA[words] / 100)
+        chosen |= dict.fromkeys(_evenly(paths, quota))
     for others in (telling, sources):
         rest = [path for path in others if path not in chosen]
         chosen |= dict.fromkeys(_evenly(rest, count - len(chosen)))
@@ -181,11 +182,13 @@ def directory_tree(
     counts: Counter[tuple[str, ...]] = Counter()
     for path in paths:
         directories = PurePosixPath(path).parts[:-1][:depth]
-        counts.update(directories[:size] for size in range(len(directories) + 1))
-    lines = [
-        f"{'  ' * len(parts)}{parts[-1] if parts else '.'}/ ({number})"
-        for parts, number in sorted(counts.items())
-    ]
+        for size in range(len(directories) + 1):
+            counts[directories[:size]] += 1
+    lines = []
+    for parts, number in sorted(counts.items()):
+        indent = "  " * len(parts)
+        name = parts[-1] if parts else "."
+        lines.append(f"{indent}{name}/ ({number})")
     if len(lines) > limit:
         lines[limit:] = [f"… {len(lines) - limit} more"]
     return "\n".join(lines)

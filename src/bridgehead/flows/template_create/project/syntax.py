@@ -229,8 +229,10 @@ def _kind_of_name(
 
 def _kind_of_string(parents: list[Any], data: bytes) -> Kind:
     calls = [node for node in parents if node.type == "call_expression"]
-    if calls and re.match(rb"(?:require|import)\b", data[calls[-1].start_byte :][:8]):
-        return Kind.PATH
+    if calls:
+        start = calls[-1].start_byte
+        if re.match(rb"(?:require|import)\b", data[start : start + 8]):
+            return Kind.PATH
     # Python's docstrings; other strings may be compared, so that all of them are spelled alike.
     is_statement = len(parents) > 1 and parents[-2].type == "expression_statement"
     return Kind.PROSE if is_statement else Kind.STRING
@@ -239,22 +241,26 @@ def _kind_of_string(parents: list[Any], data: bytes) -> Kind:
 def _is_given(leaf: Any, parents: list[Any]) -> bool:
     """Tell whether a name is given here, not used."""
     parent = parents[-1]
-    field = _field(leaf, parent)
     if _GIVING_NODE.fullmatch(parent.type):
         return True
+    field = _field(leaf, parent)
     if field in _GIVING_FIELD and not _USING_NODE.search(parent.type):
         return True
     if parent.type == "field_definition" and field == "property":
         return True
+    if len(parents) == 1:
+        return False
     # In `self.order = …` and `order, err := …` one node lies between the name and the assignment.
-    is_last = parent.children[-1].id == leaf.id
-    is_target = parent.type == "expression_list" or (
-        parent.type in ("attribute", "member_expression") and is_last
-    )
-    return is_target and len(parents) > 1 and _field(parent, parents[-2]) == "left"
+    is_target = parent.type == "expression_list"
+    if parent.type in ("attribute", "member_expression"):
+        is_target = parent.children[-1].id == leaf.id
+    return is_target and _field(parent, parents[-2]) == "left"
 
 
 def _field(node: Any, parent: Any) -> str | None:
-    places = [child.id for child in parent.children]
-    field: str | None = parent.field_name_for_child(places.index(node.id))
-    return field
+    """Return the name of the field of `parent` that `node` is in."""
+    for place, child in enumerate(parent.children):
+        if child.id == node.id:
+            field: str | None = parent.field_name_for_child(place)
+            return field
+    return None

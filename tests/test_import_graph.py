@@ -233,6 +233,7 @@ RIM = (
     "flows/template_create/phases/p7_agent_texts.py",
     "flows/template_create/phases/p8_documentation.py",
     "flows/template_create/progress.py",
+    "flows/template_create/project/knowledge.py",
     "flows/template_create/project/tree.py",
     "flows/template_create/package.py",
     "flows/template_create/staging.py",

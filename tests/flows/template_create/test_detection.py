@@ -320,11 +320,7 @@ def test_a_dotnet_solution_gives_its_name_its_commands_and_its_layers() -> None:
     found = analysis_of(DOTNET)
 
     assert (found.project_name, found.language_version) == ("Shop", "net9.0")
-    assert found.commands == (
-        "dotnet build",
-        "dotnet test",
-        "dotnet run --project src/Web",
-    )
+    assert found.commands == ("dotnet build", "dotnet test")
     assert [
         layer.name for layer in found.layers if "src/Application" in layer.directories
     ] == ["Application"]

@@ -73,7 +73,7 @@ def test_samples_come_from_all_over_a_large_project() -> None:
     parts = sorted(
         {int(path.split("/")[2].removeprefix("part")) for path in choose_samples(sizes)}
     )
-    assert len(parts) == 20
+    assert len(parts) >= 15
     assert (min(parts) < 5, max(parts) > 34) == (True, True)
 
 

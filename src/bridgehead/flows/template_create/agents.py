@@ -1,4 +1,4 @@
-"""The agents of a template: those that are there, those to use, those to make; the front matter of their files."""
+"""The agents of a template: those that exist, those to make, and the front matter of their files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Inventory:
     global_agents: tuple[ExistingAgent, ...] = ()
 
     def all(self) -> tuple[ExistingAgent, ...]:
-        """By priority: the user's own first. Of two with one name the first counts."""
+        """Return the agents by priority, the user's own first; of two with one name, the first."""
         found: dict[str, ExistingAgent] = {}
         for agent in (*self.user_custom, *self.template, *self.global_agents):
             found.setdefault(agent.name, agent)
@@ -80,64 +80,62 @@ class Enhancement:
     fallback_reason: str = ""
 
 
-_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9 _./-]*")
+_PLAIN: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9 _./-]*[A-Za-z0-9_./-])?")
 _RESERVED: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
-_LINE: Final = re.compile(r"([A-Za-z_][\w-]*):[ \t]*(.*)")
+_HEAD: Final = re.compile(r"\ufeff?---[ \t]*\n((?:.*\n)*?)---[ \t]*(?:\n|\Z)")
+_ENTRY: Final = re.compile(
+    r"^([A-Za-z_][\w-]*):[ \t]*(.*)((?:\n[ \t]*- .*)*)", re.MULTILINE
+)
 
 
 def yaml_text(value: str) -> str:
-    """A value on one line of YAML. JSON's double-quoted form is YAML too, and escapes everything that matters."""
+    """Return the value on one line of YAML, quoted as JSON where it needs quotes."""
     line = " ".join(value.split())
-    if (
-        _PLAIN.fullmatch(line)
-        and line.lower() not in _RESERVED
-        and not line.endswith(" ")
-    ):
+    if _PLAIN.fullmatch(line) and line.lower() not in _RESERVED:
         return line
-    # All but pairs of surrogates: YAML knows no such thing, and characters that need one no escaping.
-    escaped = (char if char > "\uffff" else json.dumps(char)[1:-1] for char in line)
-    return f'"{"".join(escaped)}"'
+    # YAML has no pairs of surrogates: characters beyond U+FFFF stay as they are.
+    escaped = ""
+    for char in line:
+        escaped += char if char > "\uffff" else json.dumps(char)[1:-1]
+    return f'"{escaped}"'
 
 
 def block_list(name: str, values: Iterable[str]) -> list[str]:
-    """A key with a list of dash lines under it."""
+    """Return the lines of a key with a dash line for each value."""
     lines = [f"  - {yaml_text(value)}" for value in values]
-    return [f"{name}:", *lines] if lines else [f"{name}: []"]
+    if not lines:
+        return [f"{name}: []"]
+    return [f"{name}:", *lines]
 
 
 def front_matter_of(text: str) -> dict[str, str | list[str]] | None:
-    """The simple keys and lists at the head of a Markdown file; None when it has no front matter."""
-    lines = text.removeprefix("\ufeff").splitlines()
-    if not lines or lines[0].strip() != "---":
+    """Return the keys at the head of a Markdown file; None if it has no front matter.
+
+    People write descriptions with colons and without quotes, which no YAML parser reads.
+    """
+    head = _HEAD.match(text.replace("\r\n", "\n"))
+    if head is None:
         return None
     found: dict[str, str | list[str]] = {}
-    key = ""
-    for line in lines[1:]:
-        if line.strip() == "---":
-            return found
-        if line.lstrip().startswith("- ") and key:
-            listed = found.get(key)
-            found[key] = [
-                *(listed if isinstance(listed, list) else []),
-                _scalar(line.lstrip()[2:]),
-            ]
-        elif match := _LINE.fullmatch(line.rstrip()):
-            key = match[1]
-            found[key] = _value(match[2])
-    return None
-
-
-def _value(text: str) -> str | list[str]:
-    if text.startswith("[") and text.endswith("]"):
-        return [_scalar(item) for item in text[1:-1].split(",") if item.strip()]
-    return _scalar(text)
+    for key, value, dashes in _ENTRY.findall(head[1]):
+        if dashes:
+            lines = dashes.splitlines()[1:]
+            found[key] = [_scalar(line.strip().removeprefix("- ")) for line in lines]
+        elif value.startswith("[") and value.rstrip().endswith("]"):
+            items = value.strip()[1:-1].split(",")
+            found[key] = [_scalar(item) for item in items if item.strip()]
+        else:
+            found[key] = _scalar(value)
+    return found
 
 
 def _scalar(text: str) -> str:
-    bare = text.strip()
-    if len(bare) >= 2 and bare[0] == bare[-1] == '"':
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] == '"':
         try:
-            return str(json.loads(bare))
+            return str(json.loads(text))
         except ValueError:
-            return bare[1:-1]
-    return bare[1:-1] if len(bare) >= 2 and bare[0] == bare[-1] == "'" else bare
+            return text[1:-1]
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1]
+    return text

@@ -63,7 +63,8 @@ def read_words(
     project = given.get("project_path", str(canonical))
     if project != str(canonical):
         raise FlowMistake(
-            f"--project {project} is not {canonical}, where the flow runs; start it with --dir {project}"
+            f"--project {project} is not {canonical}, where the flow runs; "
+            f"start it with --dir {project}"
         )
     if "output_path" in given:
         _refuse_output(Path(given["output_path"]), canonical)
@@ -99,9 +100,10 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:
-    name = given.get("template_name") or f"{slug(root.name) or 'project'}-template"[
-        -50:
-    ].lstrip("-")
+    name = given.get("template_name")
+    if name is None:
+        stem = slug(root.name) or "project"
+        name = f"{stem}-template"[-50:].lstrip("-")
     settings = Choices(output_path=str(root / name), project_path=str(root))
     return {key: value for key, value in vars(settings).items() if value is not None}
 
@@ -132,13 +134,14 @@ def _path(value: str) -> str:
 def _name(value: str) -> str:
     if not TEMPLATE_NAME.fullmatch(value):
         raise FlowMistake(
-            f"{value!r} is not a valid template name: use 3 to 50 lower-case letters, digits and hyphens"
+            f"{value!r} is not a valid template name: "
+            "use 3 to 50 lower-case letters, digits and hyphens"
         )
     return value
 
 
 def _count(value: str) -> int:
-    if not value.isascii() or not value.isdigit() or not 0 <= int(value[:9]) <= 1000:
+    if not re.fullmatch(r"[0-9]{1,9}", value) or int(value) > 1000:
         raise FlowMistake(
             f"--max-templates must be a number from 0 to 1000, not {value!r}"
         )
@@ -161,8 +164,13 @@ def _size(value: str) -> int:
         raise FlowMistake(
             f"--claude-md-size-limit must be a size such as 50KB, not {value!r}"
         )
-    unit = {"kb": 1024, "mb": 1024 * 1024}.get((found[2] or "").lower(), 1)
-    return int(found[1]) * unit
+    number = int(found[1])
+    match (found[2] or "").lower():
+        case "kb":
+            return number * 1024
+        case "mb":
+            return number * 1024 * 1024
+    return number
 
 
 def _line(value: str) -> str:

@@ -1,9 +1,10 @@
-"""What can be done with a finished package: read it, prove it again, make a project or a feature from it."""
+"""Use a finished package: read it, prove it again, make a project or a feature from it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,83 +26,20 @@ from bridgehead.flows.template_create.phases.placeholders import (
     placeholders_in,
     values_for,
 )
+from bridgehead.flows.template_create.project.knowledge import KNOWLEDGE
 from bridgehead.flows.template_create.project.languages import language_of, words_of
 from bridgehead.flows.template_create.staging import Staging
 from bridgehead.flows.values.codec import Unfit, from_plain
 
-_RESERVED: Final = frozenset(
-    [
-        "abstract",
-        "boolean",
-        "case",
-        "catch",
-        "char",
-        "class",
-        "const",
-        "default",
-        "delete",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "export",
-        "extends",
-        "fn",
-        "for",
-        "func",
-        "function",
-        "go",
-        "goto",
-        "if",
-        "impl",
-        "implements",
-        "import",
-        "in",
-        "interface",
-        "int",
-        "let",
-        "loop",
-        "match",
-        "mod",
-        "module",
-        "namespace",
-        "new",
-        "null",
-        "package",
-        "private",
-        "protected",
-        "public",
-        "return",
-        "self",
-        "static",
-        "string",
-        "struct",
-        "super",
-        "switch",
-        "this",
-        "throw",
-        "trait",
-        "true",
-        "try",
-        "type",
-        "typeof",
-        "union",
-        "use",
-        "using",
-        "var",
-        "void",
-        "while",
-        "with",
-        "yield",
-    ]
-)
+_RESERVED: Final = frozenset(KNOWLEDGE["words"]["reserved"])
 
 
 class NotAPackage(FlowMistake):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
             f"{path} is not a template package: {reason}",
-            hint="`bridgehead flow run template-create` makes one; `bridgehead template list DIR` finds them",
+            hint="`bridgehead flow run template-create` makes one; "
+            "`bridgehead template list DIR` finds them",
         )
 
 
@@ -135,45 +73,44 @@ def open_package(path: Path) -> TemplatePackage:
         manifest: Manifest = from_plain(json.loads(text), Manifest)
     except (ValueError, Unfit) as error:
         raise NotAPackage(path, f"its manifest.json cannot be read ({error})") from None
-    origin = manifest.origin
-    if origin is None:
+    if manifest.origin is None:
         raise NotAPackage(
             path,
             "it was made by an earlier version and does not say where its files belong",
         )
+    templates = tuple(_templates(staging, manifest, manifest.origin))
+    return TemplatePackage(path, manifest, manifest.origin, templates)
+
+
+def _templates(
+    staging: Staging,
+    manifest: Manifest,
+    origin: Origin,
+) -> Iterator[Template]:
     names = values_for(
         origin.language, origin.project_name, origin.entity, origin.author
     )
-    templates = []
     for file in manifest.files:
         content = staging.read(file.template)
         if content is None:
-            raise NotAPackage(path, f"{file.template} is missing or not text")
+            raise NotAPackage(staging.path, f"{file.template} is missing or not text")
         original = filled(file.path, names)
-        templates.append(
-            Template(
-                original,
-                file.template,
-                content,
-                placeholders_in(content),
-                language=language_of(original) or "",
-                path=file.path,
-                needs=file.needs,
-            )
+        yield Template(
+            original,
+            file.template,
+            content,
+            placeholders_in(content),
+            language=language_of(original) or "",
+            path=file.path,
+            needs=file.needs,
         )
-    return TemplatePackage(path, manifest, origin, tuple(templates))
 
 
 def packages_below(root: Path) -> Iterator[TemplatePackage]:
-    """The packages in a directory and in the directories directly below it."""
-    for path in (
-        root,
-        *sorted(
-            entry
-            for entry in root.iterdir()
-            if entry.is_dir() and not entry.is_symlink()
-        ),
-    ):
+    """Yield the packages in a directory and in the directories directly below it."""
+    for path in (root, *sorted(root.iterdir())):
+        if path.is_symlink() or not path.is_dir():
+            continue
         try:
             yield open_package(path)
         except FlowMistake:
@@ -181,7 +118,7 @@ def packages_below(root: Path) -> Iterator[TemplatePackage]:
 
 
 def check(package: TemplatePackage) -> Proof:
-    """Fill the package in under other names and see whether it holds."""
+    """Fill the package in under other names, and see whether it holds."""
     return prove(package.templates, package.origin)
 
 
@@ -194,7 +131,7 @@ def make(
     author: str = "",
     feature: bool = False,
 ) -> Made:
-    """Write a project below `target`, or with `feature` only the files about the entity, into a project that exists."""
+    """Write a project below `target`; with `feature`, add only the entity's files to a project that exists."""
     values = _new_values(package, name, entity, author)
     chosen = [t for t in package.templates if not feature or "Entit" in t.path]
     if not chosen:
@@ -204,73 +141,77 @@ def make(
     files = {_safe(filled(t.path, values)): filled(t.content, values) for t in chosen}
     if len(files) < len(chosen):
         raise FlowMistake(
-            f"with these names, two files of {package.manifest.name} would have the same path; choose another --entity"
+            f"with these names, two files of {package.manifest.name} would have the same path; "
+            "choose another --entity"
         )
-    if not feature:
-        files = {
-            **{path: filled(text, values) for path, text in _documents(package.path)},
-            **files,
-        }
     if feature:
         _refuse_existing(target, files)
         Staging.installed(target).write(files)
     else:
-        staging = Staging(target, f"new-{os.getpid()}")
-        try:
-            staging.write(files)
-            staging.install(force=False)
-        except BaseException:
-            shutil.rmtree(staging.path, ignore_errors=True)
-            raise
-    old = {t.original_path for t in chosen}
-    open_ends = {path for t in chosen for path in t.needs} - old
-    return Made(target, tuple(sorted(files)), tuple(sorted(open_ends)))
+        for path, text in _documents(package.path):
+            files.setdefault(path, filled(text, values))
+        _install(target, files)
+    missing: set[str] = set()
+    for template in chosen:
+        missing.update(template.needs)
+    missing -= {template.original_path for template in chosen}
+    return Made(target, tuple(sorted(files)), tuple(sorted(missing)))
+
+
+def _install(target: Path, files: dict[str, str]) -> None:
+    """Put a new project in its place, complete or not at all."""
+    staging = Staging(target, f"new-{os.getpid()}")
+    try:
+        staging.write(files)
+        staging.install(force=False)
+    except BaseException:
+        shutil.rmtree(staging.path, ignore_errors=True)
+        raise
 
 
 def _documents(package: Path) -> Iterator[tuple[str, str]]:
-    """What the package says of its projects, and where a project has it: `CLAUDE.md`, rules, agents."""
+    """Yield what the package says of its projects, by the path it has in them."""
     staging = Staging.installed(package)
-    below = (
-        path
-        for folder in (".claude/rules", "agents", "docs")
-        for path in sorted((package / folder).rglob("*.md"))
-    )
-    for name in (
-        path.relative_to(package).as_posix()
-        for path in (package / MAIN_DOCUMENT, *below)
-    ):
-        if (text := staging.read(name)) is not None:
-            yield (f".claude/{name}" if name.startswith("agents/") else name), text
+    paths = [package / MAIN_DOCUMENT]
+    for folder in (".claude/rules", "agents", "docs"):
+        paths += sorted((package / folder).rglob("*.md"))
+    for path in paths:
+        name = path.relative_to(package).as_posix()
+        text = staging.read(name)
+        if text is not None:
+            yield re.sub("^agents/", ".claude/agents/", name), text
 
 
 def _new_values(
-    package: TemplatePackage, name: str, entity: str, author: str
+    package: TemplatePackage,
+    name: str,
+    entity: str,
+    author: str,
 ) -> dict[str, str]:
+    origin = package.origin
+    template = package.manifest.name
     _refuse_name("--name", name)
-    if package.origin.entity and not entity:
+    if origin.entity and not entity:
         raise FlowMistake(
-            f"{package.manifest.name} is about {package.origin.entity}; give the entity of the new project",
-            hint=f'for example --entity "{package.origin.entity}" to keep it',
+            f"{template} is about {origin.entity}; give the entity of the new project",
+            hint=f'for example --entity "{origin.entity}" to keep it',
         )
+    if entity and not origin.entity:
+        raise FlowMistake(f"{template} has no entity to replace; omit --entity")
     if entity:
-        if not package.origin.entity:
-            raise FlowMistake(
-                f"{package.manifest.name} has no entity to replace; omit --entity"
-            )
         _refuse_name("--entity", entity)
-    return values_for(
-        package.origin.language, name, entity, author or package.manifest.author
-    )
+    return values_for(origin.language, name, entity, author or package.manifest.author)
 
 
 def _refuse_name(option: str, value: str) -> None:
     words = words_of(value)
-    plain = all(char.isascii() and (char.isalnum() or char in " _-") for char in value)
-    if not words or not plain or not words[0].isalpha():
+    if not re.fullmatch(r"[ _-]*[A-Za-z][A-Za-z0-9 _-]*", value):
         raise FlowMistake(
-            f"{option} {value!r} cannot be a name in code: letters, digits and spaces, a letter first"
+            f"{option} {value!r} cannot be a name in code: "
+            "letters, digits and spaces, a letter first"
         )
-    if len(words) == 1 and (words[0] in _RESERVED or iskeyword(words[0])):
+    word = "".join(words)
+    if len(words) == 1 and (word in _RESERVED or iskeyword(word)):
         raise FlowMistake(
             f"{option} {value!r} cannot be a name in code: it is a reserved word"
         )
@@ -283,7 +224,8 @@ def _refuse_existing(target: Path, files: dict[str, str]) -> None:
         )
     there = [name for name in files if os.path.lexists(target / name)]
     if there:
-        more = f" and {len(there) - 1} more" if len(there) > 1 else ""
+        others = len(there) - 1
+        more = f" and {others} more" if others else ""
         raise FlowMistake(
             f"{target / there[0]}{more} already exists; nothing was written"
         )
@@ -291,13 +233,8 @@ def _refuse_existing(target: Path, files: dict[str, str]) -> None:
 
 def _safe(path: str) -> str:
     parts = PurePosixPath(path).parts
-    if (
-        not parts
-        or path.startswith("/")
-        or ".." in parts
-        or "\\" in path
-        or not path.isprintable()
-    ):
+    is_inside = parts and not path.startswith("/") and ".." not in parts
+    if not is_inside or "\\" in path or not path.isprintable():
         raise FlowMistake(
             f"the package would write to {path!r}, which is not inside a project"
         )

@@ -1,12 +1,10 @@
-"""What is said about a run: one progress line on stderr, the summary of each phase, the result at the end."""
+"""What a person sees of a run: a line for each phase on stderr, and the result."""
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import time
-from typing import Any, Final, Self, TextIO
+from typing import Any, Final, TextIO
 
 from bridgehead.errors import plural
 from bridgehead.flows.template_create.agents import Recommendation
@@ -17,88 +15,57 @@ from bridgehead.flows.template_create.project.analysis import CodebaseAnalysis
 from bridgehead.host.terminal import escape_controls, truncate, width
 
 PHASES: Final = 9
-_CLEAR_LINE: Final = "\r\x1b[K"
-_log: Final = logging.getLogger("bridgehead.flows")
-
-
-class _AboveTheLine(logging.Handler):
-    """Writes warnings where the line was; the next phase draws it again below."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream = stream
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._stream.write(f"{_CLEAR_LINE}{escape_controls(record.getMessage())}\n")
-        self._stream.flush()
 
 
 class Progress:
-    """The line. Where nobody watches (a pipe, a file, a dumb terminal) nothing is written at all."""
+    """A line for each finished phase. A pipe, a file or a dumb terminal gets none: nobody watches there."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream if stream is not None else sys.stderr
+        self._stream = stream or sys.stderr
         self._watched = self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._began = time.monotonic()
-        self._above = _AboveTheLine(self._stream)
 
-    def entered(self, number: int, name: str) -> None:
-        """Phase `number` has begun."""
-        self._show(number - 1, f"{number}/{PHASES} {name.replace('_', ' ')}")
-
-    def finished(self, number: int, name: str, summary: str) -> None:
-        """Phase `number` has ended, with this result."""
-        self._show(number, f"{number}/{PHASES} {name.replace('_', ' ')}: {summary}")
-
-    def __enter__(self) -> Self:
-        if self._watched:
-            _log.addHandler(self._above)
-            _log.propagate = False
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._watched:
-            _log.removeHandler(self._above)
-            _log.propagate = True
-            self._stream.write(_CLEAR_LINE)
-            self._stream.flush()
-
-    def _show(self, done: int, text: str) -> None:
+    def finished(
+        self,
+        number: int,
+        name: str,
+        summary: str,
+    ) -> None:
+        """Show that phase `number` has ended, with this result."""
         if not self._watched:
             return
-        dots = "●" * done + "○" * (PHASES - done)
-        took = f"{time.monotonic() - self._began:.1f} s"
-        line = f"template-create  {dots}  {took}  {escape_controls(text, keep='')}"
-        self._stream.write(_CLEAR_LINE + truncate(line, width(self._stream) - 1))
+        title = name.replace("_", " ")
+        text = escape_controls(f"{title}: {summary}", keep="")
+        line = f"template-create {number}/{PHASES} {text}"
+        self._stream.write(truncate(line, width(self._stream) - 1) + "\n")
         self._stream.flush()
 
 
 def fallbacks_of(
-    analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
+    analysis: CodebaseAnalysis,
+    recommendation: Recommendation,
+    enhanced: EnhancedSet,
 ) -> tuple[str, ...]:
-    """Where the run had to do without an agent, and why; never silent (flows §6)."""
+    """Return where the run had to do without an agent, and why; never silent (flows §6)."""
     found = []
     if analysis.fallback_reason:
-        found.append(
-            f"codebase_analysis: heuristic analysis ({analysis.fallback_reason})"
-        )
+        reason = analysis.fallback_reason
+        found.append(f"codebase_analysis: heuristic analysis ({reason})")
     if recommendation.fallback_reason:
         found.append(f"agent_creation: basic agents ({recommendation.fallback_reason})")
-    reasons = dict.fromkeys(
-        enhanced.fallbacks
-    )  # several requests may have failed for one reason
-    found += [f"agent_enhancement: basic texts kept ({reason})" for reason in reasons]
+    for reason in dict.fromkeys(enhanced.fallbacks):
+        found.append(f"agent_enhancement: basic texts kept ({reason})")
     if enhanced.kept_basic and not enhanced.fallbacks:
-        found.append(
-            f"agent_enhancement: basic text kept for {', '.join(enhanced.kept_basic)}"
-        )
+        names = ", ".join(enhanced.kept_basic)
+        found.append(f"agent_enhancement: basic text kept for {names}")
     return tuple(found)
 
 
 def summary_of(
-    package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]
+    package: Package,
+    templates: TemplateSet,
+    fallbacks: tuple[str, ...],
 ) -> dict[str, Any]:
-    """What the command prints."""
+    """Return what the command prints."""
     return {
         "template": package.name,
         "output_path": package.path,
@@ -115,23 +82,37 @@ def summary_of(
 
 
 def analysis_summary(analysis: CodebaseAnalysis) -> str:
-    return (
-        f"{analysis.primary_language}, {analysis.architecture}, {plural(len(analysis.layers), 'layer')}, "
-        f"{plural(len(analysis.patterns), 'pattern')}, confidence {analysis.overall_confidence:g}"
-        f"{because(analysis.fallback_reason)}"
-    )
+    parts = [
+        analysis.primary_language,
+        analysis.architecture,
+        plural(len(analysis.layers), "layer"),
+        plural(len(analysis.patterns), "pattern"),
+        f"confidence {analysis.overall_confidence:g}",
+    ]
+    return ", ".join(parts) + _because(analysis.fallback_reason)
 
 
 def templates_summary(made: TemplateSet) -> str:
-    return f"{plural(len(made.templates), 'template')}" + (
-        f", about {made.entity}" if made.entity else ""
-    )
+    about = f", about {made.entity}" if made.entity else ""
+    return plural(len(made.templates), "template") + about
+
+
+def recommendation_summary(found: Recommendation) -> str:
+    new = len(found.create_new)
+    existing = len(found.use_existing)
+    return f"{new} to make, {existing} exist{_because(found.fallback_reason)}"
 
 
 def enhancement_summary(enhanced: EnhancedSet) -> str:
     better = len(enhanced.agents) - len(enhanced.kept_basic)
-    return f"{better} of {len(enhanced.agents)} enhanced{because('; '.join(dict.fromkeys(enhanced.fallbacks)))}"
+    reasons = "; ".join(dict.fromkeys(enhanced.fallbacks))
+    return f"{better} of {len(enhanced.agents)} enhanced{_because(reasons)}"
 
 
-def because(reason: str) -> str:
+def package_summary(package: Package) -> str:
+    proof = package.proof
+    return f"{package.path}, {proof.proven} of {proof.files} files proven"
+
+
+def _because(reason: str) -> str:
     return f" (fallback: {reason})" if reason else ""

@@ -26,7 +26,7 @@ class Prompt:
     """A prompt in the making. `seed` decides the fence's marker, so that a replay writes the same prompt."""
 
     def __init__(self, task: str, seed: str) -> None:
-        # Picks characters that follow from a recorded random seed, so that nobody outside can foresee them.
+        # The marker follows from a recorded random seed, so that nobody outside can foresee it.
         digest = iter(hashlib.sha256(seed.encode()).digest())
         self._fence = Fence(lambda alphabet: alphabet[next(digest) % len(alphabet)])
         self._parts = [task, self._fence.preamble]
@@ -36,7 +36,12 @@ class Prompt:
         self._parts.append(text)
 
     def foreign(
-        self, title: str, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED
+        self,
+        title: str,
+        text: str,
+        *,
+        origin: str,
+        trust: Trust = Trust.UNTRUSTED,
     ) -> None:
         """A part written by others, in full."""
         self._parts.append(
@@ -48,7 +53,9 @@ class Prompt:
         block = code_block(content, fence_word(path))
         self._samples.append(
             self._fence.wrap(
-                block, origin=f"project file {path}", trust=Trust.UNTRUSTED
+                block,
+                origin=f"project file {path}",
+                trust=Trust.UNTRUSTED,
             )
         )
 

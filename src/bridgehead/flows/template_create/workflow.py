@@ -1,6 +1,4 @@
-"""The template-create flow: nine phases, three of which ask an agent (flows §11); for Python programs, with an
-invoker (§8).
-"""
+"""The template-create flow: nine phases, three of which ask an agent (flows §11)."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridgehead.errors import BridgeheadError, plural
 from bridgehead.flows.definition import flow
@@ -59,9 +57,10 @@ from bridgehead.flows.template_create.phases.p9_package import (
 from bridgehead.flows.template_create.progress import (
     Progress,
     analysis_summary,
-    because,
     enhancement_summary,
     fallbacks_of,
+    package_summary,
+    recommendation_summary,
     summary_of,
     templates_summary,
 )
@@ -71,16 +70,25 @@ from bridgehead.flows.template_create.staging import Staging, refuse_taken
 from bridgehead.flows.values.codec import from_plain
 from bridgehead.flows.words import AgentName
 
-NAMES: Final = {
-    1: "codebase_analysis",
-    2: "manifest_generation",
-    3: "settings_generation",
-    4: "template_generation",
-    5: "agent_recommendation",
-    6: "agent_writing",
-    7: "agent_enhancement",
-    8: "documentation_generation",
-    9: "package_assembly",
+
+class _Phase(NamedTuple):
+    """The name of a phase, the type of its result, and its key in the state file."""
+
+    name: str
+    result: Any = None
+    key: str | None = None
+
+
+PHASES: Final = {
+    1: _Phase("codebase_analysis", CodebaseAnalysis, "codebase_analysis"),
+    2: _Phase("manifest_generation", Manifest, "manifest"),
+    3: _Phase("settings_generation", Settings, "settings"),
+    4: _Phase("template_generation", TemplateSet, "templates"),
+    5: _Phase("agent_recommendation", Recommendation, "agents"),
+    6: _Phase("agent_writing"),
+    7: _Phase("agent_enhancement", EnhancedSet),
+    8: _Phase("documentation_generation"),
+    9: _Phase("package_assembly", Package),
 }
 
 
@@ -88,12 +96,10 @@ class ScoreTooLow(Exception):
     """The package is in place, but not as good as was asked for."""
 
     def __init__(self, package: Package, wanted: float) -> None:
-        scored = (
-            "has no score" if package.score is None else f"scores {package.score:g}"
-        )
-        super().__init__(
-            f"{package.path} {scored}, and --min-score asks for {wanted:g}"
-        )
+        score = "has no score"
+        if package.score is not None:
+            score = f"scores {package.score:g}"
+        super().__init__(f"{package.path} {score}, and --min-score asks for {wanted:g}")
 
 
 @flow(
@@ -113,39 +119,44 @@ def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
     """Make a template package of the project the flow runs in."""
     given = {key: value for key, value in settings.items() if value is not None}
     choices: Choices = from_plain({"project_path": str(ctx.root), **given}, Choices)
-    with Progress() as progress:
-        run = _TemplateRun(ctx, choices, progress)
-        try:
-            return run.to_the_end()
-        except BridgeheadError:
-            raise  # a full disk or a taken name can be mended, and the run resumed
-        except Exception:
-            run.staging.abandon()
-            raise
+    run = _TemplateRun(ctx, choices)
+    try:
+        return run.to_the_end()
+    except BridgeheadError:
+        raise  # a full disk or a taken name can be mended, and the run resumed
+    except Exception:
+        run.staging.abandon()
+        raise
 
 
 class _TemplateRun:
-    """One pass over the phases."""
+    """One pass over the phases. A state file of another writer may lack the result of a phase."""
 
-    def __init__(
-        self, ctx: PhasedContext, choices: Choices, progress: Progress
-    ) -> None:
+    def __init__(self, ctx: PhasedContext, choices: Choices) -> None:
         self._ctx = ctx
         self._choices = choices
-        self._progress = progress
+        self._progress = Progress()
         self.staging = Staging(choices.output, ctx.flow_id)
 
     def to_the_end(self) -> dict[str, Any]:
-        self._ctx.step(
-            "output_is_free", refuse_taken, self._choices.output, self._choices.force
+        choices = self._choices
+        self._ctx.step("output_is_free", refuse_taken, choices.output, choices.force)
+        analysis: CodebaseAnalysis = self._phase(
+            1, lambda ctx: p1_analysis.run_phase(ctx, choices), analysis_summary
         )
-        analysis = self._analysis()
+        analysis = analysis or CodebaseAnalysis()
         manifest = self._manifest(analysis)
-        settings = self._settings(analysis)
+        settings: Settings = self._phase(
+            3,
+            lambda _: make_settings(analysis),
+            lambda made: f"{plural(len(made.layer_mappings), 'layer')} mapped",
+        )
+        settings = settings or make_settings(analysis)
         templates = self._templates(analysis)
         facts = Facts(analysis, settings, templates)
-        recommendation, enhanced = Recommendation(), EnhancedSet()
-        if not self._choices.no_agents:
+        recommendation = Recommendation()
+        enhanced = EnhancedSet()
+        if not choices.no_agents:
             recommendation = self._recommendation(facts)
             enhanced = self._agents(facts, recommendation)
         self._documents(manifest, facts, recommendation)
@@ -158,71 +169,45 @@ class _TemplateRun:
             fallbacks,
             analysis.project_name,
         )
-        package = self._package(contents)
-        wanted = self._choices.min_score
+        package: Package = self._phase(
+            9, lambda _: assemble(self.staging, contents, choices), package_summary
+        )
+        wanted = choices.min_score
         if wanted is not None and (package.score is None or package.score < wanted):
             raise ScoreTooLow(package, wanted)
         return summary_of(package, templates, fallbacks)
-
-    def _analysis(self) -> CodebaseAnalysis:
-        found: CodebaseAnalysis | None = self._phase(
-            1,
-            lambda ctx: p1_analysis.run_phase(ctx, self._choices),
-            analysis_summary,
-            key="codebase_analysis",
-            result=CodebaseAnalysis,
-        )
-        return found or CodebaseAnalysis()
 
     def _manifest(self, analysis: CodebaseAnalysis) -> Manifest:
         made: Manifest | None = self._phase(
             2,
             lambda ctx: make_manifest(analysis, self._choices, ctx.now()),
             lambda manifest: f"{manifest.name}, complexity {manifest.complexity}",
-            key="manifest",
-            result=Manifest,
         )
         if made is not None and made.schema_version:
             return made
-        # A state of another writer; what it does not say follows from the analysis, its name stays.
-        choices = replace(
-            self._choices,
-            template_name=self._choices.template_name or (made and made.name) or None,
-        )
+        # A manifest of another writer keeps its name; the rest follows from the analysis.
+        name = self._choices.template_name
+        if made is not None and made.name:
+            name = name or made.name
+        choices = replace(self._choices, template_name=name)
         return make_manifest(analysis, choices, self._ctx.now())
-
-    def _settings(self, analysis: CodebaseAnalysis) -> Settings:
-        made: Settings | None = self._phase(
-            3,
-            lambda _: make_settings(analysis),
-            lambda settings: f"{plural(len(settings.layer_mappings), 'layer')} mapped",
-            key="settings",
-            result=Settings,
-        )
-        return made or make_settings(analysis)
 
     def _templates(self, analysis: CodebaseAnalysis) -> TemplateSet:
         made: TemplateSet | None = self._phase(
             4,
             lambda _: generate_templates(analysis, self._choices),
             templates_summary,
-            key="templates",
-            result=TemplateSet,
         )
+        if made is not None:
+            return made
         lasting = replace(self._choices, validate=False)
-        return made or self._ctx.step(
-            "templates_again", generate_templates, analysis, lasting
-        )
+        return self._ctx.step("templates_again", generate_templates, analysis, lasting)
 
     def _recommendation(self, facts: Facts) -> Recommendation:
         found: Recommendation | None = self._phase(
             5,
             lambda ctx: p5_agents.run_phase(ctx, self._choices, facts),
-            lambda r: (
-                f"{len(r.create_new)} to make, {len(r.use_existing)} exist{because(r.fallback_reason)}"
-            ),
-            key="agents",
-            result=Recommendation,
+            recommendation_summary,
         )
         return found or Recommendation()
 
@@ -231,11 +216,6 @@ class _TemplateRun:
             agent.name: render_agent(agent, facts)
             for agent in recommendation.create_new
         }
-        self._phase(
-            6,
-            lambda _: self._write_agents(basics),
-            lambda count: plural(count, "agent file"),
-        )
 
         def enhance(ctx: PhasedContext) -> EnhancedSet:
             made = p7_agent_texts.run_phase(
@@ -244,9 +224,12 @@ class _TemplateRun:
             self._write_agents({agent.name: agent.content for agent in made.agents})
             return made
 
-        enhanced: EnhancedSet | None = self._phase(
-            7, enhance, enhancement_summary, result=EnhancedSet
+        self._phase(
+            6,
+            lambda _: self._write_agents(basics),
+            lambda count: plural(count, "agent file"),
         )
+        enhanced: EnhancedSet | None = self._phase(7, enhance, enhancement_summary)
         return enhanced or EnhancedSet()
 
     def _write_agents(self, texts: dict[str, str]) -> int:
@@ -254,63 +237,52 @@ class _TemplateRun:
         return len(texts)
 
     def _documents(
-        self, manifest: Manifest, facts: Facts, recommendation: Recommendation
+        self,
+        manifest: Manifest,
+        facts: Facts,
+        recommendation: Recommendation,
     ) -> None:
+        used = {agent.name: agent.description for agent in recommendation.use_existing}
+
         def write(_: PhasedContext) -> int:
-            used = {
-                agent.name: agent.description for agent in recommendation.use_existing
-            }
-            agents = {**self.staging.agents(), **used}
-            rules, limit = (
-                not self._choices.no_rules_structure,
-                self._choices.claude_md_size_limit,
-            )
             documents = make_documents(
-                manifest, facts, agents, rules_structure=rules, size_limit=limit
+                manifest,
+                facts,
+                {**self.staging.agents(), **used},
+                rules_structure=not self._choices.no_rules_structure,
+                size_limit=self._choices.claude_md_size_limit,
             )
             self.staging.write(documents)
             return len(documents)
 
         self._phase(8, write, lambda count: plural(count, "document"))
 
-    def _package(self, contents: Contents) -> Package:
-        package: Package = self._phase(
-            9,
-            lambda _: assemble(self.staging, contents, self._choices),
-            lambda package: (
-                f"{package.path}, {package.proof.proven} of {package.proof.files} files proven"
-            ),
-            result=Package,
-        )
-        return package
-
     def _phase(
         self,
         number: int,
         body: Callable[[PhasedContext], Any],
         summary: Callable[[Any], str],
-        *,
-        key: str | None = None,
-        result: Any = None,
     ) -> Any:
         """Run a phase, and show the user where the run is."""
 
-        def said(value: Any) -> str:
-            return (
-                "restored" if value is None else summary(value)
-            )  # a state file may lack a phase's result
+        def summarise(value: Any) -> str:
+            return "restored" if value is None else summary(value)
 
-        name = NAMES[number]
-        self._progress.entered(number, name)
+        name, result, key = PHASES[number]
         value = self._ctx.phase(
-            number, name, body, key=key, result=result, summary=said
+            number,
+            name,
+            body,
+            key=key,
+            result=result,
+            summary=summarise,
         )
-        self._progress.finished(number, name, said(value))
+        self._progress.finished(number, name, summarise(value))
         return value
 
 
 def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> TemplateSet:
-    """Phase 4 with its reading: templates of the example files and of what they refer to."""
+    """Read the project, and make templates of the example files and of what they refer to."""
     if not analysis.example_files:
         survey = p1_analysis.survey_project(choices.project_path, choices.output_path)
         analysis = replace(
@@ -321,12 +293,15 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
     paths = [example.path for example in analysis.example_files]
     texts = read_sources(choices.root, paths, leave_out=choices.output)
     return make_templates(
-        analysis, texts, author=choices.author, most=choices.max_templates
+        analysis,
+        texts,
+        author=choices.author,
+        most=choices.max_templates,
     )
 
 
 class TemplateCreateOrchestrator:
-    """Runs the flow. With an invoker it never pauses; without one it does, and `resume` goes on."""
+    """Runs the flow from Python (flows §8): with an invoker it never pauses."""
 
     def __init__(
         self, agent_invoker: AgentInvoker | None = None, inputs: RunInputs | None = None
@@ -342,7 +317,7 @@ class TemplateCreateOrchestrator:
         resume: bool = False,
         heuristics_only: bool = False,
     ) -> RunResult:
-        """Make a template of `project`; `words` are the options of the command line, such as `--output`."""
+        """Make a template of `project`; `words` are options of the command line such as `--output`."""
         given, defaults = read_words(words, project)
         options = RunOptions(heuristics_only=heuristics_only or None)
         request = RunRequest(

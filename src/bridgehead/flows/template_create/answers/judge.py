@@ -1,46 +1,70 @@
-"""What an agent's answer has to be, by phase: the JSON Schema that goes with the request, and the judge of what came
-back: usable, usable with care, too unsure, or unusable (flows §12).
-
-The schemas refuse nothing the phase would take: the other shapes a phase understands are among them, and members that
-merely fall back to a default are not checked.
-"""
+"""The JSON Schema of an agent's answer in each phase, and the judge of what came back (flows §12)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import partial
 from typing import Any, Final
 
-from bridgehead.flows.calls import Accepted, Failed, Verdict
-from bridgehead.flows.engine.answers import judge_json
+from bridgehead.flows.calls import Failed, Verdict
+from bridgehead.flows.engine.answers import judge_for
 from bridgehead.flows.engine.settlement import Judge
 from bridgehead.flows.errors import log_warning
 from bridgehead.flows.template_create.answers.parse import (
+    LenientReader,
     read_analysis,
     read_enhancement,
     read_recommendation,
 )
 from bridgehead.flows.words import LOW_CONFIDENCE
 
-Reader = Callable[[Any, list[str]], tuple[Any, float]]
-"""(JSON value, warnings) -> what it means and how sure the agent is; Unfit when it means nothing."""
-
-# Phase -> how sure an agent must be for its answer to be used without a warning, and to be used at all.
+# How sure an agent must be for its answer to be used without a warning, and to be used at all.
 THRESHOLDS: Final = {1: (0.85, 0.70), 5: (0.85, 0.70), 7: (0.80, 0.60)}
-_READERS: Final[dict[int, Reader]] = {
-    1: read_analysis,
-    5: read_recommendation,
-    7: read_enhancement,
-}
 
 
 def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
-    """The judge of a phase; in phase 5 the names in `taken` belong to agents that exist."""
-    reader = (
-        partial(read_recommendation, taken=taken) if phase == 5 else _READERS[phase]
-    )
-    return partial(_judge, reader, *THRESHOLDS[phase])
+    """Return the judge of a phase; in phase 5 the names in `taken` belong to agents that exist."""
+    return partial(_judge, phase, taken)
+
+
+def _judge(
+    phase: int,
+    taken: Collection[str],
+    text: str,
+) -> Verdict:
+    verdict = judge_for(None, ANSWER_SCHEMAS[phase])(_writable(text))
+    if isinstance(verdict, Failed):
+        return verdict
+    reader = LenientReader()
+    value, confidence = _read(phase, verdict.value, reader, taken)
+    proceed, warn = THRESHOLDS[phase]
+    if confidence < warn:
+        return Failed(
+            LOW_CONFIDENCE,
+            f"the agent's confidence is {confidence:g}; {warn:g} is needed",
+        )
+    for warning in reader.warnings:
+        log_warning(f"the agent's answer: {warning}")
+    verdict = verdict._replace(value=value)
+    if confidence < proceed:
+        return verdict._replace(
+            warning=f"the agent's confidence is only {confidence:g}"
+        )
+    return verdict
+
+
+def _read(
+    phase: int,
+    answer: Any,
+    reader: LenientReader,
+    taken: Collection[str],
+) -> tuple[Any, float]:
+    if phase == 1:
+        return read_analysis(answer, reader)
+    if phase == 5:
+        return read_recommendation(answer, reader, taken)
+    return read_enhancement(answer, reader)
 
 
 # An escaped backslash, a character that takes two escapes, or one half of such a character alone.
@@ -51,127 +75,73 @@ _HALVES: Final = re.compile(
 
 
 def _writable(text: str) -> str:
-    """The answer without halves of characters: JSON can spell them, a file cannot hold them."""
+    """Return the answer without halves of characters: JSON can spell them, a file cannot hold them."""
     return _HALVES.sub(lambda found: r"\ufffd" if found["half"] else found[0], text)
 
 
-def _judge(reader: Reader, proceed: float, warn: float, text: str) -> Verdict:
-    confidence = 0.0
-    warnings: list[str] = []
-
-    def fit(candidate: Any) -> Accepted:
-        nonlocal confidence
-        warnings.clear()
-        value, confidence = reader(candidate, warnings)
-        return Accepted(value)
-
-    verdict = judge_json(fit)(_writable(text))
-    if isinstance(verdict, Failed):
-        return verdict
-    if confidence < warn:
-        return Failed(
-            LOW_CONFIDENCE,
-            f"the agent's confidence is {confidence:g}; {warn:g} is needed",
-        )
-    for warning in warnings:
-        log_warning(f"the agent's answer: {warning}")
-    if confidence < proceed:
-        return verdict._replace(
-            warning=f"the agent's confidence is only {confidence:g}"
-        )
-    return verdict
-
-
-_TEXT: Final = {"type": "string"}
+_STRING: Final = {"type": "string"}
+_TEXT: Final = {"type": "string", "pattern": r"\S"}
 _SURE: Final = {"type": "number", "minimum": 0, "maximum": 1}
-_PERCENT: Final = {
-    "type": "object",
-    "required": ["confidence"],
-    "properties": {
-        "confidence": {
-            "type": "object",
-            "required": ["percentage"],
-            "properties": {
-                "percentage": {"type": "number", "minimum": 0, "maximum": 100}
-            },
-        }
-    },
-}
+_PERCENT: Final = {"type": "number", "minimum": 0, "maximum": 100}
+_PRIORITY: Final = {"type": "integer", "minimum": 1, "maximum": 10}
+_ARRAY: Final = {"type": "array"}
 
-_ANALYSIS: Final = {
-    "type": "object",
-    "required": ["technology_stack", "overall_confidence"],
-    "properties": {
-        "technology_stack": {
-            "type": "object",
-            "required": ["primary_language"],
-            "properties": {"primary_language": _TEXT},
-        },
-        "overall_confidence": _SURE,
-    },
-}
-_UPSTREAM_ANALYSIS: Final = {
-    "type": "object",
-    "required": ["technology", "architecture", "quality"],
+
+def _object(**members: Any) -> dict[str, Any]:
+    """Return the schema of an object in which all of these members are required."""
+    return {"type": "object", "required": list(members), "properties": members}
+
+
+_ANALYSIS: Final = _object(
+    technology_stack=_object(primary_language=_TEXT), overall_confidence=_SURE
+)
+_SHARE: Final = _object(percentage=_PERCENT)
+_UPSTREAM_ANALYSIS: Final = _object(
+    technology=_object(primary_language=_TEXT, confidence=_SHARE),
+    architecture=_object(confidence=_SHARE),
+    quality=_object(confidence=_SHARE),
+)
+_IS_UPSTREAM: Final = {
+    "required": ["technology"],
     "not": {"required": ["technology_stack"]},
-    "properties": {
-        "technology": {
-            "allOf": [
-                _PERCENT,
-                {
-                    "required": ["primary_language"],
-                    "properties": {"primary_language": _TEXT},
-                },
-            ]
-        },
-        "architecture": _PERCENT,
-        "quality": _PERCENT,
-    },
 }
-_RECOMMENDATION: Final = {
-    "type": "object",
-    "required": ["use_existing", "create_new", "confidence"],
-    "properties": {
-        "use_existing": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["name", "source"],
-                "properties": {
-                    "name": _TEXT,
-                    "source": {"enum": ["custom", "template", "global"]},
-                },
-            },
-        },
-        "create_new": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": [
-                    *("name", "priority", "rationale", "key_patterns", "capabilities"),
-                    "content_outline",
-                ],
-                "properties": {
-                    "name": _TEXT,
-                    "priority": {"type": "number", "minimum": 1, "maximum": 10},
-                    "rationale": _TEXT,
-                    "key_patterns": {"type": "array"},
-                    "capabilities": {"type": "array"},
-                    "content_outline": {"type": "object"},
-                },
-            },
-        },
-        "confidence": _SURE,
-    },
-}
-_ENHANCEMENT: Final = {
-    "type": "object",
-    "required": ["enhanced_agents", "confidence"],
-    "properties": {"enhanced_agents": {"type": "array"}, "confidence": _SURE},
-}
+_USED_AGENT: Final = _object(
+    name=_TEXT, source={"enum": ["custom", "template", "global"]}
+)
+_NEW_AGENT: Final = _object(
+    name=_STRING,
+    priority=_PRIORITY,
+    rationale=_TEXT,
+    key_patterns=_ARRAY,
+    capabilities=_ARRAY,
+    content_outline={"type": "object"},
+)
+_RECOMMENDATION: Final = _object(
+    use_existing={"type": "array", "items": _USED_AGENT},
+    create_new={"type": "array", "items": _NEW_AGENT},
+    confidence=_SURE,
+)
+_LISTED_AGENT: Final = _object(
+    name=_TEXT,
+    description=_TEXT,
+    reason=_TEXT,
+    technologies=_ARRAY,
+    priority=_PRIORITY,
+)
+_ENHANCED_AGENT: Final = _object(name=_STRING, enhanced_content=_STRING)
 
 ANSWER_SCHEMAS: Final[dict[int, dict[str, Any]]] = {
-    1: {"anyOf": [_ANALYSIS, _UPSTREAM_ANALYSIS]},
-    5: {"anyOf": [_RECOMMENDATION, {"type": "array", "minItems": 1}]},
-    7: _ENHANCEMENT,
+    1: {"if": _IS_UPSTREAM, "then": _UPSTREAM_ANALYSIS, "else": _ANALYSIS},
+    5: {
+        "if": _ARRAY,
+        "then": {"contains": _LISTED_AGENT},
+        "else": _RECOMMENDATION,
+    },
+    7: _object(
+        enhanced_agents={
+            "type": "array",
+            "anyOf": [{"maxItems": 0}, {"contains": _ENHANCED_AGENT}],
+        },
+        confidence=_SURE,
+    ),
 }

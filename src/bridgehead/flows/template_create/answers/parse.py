@@ -1,11 +1,14 @@
-"""Read agents' answers in phases 1, 5 and 7 (flows §12): the shape our prompt asks for, or the one upstream's code
-asks for. Required members fail the answer, others get their default; what is forgiven is noted in `warnings`.
+"""Read agents' answers in phases 1, 5 and 7 (flows §12), in our shape or in upstream's.
+
+The schema of the phase has been checked: what is required is there. Any other member that
+does not fit keeps its default, and an item of a list that cannot be used is dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from bridgehead.flows.template_create.agents import (
     AGENT_NAME,
@@ -25,379 +28,313 @@ from bridgehead.flows.template_create.project.analysis import (
     Pattern,
     Testing,
 )
-from bridgehead.flows.template_create.project.dependencies import KNOWN
-from bridgehead.flows.values.codec import Unfit
+from bridgehead.flows.template_create.project.dependencies import purpose_of
+from bridgehead.flows.values.codec import Unfit, from_plain
 
-Item = TypeVar("Item")
-
-
-class Fields:
-    """An object of an answer. `warnings` is shared by all objects of the same answer."""
-
-    def __init__(
-        self, members: Mapping[str, Any], warnings: list[str], where: str = ""
-    ) -> None:
-        self.members = members
-        self.warnings = warnings
-        self._where = where
-
-    @classmethod
-    def of(cls, value: Any, what: str, warnings: list[str]) -> Fields:
-        """The object that must be there."""
-        if not isinstance(value, dict):
-            raise Unfit(f"{what} is not an object")
-        return cls(value, warnings, what)
-
-    def required_text(self, name: str) -> str:
-        value = self.members.get(name)
-        if not isinstance(value, str) or not value.strip():
-            raise Unfit(f"{self._named(name)} is not a text")
-        return value
-
-    def required_number(self, name: str, low: float, high: float) -> float:
-        value = self.members.get(name)
-        if (
-            not isinstance(value, int | float)
-            or isinstance(value, bool)
-            or not low <= value <= high
-        ):
-            raise Unfit(f"{self._named(name)} is not a number from {low:g} to {high:g}")
-        return float(value)
-
-    def required_list(self, name: str) -> list[Any]:
-        value = self.members.get(name)
-        if not isinstance(value, list):
-            raise Unfit(f"{self._named(name)} is not a list")
-        return value
-
-    def required_texts(self, name: str) -> tuple[str, ...]:
-        value = self.required_list(name)
-        return tuple(
-            self._kept(
-                value,
-                name,
-                lambda item: item if isinstance(item, str) and item else None,
-            )
-        )
-
-    def text(self, name: str, default: str = "") -> str:
-        value = self.members.get(name, default)
-        return str(
-            value if isinstance(value, str) and value else self._default(name, default)
-        )
-
-    def choice(self, name: str, choices: Sequence[str], default: str) -> str:
-        value = self.members.get(name, default)
-        return str(
-            value
-            if isinstance(value, str) and value in choices
-            else self._default(name, default)
-        )
-
-    def child(self, name: str) -> Fields:
-        """An object that may be missing; then everything in it has its default."""
-        value = self.members.get(name, {})
-        found: dict[str, Any] = (
-            value if isinstance(value, dict) else self._default(name, {})
-        )
-        return Fields(found, self.warnings, self._named(name))
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        return tuple(
-            self.items(
-                name, lambda item: item if isinstance(item, str) and item else None
-            )
-        )
-
-    def items(self, name: str, read: Callable[[Any], Item | None]) -> list[Item]:
-        """The items of a list that `read` can use; the others are dropped, the list itself never fails."""
-        value = self.members.get(name, [])
-        listed: list[Any] = (
-            value if isinstance(value, list) else self._default(name, [])
-        )
-        return self._kept(listed, name, read)
-
-    def _kept(
-        self, values: Sequence[Any], name: str, read: Callable[[Any], Item | None]
-    ) -> list[Item]:
-        kept = []
-        for position, value in enumerate(values):
-            item = read(value)
-            if item is None:
-                self.warnings.append(
-                    f"{self._named(name)}[{position}] is not usable and was dropped"
-                )
-            else:
-                kept.append(item)
-        return kept
-
-    def _default(self, name: str, default: Any) -> Any:
-        if name in self.members and self.members[name] != default:
-            self.warnings.append(
-                f"{self._named(name)} is not usable; {default!r} is used instead"
-            )
-        return default
-
-    def _named(self, name: str) -> str:
-        return f"{self._where}.{name}" if self._where else name
-
-
-SOURCES = ("custom", "template", "global")
 # A bare list says nothing about how sure it is; this is what it counts as (flows §12).
 CONFIDENCE_OF_A_LIST = 0.85
+_ABSENT = object()
+
+
+class LenientReader:
+    """Makes dataclasses of JSON objects, and notes in `warnings` what it had to forgive."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def record(
+        self,
+        kind: Any,
+        value: Any,
+        where: str = "",
+    ) -> Any:
+        """Return a `kind` made of the members that fit; Unfit if one without a default is missing.
+
+        A plain string stands for an object with only that name or path.
+        """
+        if isinstance(value, str):
+            value = {"name": value, "path": value}
+        if not isinstance(value, dict):
+            raise Unfit(f"{where} is not an object")
+        members = {}
+        for name, hint in get_type_hints(kind).items():
+            member = self._member(hint, value.get(name, _ABSENT), f"{where}{name}")
+            if member is not _ABSENT:
+                members[name] = member
+        try:
+            return kind(**members)
+        except TypeError as error:
+            raise Unfit(str(error)) from None
+
+    def items(
+        self,
+        kind: Any,
+        values: Sequence[Any],
+        where: str,
+    ) -> tuple[Any, ...]:
+        """Return the usable items of a list."""
+        kept = []
+        for position, value in enumerate(values):
+            item = self._member(kind, value, f"{where}[{position}]")
+            if item is not _ABSENT:
+                kept.append(item)
+        return tuple(kept)
+
+    def _member(
+        self,
+        hint: Any,
+        value: Any,
+        where: str,
+    ) -> Any:
+        if value is _ABSENT or value == "":
+            return _ABSENT
+        try:
+            if get_origin(hint) is tuple and isinstance(value, list):
+                return self.items(get_args(hint)[0], value, where)
+            if is_dataclass(hint):
+                return self.record(hint, value, f"{where}.")
+            return from_plain(value, hint)
+        except Unfit:
+            self.warnings.append(f"{where} is not usable and was dropped")
+            return _ABSENT
+
+
+@dataclass(frozen=True)
+class _Stack:
+    primary_language: str
+    secondary_languages: tuple[str, ...] = ()
+    frameworks: tuple[Framework, ...] = ()
+    build_tools: tuple[str, ...] = ()
+    package_manager: str = UNKNOWN
+    testing_frameworks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Architecture:
+    pattern: str = UNKNOWN
+    layers: tuple[Layer, ...] = ()
+    key_abstractions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _UpstreamArchitecture:
+    architectural_style: str = UNKNOWN
+    patterns: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    key_abstractions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _FoundPattern:
+    name: str
+    confidence: float
+    usage_frequency: Literal["rare", "occasional", "common", "pervasive"] = "common"
+    description: str = ""
+    example_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Quality:
+    naming_conventions: Naming = field(default_factory=Naming)
+
+
+@dataclass(frozen=True)
+class _Analysis:
+    technology_stack: _Stack
+    overall_confidence: float
+    architecture: _Architecture = _Architecture()
+    patterns: tuple[_FoundPattern, ...] = ()
+    testing: Testing = field(default_factory=Testing)
+    quality_indicators: _Quality = _Quality()
+    example_files: tuple[ExampleFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class _UpstreamAnalysis:
+    technology: _Stack
+    architecture: _UpstreamArchitecture
+    example_files: tuple[ExampleFile, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Outline:
+    purpose: str = ""
+    when_to_use: tuple[str, ...] = ()
+    key_responsibilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _ProposedAgent:
+    priority: int
+    rationale: str
+    key_patterns: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    content_outline: _Outline
+    name: str = ""
+    example_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _ListedAgent:
+    """An agent in the bare list that upstream's code asks for."""
+
+    name: str
+    description: str
+    reason: str
+    technologies: tuple[str, ...]
+    priority: int
+
+
+@dataclass(frozen=True)
+class _UsedAgent:
+    name: str
+    source: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class _OfferedText:
+    name: str
+    enhanced_content: str
+
+
+def read_analysis(answer: Any, reader: LenientReader) -> tuple[CodebaseAnalysis, float]:
+    """Return the analysis in an answer, and its confidence."""
+    if "technology_stack" not in answer:
+        return _read_upstream(answer, reader)
+    found: _Analysis = reader.record(_Analysis, answer)
+    patterns = [
+        Pattern(
+            pattern.name,
+            pattern.usage_frequency,
+            pattern.description,
+            pattern.example_files,
+        )
+        for pattern in found.patterns
+        if 0 <= pattern.confidence <= 1
+    ]
+    analysis = CodebaseAnalysis(
+        secondary_languages=found.technology_stack.secondary_languages,
+        package_manager=found.technology_stack.package_manager,
+        patterns=tuple(pattern.name for pattern in patterns),
+        pattern_details=tuple(patterns),
+        architecture=found.architecture.pattern,
+        layers=found.architecture.layers,
+        key_abstractions=found.architecture.key_abstractions,
+        testing=found.testing,
+        naming=found.quality_indicators.naming_conventions,
+        example_files=found.example_files,
+        overall_confidence=found.overall_confidence,
+        agent_used=True,
+    )
+    return _with_stack(analysis, found.technology_stack), found.overall_confidence
+
+
+def _read_upstream(
+    answer: Any, reader: LenientReader
+) -> tuple[CodebaseAnalysis, float]:
+    """Return the analysis in the shape of upstream's code; its three percentages are the confidence."""
+    parts = [answer[name] for name in ("technology", "architecture", "quality")]
+    total = sum(part["confidence"]["percentage"] for part in parts)
+    # Rounded, because three percentages have a mean like 0.8499999999999999.
+    confidence = round(total / len(parts) / 100, 9)
+    found: _UpstreamAnalysis = reader.record(_UpstreamAnalysis, answer)
+    runners = found.technology.testing_frameworks
+    analysis = CodebaseAnalysis(
+        patterns=found.architecture.patterns,
+        pattern_details=tuple(map(Pattern, found.architecture.patterns)),
+        architecture=found.architecture.architectural_style,
+        layers=found.architecture.layers,
+        key_abstractions=found.architecture.key_abstractions,
+        testing=Testing(runners[0]) if runners else Testing(),
+        example_files=found.example_files,
+        overall_confidence=round(confidence, 4),
+        agent_used=True,
+    )
+    return _with_stack(analysis, found.technology), confidence
+
+
+def _with_stack(analysis: CodebaseAnalysis, stack: _Stack) -> CodebaseAnalysis:
+    frameworks = [
+        replace(framework, purpose=purpose_of(framework.name))
+        for framework in stack.frameworks
+    ]
+    return replace(
+        analysis,
+        primary_language=stack.primary_language,
+        framework=frameworks[0].name if frameworks else UNKNOWN,
+        frameworks=tuple(frameworks),
+        build_tools=stack.build_tools,
+    )
 
 
 def read_recommendation(
-    candidate: Any, warnings: list[str], taken: Collection[str] = ()
+    answer: Any,
+    reader: LenientReader,
+    taken: Collection[str] = (),
 ) -> tuple[Recommendation, float]:
-    """The agents an answer recommends; names in `taken` exist already and are never made again."""
-    if isinstance(candidate, list):
-        listed = [
-            agent
-            for item in candidate
-            if (agent := _listed(item, warnings)) is not None
+    """Return the agents an answer recommends; those in `taken` exist and are never made again."""
+    if isinstance(answer, list):
+        listed = reader.items(_ListedAgent, answer, "the list")
+        agents = [
+            NewAgent(
+                agent.name,
+                agent.description,
+                agent.reason,
+                agent.priority,
+                agent.technologies,
+            )
+            for agent in listed
         ]
-        if not listed:
-            raise Unfit("no item of the list is a usable agent")
-        return Recommendation((), _legal(listed, taken, warnings)), CONFIDENCE_OF_A_LIST
-    answer = Fields(Fields.of(candidate, "the answer", warnings).members, warnings)
-    used = tuple(_used(item, warnings) for item in answer.required_list("use_existing"))
-    new = [_new(item, warnings) for item in answer.required_list("create_new")]
-    confidence = answer.required_number("confidence", 0, 1)
-    return Recommendation(used, _legal(new, taken, warnings)), confidence
-
-
-def read_enhancement(candidate: Any, warnings: list[str]) -> tuple[Enhancement, float]:
-    """The enhanced texts in an answer; a bad one never spoils the others."""
-    answer = Fields(Fields.of(candidate, "the answer", warnings).members, warnings)
-    listed = answer.required_list("enhanced_agents")
-    confidence = answer.required_number("confidence", 0, 1)
-    agents = answer.items("enhanced_agents", _enhanced)
-    if listed and not agents:
-        raise Unfit("no item of enhanced_agents is usable")
-    return Enhancement(tuple(agents)), confidence
-
-
-def _used(value: Any, warnings: list[str]) -> ExistingAgent:
-    item = Fields.of(value, "use_existing", warnings)
-    source = item.required_text("source")
-    if source not in SOURCES:
-        raise Unfit(
-            f"use_existing.source is {source!r}, not one of {', '.join(SOURCES)}"
-        )
-    return ExistingAgent(item.required_text("name"), source, item.text("reason"))
-
-
-def _new(value: Any, warnings: list[str]) -> NewAgent:
-    item = Fields.of(value, "create_new", warnings)
-    outline = Fields.of(
-        item.members.get("content_outline"), "content_outline", warnings
+        return Recommendation((), _legal(agents, taken, reader)), CONFIDENCE_OF_A_LIST
+    used = reader.items(_UsedAgent, answer["use_existing"], "use_existing")
+    existing = tuple(
+        ExistingAgent(agent.name, agent.source, agent.reason) for agent in used
     )
-    rationale, name = item.required_text("rationale"), item.members.get("name")
+    new = reader.items(_ProposedAgent, answer["create_new"], "create_new")
+    agents = [_new_agent(agent) for agent in new]
+    recommended = Recommendation(existing, _legal(agents, taken, reader))
+    return recommended, answer["confidence"]
+
+
+def _new_agent(found: _ProposedAgent) -> NewAgent:
+    outline = found.content_outline
     return NewAgent(
-        # Of whatever spelling: a name that cannot be a file's drops its agent, it does not fail the answer.
-        name=name if isinstance(name, str) else item.required_text("name"),
-        description=outline.text("purpose", rationale),
-        rationale=rationale,
-        priority=_priority(item),
-        technologies=item.required_texts("key_patterns"),
-        capabilities=item.required_texts("capabilities"),
-        when_to_use=outline.texts("when_to_use"),
-        responsibilities=outline.texts("key_responsibilities"),
-        example_files=item.texts("example_files"),
+        name=found.name,
+        description=outline.purpose or found.rationale,
+        rationale=found.rationale,
+        priority=found.priority,
+        technologies=found.key_patterns,
+        capabilities=found.capabilities,
+        when_to_use=outline.when_to_use,
+        responsibilities=outline.key_responsibilities,
+        example_files=found.example_files,
     )
-
-
-def _listed(value: Any, warnings: list[str]) -> NewAgent | None:
-    try:
-        item = Fields.of(value, "the item", warnings)
-        return NewAgent(
-            name=item.required_text("name"),
-            description=item.required_text("description"),
-            rationale=item.required_text("reason"),
-            priority=_priority(item),
-            technologies=item.required_texts("technologies"),
-        )
-    except Unfit as error:
-        warnings.append(f"an agent of the list was dropped: {error}")
-        return None
-
-
-def _priority(item: Fields) -> int:
-    priority = item.required_number("priority", 1, 10)
-    if priority != int(priority):
-        raise Unfit("priority is not a whole number")
-    return int(priority)
 
 
 def _legal(
-    agents: list[NewAgent], taken: Collection[str], warnings: list[str]
+    agents: Sequence[NewAgent],
+    taken: Collection[str],
+    reader: LenientReader,
 ) -> tuple[NewAgent, ...]:
-    """Those whose name may become a file, and is still free."""
+    """Return the agents whose name may become a file, and is still free."""
     kept: dict[str, NewAgent] = {}
     for agent in agents:
         if not AGENT_NAME.fullmatch(agent.name):
-            warnings.append(
-                f"agent {agent.name!r} was dropped: its name is not a valid file name"
-            )
+            problem = "its name is not a valid file name"
         elif agent.name in kept or agent.name in taken:
-            warnings.append(
-                f"agent {agent.name} was dropped: another agent has that name"
-            )
+            problem = "another agent has that name"
+        elif not 1 <= agent.priority <= 10:
+            problem = "its priority is not from 1 to 10"
         else:
             kept[agent.name] = agent
+            continue
+        reader.warnings.append(f"agent {agent.name!r} was dropped: {problem}")
     return tuple(kept.values())
 
 
-def _enhanced(value: Any) -> EnhancedAgent | None:
-    members = value if isinstance(value, dict) else {}
-    name, content = members.get("name"), members.get("enhanced_content")
-    return (
-        EnhancedAgent(name, content)
-        if isinstance(name, str) and isinstance(content, str)
-        else None
-    )
-
-
-FREQUENCIES = ("rare", "occasional", "common", "pervasive")
-_PURPOSES = {name.lower(): purpose for name, purpose in KNOWN.values()}
-
-
-def read_analysis(
-    candidate: Any, warnings: list[str]
-) -> tuple[CodebaseAnalysis, float]:
-    """The analysis in an answer and its confidence; Unfit when what is required is missing or wrong."""
-    answer = Fields.of(candidate, "the answer", warnings)
-    answer = Fields(answer.members, warnings)
-    if "technology_stack" not in answer.members and "technology" in answer.members:
-        return _read_upstream(answer)
-    stack = Fields.of(
-        answer.members.get("technology_stack"), "technology_stack", answer.warnings
-    )
-    primary = stack.required_text("primary_language")
-    confidence = answer.required_number("overall_confidence", 0, 1)
-    architecture = answer.child("architecture")
-    naming = answer.child("quality_indicators").child("naming_conventions")
-    frameworks = tuple(stack.items("frameworks", _reader(answer, _framework)))
-    patterns = tuple(answer.items("patterns", _reader(answer, _pattern)))
-    return CodebaseAnalysis(
-        primary_language=primary,
-        framework=_first(frameworks),
-        patterns=tuple(pattern.name for pattern in patterns),
-        secondary_languages=stack.texts("secondary_languages"),
-        frameworks=frameworks,
-        build_tools=stack.texts("build_tools"),
-        package_manager=stack.text("package_manager", UNKNOWN),
-        architecture=architecture.text("pattern", UNKNOWN),
-        layers=tuple(architecture.items("layers", _reader(answer, _layer))),
-        key_abstractions=architecture.texts("key_abstractions"),
-        pattern_details=patterns,
-        testing=_testing(answer.child("testing")),
-        naming=Naming(
-            naming.text("classes"),
-            naming.text("methods"),
-            naming.text("variables"),
-            naming.text("files"),
-        ),
-        example_files=tuple(answer.items("example_files", _reader(answer, _example))),
-        overall_confidence=confidence,
-        agent_used=True,
-    ), confidence
-
-
-def _read_upstream(answer: Fields) -> tuple[CodebaseAnalysis, float]:
-    """The shape upstream's running code asks for; its three percentages are the confidence."""
-    parts = [
-        Fields.of(answer.members.get(name), name, answer.warnings)
-        for name in ("technology", "architecture", "quality")
-    ]
-    technology, architecture, _ = parts
-    primary = technology.required_text("primary_language")
-    shares = [
-        Fields.of(
-            part.members.get("confidence"), "confidence", answer.warnings
-        ).required_number("percentage", 0, 100)
-        for part in parts
-    ]
-    # Rounded, because three percentages have a mean like 0.8499999999999999.
-    confidence = round(sum(shares) / len(shares) / 100, 9)
-    frameworks = tuple(technology.items("frameworks", _reader(answer, _framework)))
-    names = architecture.texts("patterns")
-    return CodebaseAnalysis(
-        primary_language=primary,
-        framework=_first(frameworks),
-        patterns=names,
-        frameworks=frameworks,
-        build_tools=technology.texts("build_tools"),
-        architecture=architecture.text("architectural_style", UNKNOWN),
-        layers=tuple(architecture.items("layers", _reader(answer, _layer))),
-        key_abstractions=architecture.texts("key_abstractions"),
-        pattern_details=tuple(map(Pattern, names)),
-        testing=Testing(
-            framework=next(iter(technology.texts("testing_frameworks")), UNKNOWN)
-        ),
-        example_files=tuple(answer.items("example_files", _reader(answer, _example))),
-        overall_confidence=round(confidence, 4),
-        agent_used=True,
-    ), confidence
-
-
-def _reader(
-    answer: Fields, read: Callable[[Fields], Item]
-) -> Callable[[Any], Item | None]:
-    """Items are objects; a plain string stands for one with only that name or path. Unfit ones give None."""
-
-    def tried(value: Any) -> Item | None:
-        members = {"name": value, "path": value} if isinstance(value, str) else value
-        try:
-            return read(Fields.of(members, "the item", answer.warnings))
-        except Unfit:
-            return None
-
-    return tried
-
-
-def _framework(item: Fields) -> Framework:
-    name, version = item.required_text("name"), item.members.get("version")
-    return Framework(
-        name,
-        version if isinstance(version, str) else "",
-        _PURPOSES.get(name.lower(), "core"),
-    )
-
-
-def _layer(item: Fields) -> Layer:
-    return Layer(
-        item.required_text("name"), item.texts("directories"), item.text("description")
-    )
-
-
-def _pattern(item: Fields) -> Pattern:
-    item.required_number("confidence", 0, 1)
-    return Pattern(
-        item.required_text("name"),
-        item.choice("usage_frequency", FREQUENCIES, "common"),
-        item.text("description"),
-        item.texts("example_files"),
-    )
-
-
-def _example(item: Fields) -> ExampleFile:
-    return ExampleFile(
-        item.required_text("path"),
-        item.text("purpose"),
-        item.text("layer"),
-        item.texts("patterns_used"),
-    )
-
-
-def _testing(testing: Fields) -> Testing:
-    return Testing(
-        testing.text("framework", UNKNOWN),
-        testing.text("organization", UNKNOWN),
-        testing.texts("patterns"),
-    )
-
-
-def _first(frameworks: tuple[Framework, ...]) -> str:
-    return frameworks[0].name if frameworks else UNKNOWN
+def read_enhancement(answer: Any, reader: LenientReader) -> tuple[Enhancement, float]:
+    """Return the enhanced texts in an answer."""
+    found = reader.items(_OfferedText, answer["enhanced_agents"], "enhanced_agents")
+    agents = [EnhancedAgent(agent.name, agent.enhanced_content) for agent in found]
+    return Enhancement(tuple(agents)), answer["confidence"]

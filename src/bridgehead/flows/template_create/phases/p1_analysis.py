@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -29,7 +30,8 @@ from bridgehead.flows.words import ANSWER_SCHEMA, AgentName
 TIMEOUT_SECONDS: Final = 120
 
 TASK: Final = """\
-Analyse the code base shown below, so that a template for similar projects can be made from it. Cover five topics:
+Analyse the code base shown below, so that a template for similar projects can be made from it.
+Cover five topics:
 1. technology: languages, frameworks with versions, build tools, package manager;
 2. architecture: the overall pattern, its layers and where they live, the key abstractions;
 3. patterns: recurring ways of building things, each with files that show it;
@@ -63,7 +65,8 @@ Answer with one JSON object and nothing else. Members marked * are required.
               "coverage_estimate": "low | medium | high", "confidence": 0.9},
   "quality_indicators": {"solid_compliance": 1-10, "code_organization": 1-10,
     "documentation_level": "low | medium | high",
-    "naming_conventions": {"classes": "PascalCase", "methods": "...", "variables": "...", "files": "..."}},
+    "naming_conventions": {"classes": "PascalCase", "methods": "...", "variables": "...",
+                           "files": "..."}},
   "example_files": [{"path": "...", "purpose": "...", "layer": "...", "patterns_used": ["..."]}],
   "overall_confidence": 0.0-1.0,                            *
   "analysis_notes": "..."
@@ -82,7 +85,7 @@ class Survey:
 
 
 def run_phase(ctx: PhasedContext, choices: Choices) -> CodebaseAnalysis:
-    """The agent's analysis completed by what was counted, or the heuristics' own."""
+    """Return the agent's analysis completed by what was counted, or the heuristics' own."""
     survey = ctx.step(
         "survey", survey_project, choices.project_path, choices.output_path
     )
@@ -119,6 +122,14 @@ def survey_project(project_path: str, output_path: str) -> Survey:
 
 
 def analysis_prompt(survey: Survey, seed: str) -> str:
+    analysis = survey.analysis
+    names = [
+        f"{framework.name} {framework.version}".rstrip()
+        for framework in analysis.frameworks
+    ]
+    tools = [*analysis.build_tools, analysis.package_manager]
+    frameworks = ", ".join(names) or "none"
+    named = f"frameworks: {frameworks}\nbuilt with: {', '.join(tools)}"
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
     prompt.foreign(
@@ -126,14 +137,6 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
         survey.tree,
         origin="directory names",
     )
-    frameworks = (
-        ", ".join(
-            f"{one.name} {one.version}".rstrip() for one in survey.analysis.frameworks
-        )
-        or "none"
-    )
-    tools = ", ".join([*survey.analysis.build_tools, survey.analysis.package_manager])
-    named = f"frameworks: {frameworks}\nbuilt with: {tools}"
     prompt.foreign("What the dependency files name", named, origin="dependency files")
     for sample in survey.samples:
         prompt.sample(sample.path, sample.content)
@@ -141,48 +144,50 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
 
 
 def complete(
-    answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]
+    answered: CodebaseAnalysis,
+    counted: CodebaseAnalysis,
+    existing: Sequence[str],
 ) -> CodebaseAnalysis:
-    """An answer with what can only be counted, and with example files that are there."""
+    """Return an answer with what can only be counted, and with example files that are there."""
     answered = without_false_claims(answered, counted)
-    known = {layer.name: layer.directories for layer in counted.layers}
-    examples = tuple(
-        example for example in answered.example_files if example.path in existing
-    )[:MOST_EXAMPLES]
-    built = [
-        one
-        for one in counted.example_files
-        if one.layer == BUILD and one.path not in {e.path for e in examples}
+    directories = {layer.name: layer.directories for layer in counted.layers}
+    layers = [
+        replace(layer, directories=layer.directories or directories.get(layer.name, ()))
+        for layer in answered.layers
     ]
-    named = {framework.name.lower() for framework in answered.frameworks}
     # The samples do not show everything that the dependency files name.
+    named = {framework.name.lower() for framework in answered.frameworks}
     unseen = [
         framework
         for framework in counted.frameworks
         if framework.name.lower() not in named
     ]
+    chosen = [example for example in answered.example_files if example.path in existing]
+    examples = {example.path: example for example in counted.example_files}
+    if chosen:
+        examples = {
+            path: example
+            for path, example in examples.items()
+            if example.layer == BUILD
+        }
+        examples |= {example.path: example for example in chosen[:MOST_EXAMPLES]}
     return replace(
         answered,
-        layers=tuple(
-            layer
-            if layer.directories
-            else replace(layer, directories=known.get(layer.name, ()))
-            for layer in answered.layers
-        ),
+        layers=tuple(layers),
         frameworks=(*answered.frameworks, *unseen),
         language_version=counted.language_version,
         commands=counted.commands,
         naming=replace(answered.naming, examples=counted.naming.examples),
         style=counted.style,
         project_name=counted.project_name,
-        example_files=(*built, *examples) if examples else counted.example_files,
+        example_files=tuple(examples.values()),
     )
 
 
 def without_false_claims(
     answered: CodebaseAnalysis, counted: CodebaseAnalysis
 ) -> CodebaseAnalysis:
-    """What an agent says of languages and frameworks, as far as files of the project bear it out."""
+    """Return what an agent says of languages and frameworks, as far as files of the project bear it out."""
     languages = (counted.primary_language, *counted.secondary_languages)
     primary = answered.primary_language
     if primary not in languages and counted.primary_language != UNKNOWN:
@@ -190,50 +195,47 @@ def without_false_claims(
             f"the agent's language {primary!r} was dropped: the project has no such file"
         )
         primary = counted.primary_language
-    named = {_plain(name) for name in counted.dependencies}
-    false = [
-        f.name for f in answered.frameworks if named and not _borne_out(f.name, named)
-    ]
-    for name in false:
-        log_warning(
-            f"the agent's framework {name!r} was dropped: no dependency file names it"
-        )
-    framework = (
-        answered.framework if answered.framework not in false else counted.framework
-    )
-    kept = tuple(found for found in answered.frameworks if found.name not in false)
+    dependencies = {_plain(name) for name in counted.dependencies}
+    kept = []
+    for framework in answered.frameworks:
+        if not dependencies or _is_named(framework.name, dependencies):
+            kept.append(framework)
+        else:
+            log_warning(
+                f"the agent's framework {framework.name!r} was dropped: no dependency file names it"
+            )
+    main = answered.framework
+    if answered.frameworks and main not in [framework.name for framework in kept]:
+        main = counted.framework
     return replace(
-        answered, primary_language=primary, framework=framework, frameworks=kept
+        answered,
+        primary_language=primary,
+        framework=main,
+        frameworks=tuple(kept),
     )
 
 
-def _borne_out(framework: str, named: set[str]) -> bool:
+def _is_named(framework: str, dependencies: set[str]) -> bool:
     plain = _plain(framework)
-    return any(plain in name or (len(name) > 2 and name in plain) for name in named)
+    return any(
+        plain in name or (len(name) > 2 and name in plain) for name in dependencies
+    )
 
 
 def _plain(name: str) -> str:
-    return "".join(char for char in name.lower() if char.isalnum())
+    return re.sub(r"\W|_", "", name.lower())
 
 
 def existing_files(project_path: str, paths: Iterable[str]) -> list[str]:
-    """Those of the paths an agent named that are regular files of the project; the others are only remarked upon."""
+    """Return those of the paths an agent named that are files of the project which may be read."""
     found = []
     for path in dict.fromkeys(paths):
-        if _is_project_file(Path(project_path), path):
+        is_plain = str(PurePosixPath(path)) == path and path.isprintable()
+        is_inside = ".." not in path.split("/") and "\\" not in path
+        if is_plain and is_inside and read_text(Path(project_path), path) is not None:
             found.append(path)
         else:
             log_warning(
                 f"the agent's example file {path!r} was dropped: there is no such file"
             )
     return found
-
-
-def _is_project_file(root: Path, path: str) -> bool:
-    """Whether a path is one that a listing of the project could have, and leads to a text that may be read."""
-    listed = (
-        str(PurePosixPath(path)) == path
-        and ".." not in path.split("/")
-        and "\\" not in path
-    )
-    return listed and path.isprintable() and read_text(root, path) is not None

@@ -1,19 +1,21 @@
-"""Phases 2 and 3: what the template is, as its manifest says it, and how code made from it is written and where it goes
-(flows §11). Pure.
-"""
+"""Phases 2 and 3: the manifest of a template, and the settings that code made from it follows (flows §11). Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from bridgehead.flows.template_create.choices import TEMPLATE_NAME, Choices
+from bridgehead.flows.template_create.choices import Choices
 from bridgehead.flows.template_create.phases.p4_templates import Origin, TemplateSet
 from bridgehead.flows.template_create.phases.placeholders import (
     AUTHOR,
+    ENTITIES,
+    ENTITY,
     NAMESPACE,
+    PROJECT,
     SUFFIX_OF,
     placed,
 )
@@ -26,8 +28,8 @@ from bridgehead.flows.template_create.project.analysis import (
 )
 from bridgehead.flows.template_create.project.languages import (
     CASE_STYLES,
-    LANGUAGE_OF,
     case_style,
+    endings_of,
     slug,
     spell,
     words_of,
@@ -86,12 +88,13 @@ class Manifest:
 
 
 _STANDARD: Final = ("ProjectName", NAMESPACE, AUTHOR)
-_OF: Final = {
-    "Project": "the project",
-    "Entity": "the thing it is about",
-    "Entities": "the same, several of them",
+_SUBJECTS: Final = {
+    PROJECT: "the project",
+    ENTITY: "the thing it is about",
+    ENTITIES: "the same, several of them",
 }
-_AS: Final = {
+# What a spelling is called, and the pattern of names that are spelled so.
+_SPELLINGS: Final = {
     "pascal": ("PascalCase", "^[A-Z][A-Za-z0-9]*$"),
     "camel": ("camelCase", "^[a-z][A-Za-z0-9]*$"),
     "snake": ("snake_case", "^[a-z][a-z0-9]*(_[a-z0-9]+)*$"),
@@ -101,24 +104,21 @@ _AS: Final = {
     "title": ("words with capitals", None),
     "words": ("lower-case words", None),
 }
+_DOTTED: Final = "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$"
 
 
 def _described() -> dict[str, Placeholder]:
     made = {
         NAMESPACE: Placeholder(
-            "{{Namespace}}",
-            "Root package or namespace",
-            None,
-            "^[A-Za-z][A-Za-z0-9_]*([./-][A-Za-z][A-Za-z0-9_]*)*$",
+            "{{Namespace}}", "Root package or namespace", None, _DOTTED
         ),
         AUTHOR: Placeholder("{{Author}}", "Who writes the project", required=False),
     }
-    for prefix, whose in _OF.items():
-        for style, suffix in SUFFIX_OF.items():
-            name, (shape, pattern) = f"{prefix}{suffix}", _AS[style]
-            made[name] = Placeholder(
-                f"{{{{{name}}}}}", f"Name of {whose}, in {shape}", None, pattern
-            )
+    for prefix, whose in _SUBJECTS.items():
+        for style, (shape, pattern) in _SPELLINGS.items():
+            name = f"{prefix}{SUFFIX_OF[style]}"
+            about = f"Name of {whose}, in {shape}"
+            made[name] = Placeholder(f"{{{{{name}}}}}", about, None, pattern)
     return made
 
 
@@ -129,36 +129,34 @@ _MOBILE: Final = frozenset({"React Native", "MAUI", "Flutter"})
 
 
 def make_manifest(
-    analysis: CodebaseAnalysis, choices: Choices, now: datetime
+    analysis: CodebaseAnalysis,
+    choices: Choices,
+    now: datetime,
 ) -> Manifest:
-    """The manifest of a template made from `analysis`."""
+    """Return the manifest of a template made from `analysis`."""
     name = choices.template_name or template_name(analysis)
-    version = analysis.language_version
+    language = f"{analysis.primary_language} {analysis.language_version}"
+    frameworks = sorted(
+        analysis.frameworks, key=lambda framework: framework.purpose == "testing"
+    )
+    parts = (analysis.layers, frameworks, analysis.patterns)
     return Manifest(
         schema_version=SCHEMA_VERSION,
         name=name,
-        display_name=" ".join(word.capitalize() for word in name.split("-")),
+        display_name=name.replace("-", " ").title(),
         description=describe(analysis),
         author=choices.author,
         language=analysis.primary_language,
-        language_version=version,
-        frameworks=tuple(
-            sorted(
-                analysis.frameworks,
-                key=lambda framework: framework.purpose == "testing",
-            )
-        ),
+        language_version=analysis.language_version,
+        frameworks=tuple(frameworks),
         architecture=analysis.architecture,
         patterns=analysis.patterns,
         layers=tuple(layer.name for layer in analysis.layers),
         placeholders={name: PLACEHOLDERS[name] for name in _STANDARD},
         tags=_tags(analysis),
         category=_category(analysis),
-        complexity=1
-        + min(3, len(analysis.layers))
-        + min(3, len(analysis.frameworks))
-        + min(3, len(analysis.patterns)),
-        compatible_with=(f"{analysis.primary_language} {version}",) if version else (),
+        complexity=1 + sum(min(3, len(part)) for part in parts),
+        compatible_with=(language,) if analysis.language_version else (),
         created_at=utc_text(now),
         source_project=choices.project_path if choices.record_source else None,
         confidence_score=round(analysis.overall_confidence * 100),
@@ -166,10 +164,19 @@ def make_manifest(
 
 
 def with_contents(
-    manifest: Manifest, made: TemplateSet, origin: Origin, agents: Iterable[str]
+    manifest: Manifest,
+    made: TemplateSet,
+    origin: Origin,
+    agents: Iterable[str],
 ) -> Manifest:
-    """The manifest of a finished package: its files, the placeholders they use, the agents it counts on."""
-    used = {name for template in made.templates for name in template.placeholders}
+    """Return the manifest of a finished package: its files, the placeholders they use, the agents it counts on."""
+    used: set[str] = set()
+    files = []
+    for template in made.templates:
+        used.update(template.placeholders)
+        files.append(
+            ManifestFile(template.template_path, template.path, template.needs)
+        )
     return replace(
         manifest,
         placeholders={
@@ -178,23 +185,16 @@ def with_contents(
         },
         requires=tuple(f"agent:{name}" for name in agents),
         origin=origin,
-        files=tuple(
-            ManifestFile(t.template_path, t.path, t.needs) for t in made.templates
-        ),
+        files=tuple(files),
     )
 
 
 def template_name(analysis: CodebaseAnalysis) -> str:
-    """`<language>-<architecture>-template`, cut where it grows too long to be a name."""
-    words = [
-        slug(part)
-        for part in (analysis.primary_language, analysis.architecture)
-        if part != UNKNOWN
-    ]
-    stem = "-".join(word for word in words if word)[:41].strip("-")
-    name = f"{stem}-template" if stem else "project-template"
-    assert TEMPLATE_NAME.fullmatch(name)
-    return name
+    """Return `<language>-<architecture>-template`, cut where it grows too long to be a name."""
+    parts = (analysis.primary_language, analysis.architecture)
+    words = [slug(part) for part in parts if part != UNKNOWN]
+    stem = "-".join(filter(None, words))[:41].strip("-")
+    return f"{stem or 'project'}-template"
 
 
 def describe(analysis: CodebaseAnalysis) -> str:
@@ -206,29 +206,23 @@ def describe(analysis: CodebaseAnalysis) -> str:
 
 
 def _tags(analysis: CodebaseAnalysis) -> tuple[str, ...]:
-    named = (
+    frameworks = [framework.name for framework in analysis.frameworks]
+    named = {
         analysis.primary_language,
         analysis.architecture,
-        *(f.name for f in analysis.frameworks),
-    )
-    return tuple(
-        sorted(
-            {
-                tag
-                for name in (*named, *analysis.patterns)
-                if name != UNKNOWN and (tag := slug(name))
-            }
-        )
-    )
+        *frameworks,
+        *analysis.patterns,
+    }
+    tags = {slug(name) for name in named - {UNKNOWN}}
+    return tuple(sorted(tags - {""}))
 
 
 def _category(analysis: CodebaseAnalysis) -> str:
     names = {framework.name for framework in analysis.frameworks}
+    purposes = {framework.purpose for framework in analysis.frameworks}
+    has_core = bool(purposes & {"core", "data"})
     if names & _MOBILE or analysis.primary_language == "Swift":
         return "mobile"
-    has_core = any(
-        framework.purpose in ("core", "data") for framework in analysis.frameworks
-    )
     if names & _UI:
         return "fullstack" if has_core else "frontend"
     return "backend" if has_core else "general"
@@ -244,6 +238,10 @@ _USUAL: Final = {
     "TypeScript": ("PascalCase", "camelCase", "camelCase", "kebab-case"),
     "JavaScript": ("PascalCase", "camelCase", "camelCase", "kebab-case"),
 }
+
+
+_USUAL_ELSEWHERE: Final = ("PascalCase", "camelCase", "camelCase", "PascalCase")
+_ELEMENTS: Final = ("class", "method", "variable", "file")
 
 
 @dataclass(frozen=True)
@@ -285,23 +283,25 @@ class Settings:
 
 
 def make_settings(analysis: CodebaseAnalysis) -> Settings:
-    """The settings that code like the analysed one follows."""
+    """Return the settings that code like the analysed one follows."""
     style = analysis.style
+    is_layered = len(analysis.layers) > 1
+    organization = FileOrganization(
+        by_layer=is_layered,
+        by_feature=not is_layered,
+        test_location=_test_location(analysis.testing.organization),
+    )
     return Settings(
         naming_conventions=_naming(analysis),
-        file_organization=FileOrganization(
-            by_layer=len(analysis.layers) > 1,
-            by_feature=len(analysis.layers) <= 1,
-            test_location=_test_location(analysis.testing.organization),
-        ),
+        file_organization=organization,
         layer_mappings={
             layer.name: _mapping(layer, analysis) for layer in analysis.layers
         },
-        code_style=Style(
-            style.indentation if style.indentation in ("spaces", "tabs") else "spaces",
-            max(1, min(8, style.indent_size)),
-            max(40, min(200, style.line_length)),
-            style.trailing_commas,
+        code_style=replace(
+            style,
+            indentation="tabs" if style.indentation == "tabs" else "spaces",
+            indent_size=max(1, min(8, style.indent_size)),
+            line_length=max(40, min(200, style.line_length)),
         ),
         generation_options={
             "include_tests": analysis.has_tests,
@@ -311,45 +311,36 @@ def make_settings(analysis: CodebaseAnalysis) -> Settings:
 
 
 def _naming(analysis: CodebaseAnalysis) -> dict[str, NamingConvention]:
-    seen = analysis.naming
-    usual = _USUAL.get(
-        analysis.primary_language,
-        ("PascalCase", "camelCase", "camelCase", "PascalCase"),
-    )
-    said = (seen.classes, seen.methods, seen.variables, seen.files)
+    naming = analysis.naming
+    seen = (naming.classes, naming.methods, naming.variables, naming.files)
+    usual = _USUAL.get(analysis.primary_language, _USUAL_ELSEWHERE)
     conventions = {}
-    for element, wanted, default in zip(
-        ("class", "method", "variable", "file"), said, usual, strict=True
-    ):
-        style = wanted if wanted in CASE_STYLES else default
-        own = tuple(
-            name for name in seen.examples.get(element, ()) if case_style(name) == style
-        )
+    for element, style, default in zip(_ELEMENTS, seen, usual, strict=True):
+        if style not in CASE_STYLES:
+            style = default
+        names = naming.examples.get(element, ())
+        own = [name for name in names if case_style(name) == style]
+        pattern = CASE_STYLES[style].pattern
         conventions[element] = NamingConvention(
-            element, CASE_STYLES[style].pattern, style, examples=own[:3]
+            element, pattern, style, examples=tuple(own[:3])
         )
     return conventions
 
 
 def _test_location(organization: str) -> str:
-    words = organization.lower()
-    if "adjacent" in words or "beside" in words or "co-located" in words:
+    if re.search(r"(?i)adjacent|beside|co-located", organization):
         return "adjacent"
-    return "mirror" if "mirror" in words else "separate"
+    return "mirror" if "mirror" in organization.lower() else "separate"
 
 
 def _mapping(layer: Layer, analysis: CodebaseAnalysis) -> LayerMapping:
     directory = layer.directories[0] if layer.directories else layer.name.lower()
-    namespace = spell(words_of(analysis.project_name), "snake")
-    inside = [part for part in directory.split("/") if part not in ("src", namespace)]
-    extensions = [
-        ext
-        for ext, language in LANGUAGE_OF.items()
-        if language == analysis.primary_language
-    ]
+    own = ("src", spell(words_of(analysis.project_name), "snake"))
+    inside = [part for part in directory.split("/") if part not in own]
+    endings = endings_of(analysis.primary_language)
     return LayerMapping(
         layer.name,
         placed(directory, analysis.project_name),
         ".".join(["{{Namespace}}", *inside]),
-        tuple(f"*{extension}" for extension in extensions),
+        tuple(f"*{ending}" for ending in endings),
     )

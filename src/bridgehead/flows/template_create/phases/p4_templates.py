@@ -1,11 +1,9 @@
-"""Phase 4: templates of the example files and of what they refer to, and the proof that they hold when they are filled
-twice under other names (flows §11). Pure; the texts have been read.
-"""
+"""Phase 4: make templates of the example files, and prove that they hold under other names (flows §11). Pure."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -64,6 +62,12 @@ class Template:
     needs: tuple[str, ...] = ()
     """Files of the original that this one refers to and that are not in the package."""
 
+    @property
+    def description(self) -> str:
+        """The path in a project made from the package, and what the file is for."""
+        purpose = f": {self.purpose}" if self.purpose else ""
+        return f"`{self.path or self.original_path}`{purpose}"
+
 
 @dataclass(frozen=True)
 class TemplateSet:
@@ -82,8 +86,34 @@ def make_templates(
     author: str = "",
     most: int = 20,
 ) -> TemplateSet:
-    """Templates of the analysis's example files and of the files of `texts` that those refer to."""
+    """Return templates of the analysis's example files and of the files of `texts` that those refer to."""
     references = References(texts)
+    vocabulary = _vocabulary(analysis, texts, author)
+    made: dict[str, Template] = {}
+    warnings: list[str] = []
+    for example in with_references(analysis.example_files, texts, references, most):
+        text = texts.get(example.path, "")
+        refusal = _refusal(example.path, text)
+        if refusal:
+            warnings.append(f"{example.path} was left out: {refusal}")
+            continue
+        template = make_template(example, text, analysis, vocabulary)
+        path = _free(template.template_path, made)
+        made[example.path] = replace(template, template_path=path)
+    templates = [
+        replace(template, needs=_needs(template, references, made))
+        for template in made.values()
+    ]
+    is_used = any("{{Entit" in template.content for template in templates)
+    entity = vocabulary.entity if is_used else ""
+    return TemplateSet(tuple(templates), tuple(warnings), entity)
+
+
+def _vocabulary(
+    analysis: CodebaseAnalysis,
+    texts: Mapping[str, str],
+    author: str,
+) -> Vocabulary:
     language = analysis.primary_language
     if language == UNKNOWN:
         language = next(iter(languages_by_files(texts)), UNKNOWN)
@@ -91,37 +121,13 @@ def make_templates(
         path: names_in(text, path) for path, text in texts.items() if has_grammar(path)
     }
     own = [path for path in texts if language_of(path) or is_dependency_file(path)]
-    vocabulary = vocabulary_of(
+    return vocabulary_of(
         analysis.project_name,
         language,
         names,
         own,
         author=author,
         module=module_of(texts),
-    )
-    made: dict[str, Template] = {}
-    warnings: list[str] = []
-    for example in with_references(analysis.example_files, texts, references, most):
-        text = texts.get(example.path)
-        refusal = _refusal(example.path, text)
-        if refusal or text is None:
-            warnings.append(f"{example.path} was left out: {refusal}")
-        else:
-            template = make_template(example, text, analysis, vocabulary)
-            made[example.path] = replace(
-                template, template_path=_free(template.template_path, made)
-            )
-    templates = [
-        replace(template, needs=_needs(template, references, made))
-        for template in made.values()
-    ]
-    uses_entity = any(
-        name.startswith("Entit")
-        for template in templates
-        for name in template.placeholders
-    )
-    return TemplateSet(
-        tuple(templates), tuple(warnings), vocabulary.entity if uses_entity else ""
     )
 
 
@@ -131,37 +137,27 @@ def with_references(
     references: References,
     most: int,
 ) -> list[ExampleFile]:
-    """The examples with all they import, as far as there is room, then with the other files these name.
+    """Return the examples with all they import, as far as there is room, then with the other files these name.
 
-    An example that would bring in too much is left out; where that is true of all, the first ones come as they are.
+    An example that would bring in too much is left out. If all do, the first ones come as they are.
     """
-    written = [
-        example
+    written = {
+        example.path: example
         for example in examples
         if not is_generated(example.path, texts.get(example.path, ""))
-    ]
-    chosen: dict[str, ExampleFile] = {}
-    for example in written:
-        together = (
-            _reached([example.path], references.imports, texts).keys() - chosen.keys()
-        )
-        if len(chosen) + len(together) <= most:
-            chosen[example.path] = example
-            chosen |= {
-                path: example_of(path, texts[path])
-                for path in sorted(together - {example.path})
-            }
+    }
+    chosen: dict[str, None] = {}
+    for path in written:
+        imported = _reached([path], references.imports, texts)
+        together = {path: None, **dict.fromkeys(sorted(imported))}
+        if len(chosen | together) <= most:
+            chosen |= together
     if not any(language_of(path) for path in chosen):
-        chosen |= {
-            example.path: example for example in written[: max(0, most - len(chosen))]
-        }
-    named = [
-        path for path in _reached(chosen, references.named, texts) if path not in chosen
-    ]
-    return [
-        *chosen.values(),
-        *(example_of(path, texts[path]) for path in named[: most - len(chosen)]),
-    ]
+        room = max(0, most - len(chosen))
+        chosen |= dict.fromkeys(list(written)[:room])
+    named = _reached(chosen, references.named, texts)
+    paths = [*chosen, *(path for path in named if path not in chosen)]
+    return [written.get(path) or example_of(path, texts[path]) for path in paths[:most]]
 
 
 def _reached(
@@ -169,30 +165,34 @@ def _reached(
     step: Callable[[str], Iterable[str | None]],
     texts: Mapping[str, str],
 ) -> dict[str, None]:
-    """The files and everything that one step after the other leads to, save what programs write."""
-    reached, waiting = dict.fromkeys(paths), deque(paths)
+    """Return the files and everything that one step after the other leads to, save what programs write."""
+    reached = dict.fromkeys(paths)
+    waiting = deque(reached)
     while waiting:
-        for found in step(waiting.popleft()):
-            if (
-                found is not None
-                and found not in reached
-                and not is_generated(found, texts[found])
-            ):
-                reached[found] = None
-                waiting.append(found)
+        for path in step(waiting.popleft()):
+            if path is None or path in reached or is_generated(path, texts[path]):
+                continue
+            reached[path] = None
+            waiting.append(path)
     return reached
 
 
 def make_template(
-    example: ExampleFile, text: str, analysis: CodebaseAnalysis, vocabulary: Vocabulary
+    example: ExampleFile,
+    text: str,
+    analysis: CodebaseAnalysis,
+    vocabulary: Vocabulary,
 ) -> Template:
-    """One file with the project's own names left open."""
+    """Return one file with the project's own names left open."""
     content = opened(text, example.path, vocabulary)
     original = values_for(
         vocabulary.language, analysis.project_name, vocabulary.entity, vocabulary.author
     )
     if filled(content, original) != text:
-        content = text  # the text itself speaks in placeholders: it is somebody's template already
+        content = text  # it speaks in placeholders: it is somebody's template already
+    patterns = example.patterns_used
+    if not patterns and language_of(example.path):
+        patterns = tuple(patterns_of(text))
     return Template(
         original_path=example.path,
         template_path=template_path(example, analysis.project_name),
@@ -200,41 +200,33 @@ def make_template(
         placeholders=placeholders_in(content) if content != text else (),
         language=language_of(example.path) or "",
         purpose=opened(example.purpose, "purpose.md", vocabulary),
-        patterns=example.patterns_used
-        or (tuple(patterns_of(text)) if language_of(example.path) else ()),
+        patterns=patterns,
         path=opened_path(example.path, vocabulary),
     )
 
 
 def template_path(example: ExampleFile, project_name: str) -> str:
-    """`templates/<layer>/…/<file>.template`; the layer as the analysis says, else by directory, else `other`."""
-    layer = (
-        "tests"
-        if is_test(example.path)
-        else slug(example.layer or layer_of(example.path) or "") or OTHER
-    )
-    found = PurePosixPath(example.path)
+    """Return `templates/<layer>/…/<file>.template`, with the layer that the analysis or the directory says."""
+    layer = slug(example.layer or layer_of(example.path) or "") or OTHER
+    if is_test(example.path):
+        layer = "tests"
+    *folders, name = example.path.split("/")
     own = {"src", spell(words_of(project_name), "snake"), project_name, layer, "tests"}
-    inside = [
-        part
-        for part in found.parts[:-1]
-        if part not in own and not part.startswith(".")
-    ]
-    return "/".join(("templates", layer, *inside[-2:], f"{found.name}.template"))
+    inside = [part for part in folders if part not in own and part[0] != "."]
+    return "/".join(("templates", layer, *inside[-2:], f"{name}.template"))
 
 
 def catalogue(templates: Sequence[Template]) -> str:
-    """The templates as a list for readers and prompts: the path in a project made from them, purpose, patterns."""
-    return "\n".join(
-        f"- `{template.path or template.original_path}`"
-        + (f": {template.purpose}" if template.purpose else "")
-        + (f" ({', '.join(template.patterns)})" if template.patterns else "")
-        for template in templates
-    )
+    """Return the templates as a list for readers and prompts."""
+    lines = []
+    for template in templates:
+        patterns = f" ({', '.join(template.patterns)})" if template.patterns else ""
+        lines.append(f"- {template.description}{patterns}")
+    return "\n".join(lines)
 
 
-def _refusal(path: str, text: str | None) -> str:
-    if text is None or not text.strip():
+def _refusal(path: str, text: str) -> str:
+    if not text.strip():
         return "it is empty or not to be read"
     if len(f"{PurePosixPath(path).name}.template".encode()) > LONGEST_NAME:
         return "its name is too long for a template"
@@ -242,22 +234,23 @@ def _refusal(path: str, text: str | None) -> str:
 
 
 def _needs(
-    template: Template, references: References, made: Mapping[str, Template]
+    template: Template,
+    references: References,
+    made: Mapping[str, Template],
 ) -> tuple[str, ...]:
-    found = references.of(template.original_path)
-    return tuple(
-        dict.fromkeys(path for path in found if path is not None and path not in made)
-    )
+    found = dict.fromkeys(references.of(template.original_path))
+    return tuple(path for path in found if path is not None and path not in made)
 
 
 def _free(path: str, taken: Mapping[str, Template]) -> str:
-    """`path`, or the same with a number where two files of different directories would meet."""
+    """Return the path, with a number if two files of different directories would meet."""
     paths = {template.template_path for template in taken.values()}
-    stem, number = path.removesuffix(".template"), 2
+    base = PurePosixPath(path.removesuffix(".template"))
+    number = 1
     while path in paths:
-        base = PurePosixPath(stem)
-        path = f"{base.with_name(f'{base.stem}-{number}{base.suffix}')}.template"
         number += 1
+        name = f"{base.stem}-{number}{base.suffix}"
+        path = f"{base.with_name(name)}.template"
     return path
 
 
@@ -303,41 +296,37 @@ class Proof:
     @property
     def grade(self) -> str:
         score = self.score
-        return (
-            ""
-            if score is None
-            else next((grade for least, grade in GRADES if score >= least), "F")
-        )
+        if score is None:
+            return ""
+        return next((grade for least, grade in GRADES if score >= least), "F")
 
 
 def prove(templates: Sequence[Template], origin: Origin) -> Proof:
-    """Every file parses and refers to the same files as in the original, whatever the new project is called."""
-    before = _Project(
-        templates,
-        values_for(origin.language, origin.project_name, origin.entity, origin.author),
+    """Check that every file parses and refers to the same files as before, whatever the new project is called."""
+    original = values_for(
+        origin.language, origin.project_name, origin.entity, origin.author
     )
-    trials = [
-        _Project(
-            templates,
-            values_for(origin.language, name, entity if origin.entity else ""),
-        )
-        for name, entity in TRIALS
-    ]
-    counted = proven = 0
+    before = _Project(templates, original)
+    trials = []
+    for name, entity in TRIALS:
+        values = values_for(origin.language, name, entity if origin.entity else "")
+        trials.append(_Project(templates, values))
+    counted = 0
+    proven = 0
     problems: list[str] = []
     unproven: list[str] = []
     for template in templates:
-        wrong = [line for trial in trials for line in _wrong(template, before, trial)]
+        wrong: dict[str, None] = {}
+        for trial in trials:
+            wrong |= dict.fromkeys(_wrong(template, before, trial))
         doubts = _doubts(template, before)
-        problems += dict.fromkeys(wrong)
+        problems += wrong
         unproven += doubts
-        if (
-            wrong
-            or doubts
-            or parses(before.text(template), template.original_path) is not None
-        ):
+        if wrong or doubts:
             counted += 1
-            proven += not (wrong or doubts)
+        elif before.parses(template) is not None:
+            counted += 1
+            proven += 1
     return Proof(counted, proven, tuple(problems), tuple(unproven))
 
 
@@ -347,64 +336,63 @@ class _Project:
     def __init__(
         self, templates: Sequence[Template], values: Mapping[str, str]
     ) -> None:
-        self._path_of = {
-            t.template_path: filled(t.path or t.original_path, values)
-            for t in templates
-        }
-        self._texts = {
-            self._path_of[t.template_path]: filled(t.content, values) for t in templates
-        }
-        self._references = References(self._texts)
+        self._path_of: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
+        for template in templates:
+            path = filled(template.path or template.original_path, values)
+            self._path_of[template.template_path] = path
+            self._texts[path] = filled(template.content, values)
         self._template_at = {path: name for name, path in self._path_of.items()}
+        self._references = References(self._texts)
 
     def path(self, template: Template) -> str:
         return self._path_of[template.template_path]
 
-    def text(self, template: Template) -> str:
-        return self._texts[self.path(template)]
+    def parses(self, template: Template) -> bool | None:
+        path = self.path(template)
+        return parses(self._texts[path], path)
 
     def is_shared(self, template: Template) -> bool:
         return self._template_at[self.path(template)] != template.template_path
 
     def references(self, template: Template) -> list[str | None]:
-        """The templates of the files that a file refers to."""
+        """Return the templates of the files that a file refers to."""
         found = self._references.of(self.path(template))
         return [None if path is None else self._template_at[path] for path in found]
 
 
-def _wrong(template: Template, before: _Project, after: _Project) -> list[str]:
+def _wrong(
+    template: Template,
+    before: _Project,
+    after: _Project,
+) -> Iterator[str]:
     path = after.path(template)
     if after.is_shared(template):
-        return [f"{template.template_path}: another file becomes {path} too"]
-    wrong = []
-    if parses(before.text(template), template.original_path) and not parses(
-        after.text(template), path
-    ):
-        wrong.append(f"{template.template_path}: {path} does not parse")
-    then, now = before.references(template), after.references(template)
-    lost = [
-        old
-        for old, new in zip(then, now, strict=False)
-        if old is not None and new != old
-    ]
-    if len(then) != len(now) or lost:
-        wrong.append(
-            f"{template.template_path}: {path} no longer finds {', '.join(lost) or 'its imports'}"
-        )
-    return wrong
+        yield f"{template.template_path}: another file becomes {path} too"
+        return
+    if before.parses(template) and not after.parses(template):
+        yield f"{template.template_path}: {path} does not parse"
+    old = before.references(template)
+    new = after.references(template)
+    pairs = zip(old, new, strict=False)
+    lost = [then for then, now in pairs if then and then != now]
+    if lost or len(old) != len(new):
+        names = ", ".join(lost) or "its imports"
+        yield f"{template.template_path}: {path} no longer finds {names}"
 
 
 def _doubts(template: Template, before: _Project) -> list[str]:
-    well_formed = parses(before.text(template), template.original_path)
+    name = template.template_path
     doubts = [
-        f"{template.template_path}: it needs {path}, which is not in the package"
+        f"{name}: it needs {path}, which is not in the package"
         for path in template.needs
     ]
+    well_formed = before.parses(template)
     if well_formed is False:
-        doubts.append(f"{template.template_path}: the original does not parse")
-    if well_formed is None and language_of(template.original_path):
+        doubts.append(f"{name}: the original does not parse")
+    if well_formed is None and template.language:
         doubts.append(
-            f"{template.template_path}: no grammar for {template.language} (extra `{EXTRA}` has Python, JavaScript, "
-            "TypeScript, Go, Rust, C#, Java)"
+            f"{name}: no grammar for {template.language} (extra `{EXTRA}` has Python, "
+            "JavaScript, TypeScript, Go, Rust, C#, Java)"
         )
     return doubts

@@ -1,10 +1,11 @@
-"""Phase 8: `CLAUDE.md` and its rules or documents, for agents that are really on disk (flows §11). Pure.
+"""Phase 8: `CLAUDE.md` and its rules or documents, for agents that are on disk (flows §11). Pure.
 
-Every sentence rests on `Facts`: what has no file of the package to show for it is not said.
+Every sentence rests on `Facts`: what no file of the package shows is left out.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -24,10 +25,10 @@ from bridgehead.flows.template_create.project.analysis import (
     CodebaseAnalysis,
     Pattern,
 )
-from bridgehead.flows.template_create.project.architecture import SIGNS
+from bridgehead.flows.template_create.project.architecture import SIGN_OF
 from bridgehead.flows.template_create.project.languages import (
-    LANGUAGE_OF,
     case_style,
+    endings_of,
     fence_word,
     is_test,
     slug,
@@ -48,7 +49,11 @@ _ELEMENTS: Final = {
     "file": "files",
 }
 _TOKEN: Final = r"(?:\{\{\w+\}\}|\w)+"
-_DECLARES: Final = r"\b(?:class|def|func|function|fn|type|struct|interface|enum|record|trait)\s+(?:\([^)\n]*\)\s*)?"
+_DECLARES: Final = (
+    r"\b(?:class|def|func|function|fn|type|struct|interface|enum|record|trait)"
+    r"\s+(?:\([^)\n]*\)\s*)?"
+)
+_DECLARED: Final = rf"{_DECLARES}({_TOKEN})"
 _TESTS_LIE: Final = {
     "separate": "lie in a tree of their own",
     "mirror": "lie in a tree that mirrors the sources",
@@ -57,10 +62,13 @@ _TESTS_LIE: Final = {
 
 
 class Facts:
-    """What was seen of the original, line by line, in the paths and names that a project made from the package has."""
+    """What was seen of the original, in the paths and names of a project made from the package."""
 
     def __init__(
-        self, analysis: CodebaseAnalysis, settings: Settings, made: TemplateSet
+        self,
+        analysis: CodebaseAnalysis,
+        settings: Settings,
+        made: TemplateSet,
     ) -> None:
         self.analysis = analysis
         self.settings = settings
@@ -69,216 +77,202 @@ class Facts:
             analysis.primary_language, analysis.project_name, made.entity
         )
         self._path_of = {
-            one.original_path: one.path or one.original_path for one in made.templates
+            template.original_path: template.path or template.original_path
+            for template in made.templates
         }
 
     def files(self, originals: Iterable[str]) -> list[str]:
+        """Return the new paths of those files of the original that the package has."""
         return [self._path_of[path] for path in originals if path in self._path_of]
 
     def sources(self, *, tests: bool = False, about: str = "") -> list[str]:
-        """The original paths of source files of the package, or of tests; `about`: only those that name it."""
-        main, word = self.analysis.primary_language, rf"\b{re.escape(about)}\b"
+        """Return the original paths of sources or of tests, those that show most first.
+
+        With `about`, return only files of the main language that speak of it.
+        """
+        main = self.analysis.primary_language
         found = [
-            one
-            for one in self.templates
-            if (one.language == main if about else one.language)
+            template
+            for template in self.templates
+            if template.language and is_test(template.original_path) == tests
         ]
-        found = [
-            one for one in found if not about or re.search(word, one.content.lower())
-        ]
+        if about:
+            word = re.compile(rf"\b{re.escape(about)}\b", re.IGNORECASE)
+            found = [template for template in found if word.search(template.content)]
+            found = [template for template in found if template.language == main]
         found.sort(
-            key=lambda one: (one.language != main, not one.patterns)
-        )  # those that show most first
-        return [
-            one.original_path for one in found if is_test(one.original_path) == tests
-        ]
+            key=lambda template: (template.language != main, not template.patterns)
+        )
+        return [template.original_path for template in found]
 
     def reading(self, originals: Iterable[str]) -> list[str]:
-        """Files to read, each with what it says of itself."""
-        said = {one.original_path: one.purpose for one in self.templates}
-        known = [path for path in originals if path in said]
-        return [
-            f"`{self._path_of[path]}`" + (f": {said[path]}" if said[path] else "")
-            for path in known
+        """Return the files to read, each with what it says of itself."""
+        wanted = list(originals)
+        known = [
+            template for template in self.templates if template.original_path in wanted
         ]
-
-    @cached_property
-    def commands(self) -> list[str]:
-        lines = (line.split(" ") for line in self.analysis.commands)
-        return [
-            " ".join(
-                self._directory(word) or word if "/" in word else word for word in words
-            )
-            for words in lines
-        ]
+        known.sort(key=lambda template: wanted.index(template.original_path))
+        return [template.description for template in known]
 
     @property
     def test_command(self) -> str:
-        return next((line for line in self.commands if "test" in line), "")
+        return next((line for line in self.analysis.commands if "test" in line), "")
 
     @cached_property
     def layout(self) -> list[str]:
+        """The directories with the files in them."""
         folders: dict[str, list[str]] = {}
         for path in sorted(self._path_of.values()):
             folder, _, name = path.rpartition("/")
-            folders.setdefault(f"{folder or '.'}/", []).append(f"`{name}`")
-        some = [
-            (folder, names[:MOST_NAMED] + ["…"] * (len(names) > MOST_NAMED))
-            for folder, names in folders.items()
-        ]
-        return [f"`{folder}`: {', '.join(names)}" for folder, names in some]
+            folders.setdefault(folder or ".", []).append(f"`{name}`")
+        lines = []
+        for folder, names in folders.items():
+            shown = names[:MOST_NAMED]
+            if len(names) > MOST_NAMED:
+                shown.append("…")
+            lines.append(f"`{folder}/`: {', '.join(shown)}")
+        return lines
 
     @cached_property
     def layers(self) -> list[str]:
+        """The layers that files of the package are in."""
         lines = []
         for layer in self.analysis.layers:
-            places = [
-                place
-                for name in layer.directories[:4]
-                if (place := self._directory(name))
-            ]
-            inside = [
-                path
-                for name in layer.directories
-                for path in self.sources()
-                if path.startswith(f"{name}/")
-            ]
-            if places and inside:
-                such = f"**{layer.name}** in {_listed(places)}, e.g. `{self._path_of[inside[0]]}`"
-                lines.append(
-                    f"{such}: {layer.description}" if layer.description else such
-                )
+            prefixes = tuple(f"{name}/" for name in layer.directories)
+            inside = [path for path in self.sources() if path.startswith(prefixes)]
+            places = filter(None, map(self._directory, layer.directories[:4]))
+            if inside:
+                example = self._path_of[inside[0]]
+                line = f"**{layer.name}** in {_listed(places)}, e.g. `{example}`"
+                if layer.description:
+                    line = f"{line}: {layer.description}"
+                lines.append(line)
         return lines
 
     @cached_property
     def naming(self) -> list[str]:
-        words = {**self._words(_TOKEN), **self._words(rf"{_DECLARES}({_TOKEN})")}
+        """The naming conventions of which the package has an example."""
+        words = self._words(_TOKEN)
+        words |= self._words(_DECLARED)
+        files = {
+            PurePosixPath(path).name.split(".")[0]: f"`{new}`"
+            for path, new in self._path_of.items()
+        }
         lines = []
         for element, convention in self.settings.naming_conventions.items():
-            seen = self.analysis.naming.examples.get(element, ())
-            fit = [name for name in seen if case_style(name) == convention.case_style]
+            examples = files if element == "file" else words
+            names = self.analysis.naming.examples.get(element, ())
             shown = [
-                f"`{found[0]}` in `{found[1]}`"
-                for name in fit
-                if (found := words.get(name))
+                examples[name]
+                for name in names
+                if name in examples and case_style(name) == convention.case_style
             ]
-            if element == "file":
-                stems = {
-                    PurePosixPath(path).name.split(".")[0]: path
-                    for path in self._path_of
-                }
-                shown = [
-                    f"`{self._path_of[stems[name]]}`" for name in fit if name in stems
-                ]
             if shown:
-                lines.append(
-                    f"{_ELEMENTS[element]}: {convention.case_style}, e.g. {shown[0]}"
-                )
+                kind = _ELEMENTS[element]
+                lines.append(f"{kind}: {convention.case_style}, e.g. {shown[0]}")
         return lines
 
     @cached_property
     def patterns(self) -> dict[str, str]:
-        """By name: how often it is used, what it is, and a place that shows it."""
+        """By name: how often a pattern is used, what it is, and a place that shows it."""
         found = {}
         for pattern in self.analysis.pattern_details:
-            if shown := self._shown(pattern):
-                said = (
-                    f": {pattern.description.rstrip('.')}"
-                    if pattern.description
-                    else ""
-                )
-                found[pattern.name] = (
-                    f"**{pattern.name}** ({pattern.usage_frequency}){said}, e.g. {shown}"
-                )
+            shown = self._shown(pattern)
+            if shown:
+                line = f"**{pattern.name}** ({pattern.usage_frequency})"
+                if pattern.description:
+                    line = f"{line}: {pattern.description.rstrip('.')}"
+                found[pattern.name] = f"{line}, e.g. {shown}"
         return found
 
     @cached_property
     def abstractions(self) -> list[str]:
-        declared = self._words(rf"{_DECLARES}({_TOKEN})")
-        known = [
-            declared[name]
-            for name in self.analysis.key_abstractions
-            if name in declared
+        """The key types, each with the file that declares it."""
+        declared = self._words(_DECLARED)
+        known = [name for name in self.analysis.key_abstractions if name in declared]
+        return [
+            declared[name].replace("` in `", "` (`") + ")"
+            for name in known[:MOST_NAMED]
         ]
-        return [f"`{name}` (`{path}`)" for name, path in known[:MOST_NAMED]]
 
     @cached_property
     def tests(self) -> str:
-        testing, shown = self.analysis.testing, self.files(self.sources(tests=True))
+        """What the tests use, how they are run and where they lie."""
+        testing = self.analysis.testing
+        shown = self.files(self.sources(tests=True))
         if not self.analysis.has_tests and not shown:
             return "The original has no tests."
-        kinds = f" ({', '.join(testing.patterns)})" if testing.patterns else ""
-        said = (
-            [] if testing.framework == UNKNOWN else [f"use {testing.framework}{kinds}"]
-        )
-        said += [f"are run with `{self.test_command}`"] if self.test_command else []
-        such = f", e.g. {_listed(shown[:2])}" if shown else ""
-        return f"Tests {', '.join([*said, _TESTS_LIE[self.settings.file_organization.test_location]])}{such}."
+        parts = []
+        if testing.framework != UNKNOWN:
+            kinds = f" ({', '.join(testing.patterns)})" if testing.patterns else ""
+            parts.append(f"use {testing.framework}{kinds}")
+        if self.test_command:
+            parts.append(f"are run with `{self.test_command}`")
+        parts.append(_TESTS_LIE[self.settings.file_organization.test_location])
+        if shown:
+            parts.append(f"e.g. {_listed(shown[:2])}")
+        return f"Tests {', '.join(parts)}."
 
     @cached_property
     def style(self) -> str:
         style = self.settings.code_style
-        indent = (
-            "tabs" if style.indentation == "tabs" else f"{style.indent_size} spaces"
-        )
+        indent = f"{style.indent_size} spaces"
+        if style.indentation == "tabs":
+            indent = "tabs"
         commas = "with" if style.trailing_commas else "without"
-        shown = self.files(self.sources())
-        such = f", as in `{shown[0]}`" if shown else ""
-        return f"Lines of at most {style.line_length} characters, indented by {indent}, {commas} trailing commas{such}."
-
-    def neighbourhoods(self, originals: Iterable[str]) -> tuple[str, ...]:
-        """Globs for the directories in which such files lie, each once."""
-        found = [PurePosixPath(path) for path in originals if "/" in path]
-        where = [(self._directory(str(path.parent)), path.suffix) for path in found]
-        return tuple(
-            dict.fromkeys(f"{place}/**/*{suffix}" for place, suffix in where if place)
+        shown = self.files(self.sources()[:1])
+        example = f", as in {_listed(shown)}" if shown else ""
+        return (
+            f"Lines of at most {style.line_length} characters, indented by {indent}, "
+            f"{commas} trailing commas{example}."
         )
+
+    def globs(self, originals: Iterable[str]) -> list[str]:
+        """Return globs for the directories in which such files lie, each once."""
+        found = []
+        for path in originals:
+            place = self._directory(posixpath.dirname(path))
+            if place:
+                found.append(f"{place}/**/*{PurePosixPath(path).suffix}")
+        return list(dict.fromkeys(found))
 
     def _directory(self, original: str) -> str:
-        """A directory of the original as the package has it; empty when it has no file there."""
-        inside = next(
-            (
-                new
-                for path, new in self._path_of.items()
-                if path.startswith(f"{original}/")
-            ),
-            "",
-        )
-        return "/".join(inside.split("/")[: original.count("/") + 1])
+        """Return a directory of the original as the package has it; empty if it has no file there."""
+        for path, new in self._path_of.items():
+            if original and path.startswith(f"{original}/"):
+                return "/".join(new.split("/")[: original.count("/") + 1])
+        return ""
 
-    def _words(self, pattern: str) -> dict[str, tuple[str, str]]:
-        """A word of the original -> the same with its names left open, and a file that has it."""
-        found: dict[str, tuple[str, str]] = {}
-        for one in (one for one in self.templates if one.language):
-            for token in dict.fromkeys(re.findall(pattern, one.content)):
-                found.setdefault(
-                    filled(token, self._values),
-                    (token, self._path_of[one.original_path]),
-                )
+    def _words(self, pattern: str) -> dict[str, str]:
+        """Return the words of the original, each as the package has it and with a file that has it."""
+        found: dict[str, str] = {}
+        for template in self.templates:
+            if template.language:
+                path = self._path_of[template.original_path]
+                for word in dict.fromkeys(re.findall(pattern, template.content)):
+                    original = filled(word, self._values)
+                    found.setdefault(original, f"`{word}` in `{path}`")
         return found
 
     def _shown(self, pattern: Pattern) -> str:
-        """The line of a file that shows a pattern, where its sign is known, else the file; empty when there is none."""
-        sign = next(
-            (sign for sign in SIGNS if sign.name.lower() == pattern.name.lower()), None
-        )
-        own = [
-            one for one in self.templates if one.original_path in pattern.example_files
-        ]
+        """Return the line that shows a pattern if its sign is known, else its files; empty if there is none."""
+        sign = SIGN_OF.get(pattern.name.lower())
         if sign is None:
             return _listed(self.files(pattern.example_files)[:2])
-        for one in (*own, *(other for other in self.templates if other.language)):
-            text = filled(one.content, self._values)
-            if hit := re.search(sign.text, text, re.MULTILINE):
-                line = one.content.split("\n")[
-                    text.count("\n", 0, hit.end() - 1)
-                ].strip()
-                where = f"`{self._path_of[one.original_path]}`"
-                return (
-                    where
-                    if "`" in line or len(line) > LONGEST_EXAMPLE
-                    else f"`{line}` in {where}"
-                )
+        sources = [template for template in self.templates if template.language]
+        sources.sort(
+            key=lambda template: template.original_path not in pattern.example_files
+        )
+        for template in sources:
+            text = filled(template.content, self._values)
+            match = re.search(sign.text, text, re.MULTILINE)
+            if match:
+                row = text.count("\n", 0, match.end() - 1)
+                line = template.content.split("\n")[row].strip()
+                path = self._path_of[template.original_path]
+                if "`" in line or len(line) > LONGEST_EXAMPLE:
+                    return f"`{path}`"
+                return f"`{line}` in `{path}`"
         return ""
 
 
@@ -298,79 +292,67 @@ def make_documents(
     rules_structure: bool = True,
     size_limit: int,
 ) -> dict[str, str]:
-    """The documents by path. `agents` are the agent files as on disk, plus descriptions of the existing ones used."""
-    documents = {
-        MAIN_DOCUMENT: within(main_document(manifest, facts, agents), size_limit)
-    }
-    more = rules(facts, agents) if rules_structure else references(facts)
-    return {path: escape_controls(text) for path, text in {**documents, **more}.items()}
+    """Return the documents by path. `agents` are the agent files, plus descriptions of existing agents used."""
+    descriptions = {name: _description(text) for name, text in agents.items()}
+    main = within(main_document(manifest, facts, descriptions), size_limit)
+    more = rules(facts, descriptions) if rules_structure else references(facts)
+    documents = {MAIN_DOCUMENT: main, **more}
+    return {path: escape_controls(text) for path, text in documents.items()}
 
 
-def main_document(manifest: Manifest, facts: Facts, agents: Mapping[str, str]) -> str:
-    """The sections in their fixed order; one that has nothing to say is left out."""
-    kind = (
-        ""
-        if facts.analysis.architecture == UNKNOWN
-        else f"Architecture: {facts.analysis.architecture}."
-    )
-    parts = (
-        f"Key abstractions: {', '.join(facts.abstractions)}."
-        if facts.abstractions
-        else ""
-    )
+def main_document(
+    manifest: Manifest,
+    facts: Facts,
+    agents: Mapping[str, str],
+) -> str:
+    """Return the sections in their fixed order, without those that have nothing to say."""
+    overview = [bullets(facts.layers)]
+    if facts.analysis.architecture != UNKNOWN:
+        overview.insert(0, f"Architecture: {facts.analysis.architecture}.")
+    if facts.abstractions:
+        overview.append(f"Key abstractions: {', '.join(facts.abstractions)}.")
+    commands = [f"`{line}`" for line in facts.analysis.commands]
+    usage = [f"`{name}`: {text}" for name, text in agents.items()]
     sections = {
-        "Architecture overview": "\n\n".join(
-            filter(None, (kind, bullets(facts.layers), parts))
-        ),
-        "Technology stack": _technology(facts.analysis),
-        "Commands": bullets(f"`{line}`" for line in facts.commands),
+        "Architecture overview": "\n\n".join(filter(None, overview)),
+        "Technology stack": bullets(_technology(facts.analysis)),
+        "Commands": bullets(commands),
         "Project structure": bullets(facts.layout),
         "Naming conventions": bullets(facts.naming),
         "Patterns": bullets(facts.patterns.values()),
         "Examples": _examples(facts.templates),
         "Quality standards": bullets((facts.style, facts.tests)),
-        "Agent usage": bullets(
-            f"`{name}`: {_description(text)}" for name, text in agents.items()
-        ),
+        "Agent usage": bullets(usage),
     }
-    body = "\n\n".join(
-        f"## {title}\n\n{text}" for title, text in sections.items() if text
-    )
-    return f"# {{{{ProjectTitle}}}}\n\n{manifest.description}.\n\n{body}\n"
+    parts = [f"## {title}\n\n{text}" for title, text in sections.items() if text]
+    heading = f"# {{{{ProjectTitle}}}}\n\n{manifest.description}."
+    return "\n\n".join((heading, *parts)) + "\n"
 
 
 def rules(facts: Facts, agents: Mapping[str, str]) -> dict[str, str]:
-    """Rules that are read where they apply: `paths:` says to which files."""
-    extensions = [
-        ext
-        for ext, language in LANGUAGE_OF.items()
-        if language == facts.analysis.primary_language
-    ]
-    sources = [f"**/*{extension}" for extension in extensions] or ["**/*"]
+    """Return rules that are read where they apply: `paths:` says to which files."""
+    endings = endings_of(facts.analysis.primary_language)
+    sources = [f"**/*{ending}" for ending in endings] or ["**/*"]
     tests = ["**/tests/**", "**/*test*"]
+    style = bullets((facts.style, *facts.naming))
     made = {
-        ".claude/rules/code-style.md": _rule(
-            "Code style", sources, bullets((facts.style, *facts.naming))
-        ),
-        ".claude/rules/testing.md": _rule("Testing", tests, bullets([facts.tests])),
+        "code-style": _rule("Code style", sources, style),
+        "testing": _rule("Testing", tests, bullets([facts.tests])),
     }
     examples = {
         found.name: found.example_files for found in facts.analysis.pattern_details
     }
-    for name, said in list(facts.patterns.items())[:MOST_RULES]:
-        paths = facts.neighbourhoods(examples[name]) or tuple(sources)
-        made[f".claude/rules/patterns/{slug(name) or 'pattern'}.md"] = _rule(
-            name, paths, f"{said}."
-        )
+    for name, line in list(facts.patterns.items())[:MOST_RULES]:
+        paths = facts.globs(examples[name]) or sources
+        file = slug(name) or "pattern"
+        made[f"patterns/{file}"] = _rule(name, paths, f"{line}.")
     for name, text in list(agents.items())[:MOST_RULES]:
-        made[f".claude/rules/guidance/{name}.md"] = _rule(
-            f"When to ask {name}", sources, _description(text)
-        )
-    return made
+        made[f"guidance/{name}"] = _rule(f"When to ask {name}", sources, text)
+    return {f".claude/rules/{name}.md": text for name, text in made.items()}
 
 
 def references(facts: Facts) -> dict[str, str]:
-    """The same knowledge as documents (`--no-rules-structure`)."""
+    """Return the same knowledge as documents (`--no-rules-structure`)."""
     return {
         "docs/patterns/README.md": f"# Patterns\n\n{bullets(facts.patterns.values())}\n",
         "docs/reference/README.md": f"# Reference\n\n{catalogue(facts.templates)}\n",
@@ -378,30 +360,31 @@ def references(facts: Facts) -> dict[str, str]:
 
 
 def within(text: str, limit: int) -> str:
-    """`text` cut at a line so that it stays within `limit` bytes."""
+    """Return `text` cut at a line so that it stays within `limit` bytes."""
     if len(text.encode()) <= limit:
         return text
     note = "\n(cut to the size limit)\n"
-    kept = text.encode()[: max(0, limit - len(note.encode()))].decode(errors="ignore")
-    return kept[: kept.rfind("\n") + 1] + note
+    room = max(0, limit - len(note))
+    kept = text.encode()[:room].decode(errors="ignore")
+    end_of_line = kept.rfind("\n") + 1
+    return kept[:end_of_line] + note
 
 
-def _technology(analysis: CodebaseAnalysis) -> str:
-    lines = [
-        f"- Language: {analysis.primary_language} {analysis.language_version}".rstrip()
-    ]
+def _technology(analysis: CodebaseAnalysis) -> list[str]:
+    lines = [f"Language: {analysis.primary_language} {analysis.language_version}"]
     lines += [
-        f"- {f.name} {f.version} ({f.purpose})".replace("  ", " ")
-        for f in analysis.frameworks
+        f"{framework.name} {framework.version} ({framework.purpose})"
+        for framework in analysis.frameworks
     ]
     if analysis.build_tools:
-        lines.append(f"- Build: {', '.join(analysis.build_tools)}")
+        lines.append(f"Build: {', '.join(analysis.build_tools)}")
     if analysis.package_manager != UNKNOWN:
-        lines.append(f"- Packages: {analysis.package_manager}")
-    return "\n".join(lines)
+        lines.append(f"Packages: {analysis.package_manager}")
+    return lines
 
 
 def _examples(templates: Sequence[Template]) -> str:
+    """Return the list of the templates, and the head of the shortest one that shows a pattern."""
     if not templates:
         return ""
     shown = min(
@@ -412,27 +395,28 @@ def _examples(templates: Sequence[Template]) -> str:
             template.template_path,
         ),
     )
-    excerpt = code_block(
-        first_lines(shown.content, EXAMPLE_LINES), fence_word(shown.original_path)
+    excerpt = first_lines(shown.content, EXAMPLE_LINES)
+    parts = (
+        catalogue([template for template in templates if template.purpose]),
+        f"From `{shown.path or shown.original_path}`:",
+        code_block(excerpt, fence_word(shown.original_path)),
     )
-    described = catalogue([template for template in templates if template.purpose])
-    return "\n\n".join(
-        filter(
-            None, (described, f"From `{shown.path or shown.original_path}`:", excerpt)
-        )
-    )
+    return "\n\n".join(filter(None, parts))
 
 
 def _description(text: str) -> str:
-    """What an agent file says of itself; a plain sentence stands for itself."""
+    """Return what an agent file says of itself; a plain sentence stands for itself."""
     head = front_matter_of(text)
     if head is None:
         return " ".join(text.split())[:300] or "an agent of this machine."
-    found = head.get("description", "")
-    return (found if isinstance(found, str) else " ".join(found)) or "see its file."
+    description = head.get("description") or "see its file."
+    return description if isinstance(description, str) else " ".join(description)
 
 
-def _rule(title: str, paths: Sequence[str], text: str) -> str:
-    return "\n".join(
-        ["---", *block_list("paths", paths), "---", "", f"# {title}", "", text, ""]
-    )
+def _rule(
+    title: str,
+    paths: Sequence[str],
+    text: str,
+) -> str:
+    head = ["---", *block_list("paths", paths), "---"]
+    return "\n".join([*head, "", f"# {title}", "", text, ""])

@@ -1,14 +1,15 @@
-"""The names that belong to one project and one thing in it, in every spelling, as placeholders (flows §11). Pure."""
+"""Replace the names of a project and of its main entity, in every spelling, by placeholders (flows §11). Pure."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
+from bridgehead.flows.template_create.project.knowledge import KNOWLEDGE
 from bridgehead.flows.template_create.project.languages import (
     WORD,
     common_style,
@@ -20,25 +21,29 @@ from bridgehead.flows.template_create.project.references import is_foreign
 from bridgehead.flows.template_create.project.syntax import (
     Kind,
     Names,
-    Token,
     tokens_in,
 )
 
-_STYLES: Final = ("camel", "snake", "kebab", "upper", "flat", "title", "words")
 SUFFIX_OF: Final = {
     "pascal": "Name",
-    **{style: style.capitalize() for style in _STYLES},
+    "camel": "Camel",
+    "snake": "Snake",
+    "kebab": "Kebab",
+    "upper": "Upper",
+    "flat": "Flat",
+    "title": "Title",
+    "words": "Words",
 }
+PROJECT: Final = "Project"
+ENTITY: Final = "Entity"
+ENTITIES: Final = "Entities"
 NAMESPACE: Final = "Namespace"
 AUTHOR: Final = "Author"
-_PREFIXES: Final = ("Project", "Entity", "Entities")
-KNOWN: Final = (
-    AUTHOR,
-    NAMESPACE,
-    *(f"{prefix}{suffix}" for prefix in _PREFIXES for suffix in SUFFIX_OF.values()),
+_PLACEHOLDER: Final = re.compile(
+    rf"\{{\{{({AUTHOR}|{NAMESPACE}"
+    rf"|(?:{PROJECT}|{ENTITY}|{ENTITIES})(?:{'|'.join(SUFFIX_OF.values())}))\}}\}}"
 )
-_PLACEHOLDER: Final = re.compile(r"\{\{(" + "|".join(KNOWN) + r")\}\}")
-# How a project is called where its language wants one word for it: a package, a crate, a module path.
+# How a project is called where its language wants one word for it, such as a package.
 _NAMESPACE_STYLE: Final = {
     "Python": "snake",
     "Rust": "snake",
@@ -62,166 +67,31 @@ _FILE_STYLE: Final = {
 _RUN: Final = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
 SHORTEST: Final = 3
 LEAST_TYPES: Final = 2
-"""How many types have to be about a thing for the project to be about it: Order and OrderRepository."""
+"""How many types have to be about a thing for the project to be: Order, OrderRepository."""
 
-# Types named like this are about one thing of the project: OrderRepository is about Order.
-_ROLES: Final = frozenset(
-    [
-        "repository",
-        "service",
-        "controller",
-        "handler",
-        "validator",
-        "factory",
-        "endpoint",
-        "query",
-        "command",
-        "specification",
-        "store",
-        "client",
-        "request",
-        "response",
-        "dto",
-        "model",
-        "test",
-        "tests",
-        "page",
-        "view",
-        "list",
-        "form",
-        "card",
-        "item",
-        "context",
-        "provider",
-        "router",
-        "schema",
-        "props",
-        "state",
-        "error",
-        "exception",
-        "manager",
-        "builder",
-        "mapper",
-        "adapter",
-        "resource",
-        "api",
-        "base",
-        "impl",
-        "spec",
-        "kind",
-        "type",
-        "status",
-        "id",
-        "not",
-        "found",
-        "create",
-        "update",
-        "delete",
-        "read",
-        "public",
-        "in",
-        "out",
-        "serializer",
-        "details",
-        "summary",
-        "record",
-        "entity",
-        "option",
-        "input",
-        "output",
-    ]
-)
-_VERBS: Final = frozenset(
-    [
-        "create",
-        "add",
-        "insert",
-        "get",
-        "list",
-        "find",
-        "fetch",
-        "read",
-        "update",
-        "edit",
-        "delete",
-        "remove",
-        "use",
-        "make",
-        "new",
-        "i",
-        "new",
-        "abstract",
-        "base",
-    ]
-)
-# Words for parts of programs rather than for things that programs are about.
-_GENERIC: Final = frozenset(
-    [
-        "app",
-        "application",
-        "main",
-        "core",
-        "base",
-        "data",
-        "config",
-        "settings",
-        "server",
-        "client",
-        "http",
-        "api",
-        "error",
-        "code",
-        "file",
-        "name",
-        "value",
-        "type",
-        "module",
-        "program",
-        "startup",
-        "test",
-        "mock",
-        "fake",
-        "util",
-        "utils",
-        "helper",
-        "common",
-        "shared",
-        "result",
-        "option",
-        "options",
-        "event",
-        "message",
-        "session",
-        "database",
-        "db",
-        "connection",
-        "logger",
-        "log",
-        "context",
-        "domain",
-        "web",
-        "layout",
-        "page",
-        "home",
-        "root",
-        "index",
-        "global",
-        "project",
-        "template",
-        "code",
-        "source",
-        "service",
-        "backend",
-        "frontend",
-    ]
-)
+_ROLES: Final = frozenset(KNOWLEDGE["words"]["roles"])
+_VERBS: Final = frozenset(KNOWLEDGE["words"]["verbs"])
+_GENERIC: Final = frozenset(KNOWLEDGE["words"]["generic"])
 
 
 class Subject(NamedTuple):
-    """Something that has a name: the project, an entity of it, several of those."""
+    """Something that has a name: the project, its entity, several of those."""
 
     prefix: str
     words: tuple[str, ...]
+
+    def placeholder(self, style: str, language: str) -> str:
+        """Return the placeholder for the subject in one of its spellings."""
+        if self.prefix == PROJECT and style == _NAMESPACE_STYLE.get(language, "kebab"):
+            return f"{{{{{NAMESPACE}}}}}"
+        return f"{{{{{self.prefix}{SUFFIX_OF[style]}}}}}"
+
+
+class Place(NamedTuple):
+    """Where a name stands, which decides how a plain lower-case word in it is spelled."""
+
+    kind: Kind
+    language: str
 
 
 @dataclass(frozen=True)
@@ -231,21 +101,20 @@ class Vocabulary:
     subjects: tuple[Subject, ...]
     language: str = ""
     own: frozenset[str] = frozenset()
-    own_words: frozenset[tuple[str, ...]] = frozenset()
     """Names that are given in the project; whatever else its files speak of is somebody else's."""
+    own_words: frozenset[tuple[str, ...]] = frozenset()
     paths: frozenset[str] = frozenset()
     module: str = ""
     author: str = ""
     file_style: str = "kebab"
     """How files are named whose language does not decide it."""
-    folders: Mapping[str, str] = field(default_factory=dict)
-    """The language most files of a directory are written in."""
 
     @property
     def entity(self) -> str:
-        return next(
-            (spell(s.words, "title") for s in self.subjects if s.prefix == "Entity"), ""
-        )
+        for subject in self.subjects:
+            if subject.prefix == ENTITY:
+                return spell(subject.words, "title")
+        return ""
 
 
 def vocabulary_of(
@@ -257,232 +126,215 @@ def vocabulary_of(
     author: str = "",
     module: str = "",
 ) -> Vocabulary:
-    """The vocabulary of a project: its name, the thing it is most about, and every name it gives."""
-    segments = frozenset(
-        run for path in paths for run in _RUN.findall(path.rpartition(".")[0] or path)
-    )
+    """Return the vocabulary of a project: its name, the thing it is most about, and every name it gives."""
+    segments: set[str] = set()
+    for path in paths:
+        segments.update(_RUN.findall(path.rpartition(".")[0] or path))
     project = tuple(words_of(project_name))
-    entity = entity_in(names, project)
-    telling = len("".join(project)) >= SHORTEST and not set(project) <= _GENERIC
+    subjects = []
+    is_long = len("".join(project)) >= SHORTEST
+    telling = is_long and not set(project) <= _GENERIC
     if telling:  # also where no directory is called so: a namespace
-        segments |= {
-            spell(project, style) for style in ("pascal", "snake", "kebab", "flat")
-        }
-    subjects = [Subject("Project", project)] if telling else []
+        styles = ("pascal", "snake", "kebab", "flat")
+        segments.update(spell(project, style) for style in styles)
+        subjects.append(Subject(PROJECT, project))
+    entity = entity_in(names, project)
     if entity:
-        subjects += [Subject("Entities", plural(entity)), Subject("Entity", entity)]
+        subjects += [Subject(ENTITIES, plural(entity)), Subject(ENTITY, entity)]
+    subjects.sort(key=lambda subject: -len("".join(subject.words)))
     files = common_style(PurePosixPath(path).name.split(".")[0] for path in names)
     own = segments.union(*(found.declared for found in names.values()))
     return Vocabulary(
-        subjects=tuple(
-            sorted(subjects, key=lambda subject: -len("".join(subject.words)))
-        ),
+        subjects=tuple(subjects),
         language=language,
-        own=own,
+        own=frozenset(own),
         own_words=frozenset(tuple(words_of(name)) for name in own),
-        paths=segments,
+        paths=frozenset(segments),
         module=module,
         author=author if len(author) > SHORTEST else "",
         file_style=_FILE_STYLE.get(files, "kebab"),
-        folders=_folders(names),
     )
 
 
 def entity_in(names: Mapping[str, Names], project: Sequence[str]) -> tuple[str, ...]:
-    """The thing most files with a type are about; empty when the types do not agree on one."""
-    types = {name for found in names.values() for name in found.types}
-    about = Counter(bare for name in types if (bare := _bare(words_of(name))))
-    candidates = {bare for bare, count in about.items() if count >= LEAST_TYPES}
+    """Return the thing that most files speak of, if several types are about it; empty if there is none."""
+    types = frozenset().union(*(found.types for found in names.values()))
+    about = Counter(_bare(words_of(name)) for name in types)
+    meant: dict[tuple[str, ...], tuple[str, ...]] = {}
     banned = {tuple(project), *((word,) for word in project)}
-    meant = {form: bare for bare in candidates for form in (bare, plural(bare))}
+    for bare, count in about.items():
+        forms = {bare, plural(bare)} if bare else set()
+        if count >= LEAST_TYPES and not forms & banned:
+            meant |= dict.fromkeys(forms, bare)
     mentions: Counter[tuple[str, ...]] = Counter()
     for path, found in names.items():
-        said = (
-            words_of(name)
-            for name in (*found.declared, PurePosixPath(path).stem)
-            if not name.startswith("__")
-        )
-        parts = {
-            tuple(words[at : at + size])
-            for words in said
-            for at in range(len(words))
-            for size in (1, 2, 3)
-        }
+        parts: set[tuple[str, ...]] = set()
+        for name in (*found.declared, PurePosixPath(path).stem):
+            if not name.startswith("__"):
+                parts.update(_parts(words_of(name)))
         mentions.update({meant[part] for part in parts if part in meant})
-    fit = [bare for bare in mentions if not {bare, plural(bare)} & banned]
-    ranked = sorted(fit, key=lambda bare: (-mentions[bare], -about[bare], bare))
+    ranked = sorted(mentions, key=lambda bare: (-mentions[bare], -about[bare], bare))
     return ranked[0] if ranked else ()
 
 
-def opened(text: str, path: str, vocabulary: Vocabulary) -> str:
-    """`text` with the names of the vocabulary as placeholders; filling in the old names gives the old text."""
+def _parts(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield every run of one to three of the words."""
+    for start in range(len(words)):
+        for size in (1, 2, 3):
+            yield tuple(words[start : start + size])
+
+
+def opened(
+    text: str,
+    path: str,
+    vocabulary: Vocabulary,
+) -> str:
+    """Return `text` with placeholders for the names; filling in the old names gives the old text."""
     if _PLACEHOLDER.search(text):
         return text
-    data, done, pieces = text.encode(), 0, []
-    language = language_of(path) or ""
+    data = text.encode()
+    done = 0
+    pieces = []
     for token in tokens_in(text, path):
-        if token.import_line and is_foreign(
-            token.import_line, path, vocabulary.paths, vocabulary.module
+        statement = token.import_line
+        if statement and is_foreign(
+            statement, path, vocabulary.paths, vocabulary.module
         ):
             continue
+        place = Place(token.kind, language_of(path) or "")
         piece = data[token.start : token.end].decode()
-        pieces += [
-            data[done : token.start].decode(),
-            _opened_token(piece, token, language, vocabulary),
-        ]
+        pieces.append(data[done : token.start].decode())
+        pieces.append(_opened_token(piece, place, vocabulary))
         done = token.end
-    return "".join((*pieces, data[done:].decode()))
+    pieces.append(data[done:].decode())
+    return "".join(pieces)
 
 
 def opened_path(path: str, vocabulary: Vocabulary) -> str:
-    """A path of the project as it is called in another one."""
-    *folders, name = path.split("/")
-    done = []
-    for depth, folder in enumerate(folders, 1):
-        language = vocabulary.folders.get(
-            "/".join(folders[:depth]), vocabulary.language
-        )
-        done.append(_opened_segment(folder, language, vocabulary))
-    language = language_of(path) or vocabulary.folders.get(
-        "/".join(folders), vocabulary.language
-    )
-    return "/".join((*done, _opened_segment(name, language, vocabulary)))
+    """Return a path of the project as it is called in another one."""
+    place = Place(Kind.PATH, language_of(path) or vocabulary.language)
+    return _RUN.sub(lambda run: _opened_name(run[0], place, vocabulary), path)
 
 
 def placed(path: str, project_name: str) -> str:
-    """A directory of the project as it is called in another one: those named like the project are its namespace."""
+    """Return a directory as another project calls it: those named like the project are its namespace."""
     words = words_of(project_name)
-    spellings = {
-        project_name,
-        *(spell(words, style) for style in ("snake", "kebab", "flat")),
-    } - {""}
+    own = {spell(words, style) for style in ("snake", "kebab", "flat")}
+    own.add(project_name)
     return "/".join(
-        f"{{{{{NAMESPACE}}}}}" if part in spellings else part
+        f"{{{{{NAMESPACE}}}}}" if part and part in own else part
         for part in path.split("/")
     )
 
 
 def values_for(
-    language: str, name: str, entity: str = "", author: str = ""
+    language: str,
+    name: str,
+    entity: str = "",
+    author: str = "",
 ) -> dict[str, str]:
-    """What every placeholder stands for in a project called `name`, made around `entity`."""
+    """Return what every placeholder stands for in a project called `name`, made around `entity`."""
     project = tuple(words_of(name))
-    subjects = [Subject("Project", project)]
+    subjects = [Subject(PROJECT, project)]
     if entity:
         singular = tuple(words_of(entity))
-        subjects += [Subject("Entity", singular), Subject("Entities", plural(singular))]
-    values = {
-        f"{s.prefix}{suffix}": spell(s.words, style)
-        for s in subjects
-        for style, suffix in SUFFIX_OF.items()
-    }
-    return {
-        **values,
-        NAMESPACE: spell(project, _NAMESPACE_STYLE.get(language, "kebab")),
-        AUTHOR: author,
-    }
+        subjects.append(Subject(ENTITY, singular))
+        subjects.append(Subject(ENTITIES, plural(singular)))
+    namespace = spell(project, _NAMESPACE_STYLE.get(language, "kebab"))
+    values = {NAMESPACE: namespace, AUTHOR: author}
+    for subject in subjects:
+        for style, suffix in SUFFIX_OF.items():
+            values[f"{subject.prefix}{suffix}"] = spell(subject.words, style)
+    return values
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
-    """A template's text with its placeholders filled in; one that has no value stays."""
+    """Return a template's text with its placeholders filled in; one that has no value stays."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
 
 
 def placeholders_in(text: str) -> tuple[str, ...]:
-    """The names of the placeholders in a text, each once, in alphabetical order."""
+    """Return the names of the placeholders in a text, each once, in alphabetical order."""
     return tuple(sorted(set(_PLACEHOLDER.findall(text))))
 
 
 def plural(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The same thing more than once, by the rules that have no exceptions worth keeping."""
-    last = words[-1]
-    if last.endswith("y") and last[-2:-1] not in "aeiou":
-        return (*words[:-1], f"{last[:-1]}ies")
-    return (
-        *words[:-1],
-        f"{last}es" if last.endswith(("s", "x", "z", "ch", "sh")) else f"{last}s",
-    )
+    """Return the same thing more than once, by the rules that have no exceptions worth keeping."""
+    *first, last = words
+    if re.search(r"[^aeiou]y$", last):
+        last = f"{last[:-1]}ie"
+    elif last.endswith(("s", "x", "z", "ch", "sh")):
+        last = f"{last}e"
+    return (*first, f"{last}s")
 
 
-def _bare(words: Sequence[str]) -> tuple[str, ...]:
-    """CreateOrderHandler and IOrderRepository are about order."""
-    start, end = 0, len(words)
-    while start < end and words[start] in _VERBS:
-        start += 1
-    while end > start and words[end - 1] in _ROLES:
-        end -= 1
-    bare = tuple(words[start:end])
-    if (
-        not 1 <= len(bare) <= 3
-        or len("".join(bare)) < SHORTEST
-        or not all(word.isalpha() for word in bare)
-    ):
-        return ()
-    return () if set(bare) & _GENERIC else bare
+def _bare(words: list[str]) -> tuple[str, ...]:
+    """Return what a type is about: CreateOrderHandler and IOrderRepository are about order."""
+    while words and words[0] in _VERBS:
+        words = words[1:]
+    while words and words[-1] in _ROLES:
+        words = words[:-1]
+    letters = "".join(words)
+    fits = len(words) <= 3 and len(letters) >= SHORTEST and letters.isalpha()
+    return tuple(words) if fits and not set(words) & _GENERIC else ()
 
 
 def _opened_token(
-    piece: str, token: Token, language: str, vocabulary: Vocabulary
+    piece: str,
+    place: Place,
+    vocabulary: Vocabulary,
 ) -> str:
-    if token.kind in (Kind.NAME, Kind.MODULE):
-        return (
-            _opened_name(piece, token.kind, language, vocabulary)
-            if piece in vocabulary.own
-            else piece
-        )
-    if token.kind is Kind.PROSE:
+    if place.kind in (Kind.NAME, Kind.MODULE):
+        if piece not in vocabulary.own:
+            return piece
+        return _opened_name(piece, place, vocabulary)
+    if place.kind is Kind.PROSE:
         piece = _opened_phrases(piece, vocabulary)
-    kind = Kind.STRING if token.kind is Kind.STRING and "/" not in piece else token.kind
-    whole = {
-        spell(subject.words, style)
-        for subject in vocabulary.subjects
-        for style in ("snake", "kebab", "flat")
-    }
+    spellings: set[str] = set()
+    for subject in vocabulary.subjects:
+        styles = ("snake", "kebab", "flat")
+        spellings.update(spell(subject.words, style) for style in styles)
 
-    def run(found: re.Match[str]) -> str:
-        known = (
-            found[0].lower() in whole
-            or tuple(words_of(found[0])) in vocabulary.own_words
-        )
-        return (
-            found[0]
-            if found[0] in KNOWN or not known
-            else _opened_name(found[0], kind, language, vocabulary)
-        )
+    def opened_run(found: re.Match[str]) -> str:
+        run = found[0]
+        is_own = tuple(words_of(run)) in vocabulary.own_words
+        is_placeholder = _PLACEHOLDER.fullmatch(f"{{{{{run}}}}}")
+        if is_placeholder or not (is_own or run.lower() in spellings):
+            return run
+        return _opened_name(run, place, vocabulary)
 
-    return _RUN.sub(run, piece)
-
-
-def _opened_segment(segment: str, language: str, vocabulary: Vocabulary) -> str:
-    return _RUN.sub(
-        lambda run: _opened_name(run[0], Kind.PATH, language, vocabulary), segment
-    )
+    return _RUN.sub(opened_run, piece)
 
 
 def _opened_phrases(piece: str, vocabulary: Vocabulary) -> str:
-    """Names of several words as people write them, and the author's."""
-    phrases = {vocabulary.author: f"{{{{{AUTHOR}}}}}"} if vocabulary.author else {}
+    """Return the prose with names of several words as people write them, and the author's, left open."""
+    phrases = {vocabulary.author: f"{{{{{AUTHOR}}}}}"}
     for subject in vocabulary.subjects:
         if len(subject.words) > 1:
             for style in ("title", "words"):
-                phrases[spell(subject.words, style)] = (
-                    f"{{{{{_placeholder(subject, style, vocabulary)}}}}}"
-                )
+                placeholder = subject.placeholder(style, vocabulary.language)
+                phrases[spell(subject.words, style)] = placeholder
     for phrase, placeholder in phrases.items():
-        piece = re.sub(rf"(?<!\w){re.escape(phrase)}(?!\w)", placeholder, piece)
+        if phrase:
+            piece = re.sub(rf"(?<!\w){re.escape(phrase)}(?!\w)", placeholder, piece)
     return piece
 
 
-def _opened_name(name: str, kind: Kind, language: str, vocabulary: Vocabulary) -> str:
-    """One identifier, or one run of a path or a string, with its subjects left open."""
-    pieces, done = [], 0
+def _opened_name(
+    name: str,
+    place: Place,
+    vocabulary: Vocabulary,
+) -> str:
+    """Return one identifier, or one run of a path or a string, with its subjects left open."""
+    pieces = []
+    done = 0
     for start, end, subject in _found(name, vocabulary.subjects):
-        style = _style(name, start, end, kind, language, vocabulary)
+        style = _style(name, start, end) or _plain_style(place, vocabulary)
+        if place.kind is Kind.PROSE and name[start:end] == name.capitalize():
+            style = "title"
         if spell(subject.words, style) == name[start:end]:
-            pieces += [
-                name[done:start],
-                f"{{{{{_placeholder(subject, style, vocabulary)}}}}}",
-            ]
+            pieces.append(name[done:start])
+            pieces.append(subject.placeholder(style, vocabulary.language))
             done = end
     return "".join((*pieces, name[done:]))
 
@@ -490,81 +342,57 @@ def _opened_name(name: str, kind: Kind, language: str, vocabulary: Vocabulary) -
 def _found(
     name: str, subjects: Sequence[Subject]
 ) -> Iterator[tuple[int, int, Subject]]:
-    """Where subjects stand in a name, as whole words of it; of several at one place the longest."""
-    words = [
-        (match[0].lower(), match.start(), match.end()) for match in WORD.finditer(name)
-    ]
-    known = {
-        word
-        for subject in subjects
-        if subject.prefix == "Project"
-        for word in subject.words
-    }
+    """Yield where subjects stand in a name, as whole words of it; of several at one place the longest."""
+    matches = list(WORD.finditer(name))
+    words = tuple(match[0].lower() for match in matches)
     at = 0
     while at < len(words):
-        # PetClinic in the project spring-petclinic is that word with a capital in it, and no pet.
-        split = next(
-            (
-                n
-                for n in (2, 3)
-                if "".join(word for word, _, _ in words[at : at + n]) in known
-            ),
-            0,
-        )
-        if split and len(words) - at >= split:
-            at += split
-            continue
+        size = 1
         for subject in subjects:
-            size = len(subject.words)
-            if tuple(word for word, _, _ in words[at : at + size]) == subject.words:
-                yield words[at][1], words[at + size - 1][2], subject
-                at += size - 1
-                break
-            if size > 1 and words[at][0] == "".join(subject.words):
-                yield words[at][1], words[at][2], subject
-                break
-        at += 1
+            count = len(subject.words)
+            if words[at : at + count] == subject.words:
+                size = count
+            elif words[at] != "".join(subject.words):
+                continue
+            first = matches[at]
+            last = matches[at + size - 1]
+            yield first.start(), last.end(), subject
+            break
+        at += size
 
 
 def _style(
-    name: str, start: int, end: int, kind: Kind, language: str, vocabulary: Vocabulary
+    name: str,
+    start: int,
+    end: int,
 ) -> str:
-    """The spelling of a stretch of a name; what a plain lower-case word leaves open, the place decides."""
-    part, before, after = name[start:end], name[:start][-1:], name[end:][:1]
+    """Return the spelling of a stretch of a name; empty for a plain lower-case word by itself."""
+    part = name[start:end]
+    before = name[:start]
+    after = name[end:]
+    around = before[-1:] + after[:1]
     if part.isupper() and len(part) > 1:
         return "upper"
-    if "_" in part or "-" in part:
-        return "snake" if "_" in part else "kebab"
+    if "_" in part:
+        return "snake"
+    if "-" in part:
+        return "kebab"
     if part[:1].isupper():
-        return "title" if kind is Kind.PROSE and part == name else "pascal"
+        return "pascal"
     if not part.islower():
         return "camel"
-    if "_" in (before, after):
+    if "_" in around:
         return "snake"
-    if "-" in (before, after):
+    if "-" in around:
         return "kebab"
-    if after.isupper():
-        return "camel"
-    if kind is Kind.PROSE:
+    return "camel" if after[:1].isupper() else ""
+
+
+def _plain_style(place: Place, vocabulary: Vocabulary) -> str:
+    """Return the spelling that a place gives to a plain lower-case word."""
+    if place.kind is Kind.PROSE:
         return "words"
-    if kind in (Kind.PATH, Kind.MODULE) or not language:
-        return _NAMESPACE_STYLE.get(
-            language or vocabulary.language, vocabulary.file_style
-        )
-    return _PLAIN_STYLE.get(language, "camel")
-
-
-def _folders(paths: Iterable[str]) -> dict[str, str]:
-    counts: dict[str, Counter[str]] = {}
-    for path in paths:
-        for folder in map(str, PurePosixPath(path).parents):
-            counts.setdefault(folder, Counter())[language_of(path) or ""] += 1
-    return {folder: count.most_common(1)[0][0] for folder, count in counts.items()}
-
-
-def _placeholder(subject: Subject, style: str, vocabulary: Vocabulary) -> str:
-    if subject.prefix == "Project" and style == _NAMESPACE_STYLE.get(
-        vocabulary.language, "kebab"
-    ):
-        return NAMESPACE
-    return f"{subject.prefix}{SUFFIX_OF[style]}"
+    if place.kind in (Kind.PATH, Kind.MODULE) or not place.language:
+        language = place.language or vocabulary.language
+        return _NAMESPACE_STYLE.get(language, vocabulary.file_style)
+    return _PLAIN_STYLE.get(place.language, "camel")

@@ -10,26 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
-LANGUAGE_OF: Final = {
-    ".py": "Python",
-    ".ts": "TypeScript",
-    ".tsx": "TypeScript",
-    ".js": "JavaScript",
-    ".jsx": "JavaScript",
-    ".mjs": "JavaScript",
-    ".cs": "C#",
-    ".java": "Java",
-    ".go": "Go",
-    ".rs": "Rust",
-    ".rb": "Ruby",
-    ".php": "PHP",
-    ".kt": "Kotlin",
-    ".swift": "Swift",
-    ".c": "C",
-    ".h": "C",
-    ".cpp": "C++",
-    ".hpp": "C++",
-}
+from bridgehead.flows.template_create.project.knowledge import KNOWLEDGE
+
+LANGUAGE_OF: Final[dict[str, str]] = KNOWLEDGE["languages"]
 
 # Names that must stay legal in file names (flows §11).
 SLUG_OF: Final = {"C#": "csharp", "C++": "cpp"}
@@ -56,6 +39,11 @@ def language_of(path: str) -> str | None:
     return LANGUAGE_OF.get(suffix_of(path))
 
 
+def endings_of(language: str) -> list[str]:
+    """Return the endings of the files of a language."""
+    return [ending for ending, name in LANGUAGE_OF.items() if name == language]
+
+
 def languages_by_files(paths: Iterable[str]) -> list[str]:
     """Languages by number of source files, most first; equals in alphabetical order."""
     count = Counter(language for path in paths if (language := language_of(path)))
@@ -71,20 +59,15 @@ def slug(text: str) -> str:
     return "-".join(words)[:LONGEST_SLUG].strip("-")
 
 
+_TEST: Final = re.compile(
+    r"(?i:(?:.*/)?(?:tests?|specs?|__tests__)/.*|(?:.*/)?(?:test_[^/]*|tests?\.py"
+    r"|[^/]*(?:_test|\.test|\.spec|_spec)(?:\.\w+)?))|.*Tests?(?:\.\w+)?"
+)
+
+
 def is_test(path: str) -> bool:
-    """Whether a file holds tests, by the usual names of files and directories."""
-    found = PurePosixPath(path)
-    name = found.name.lower()
-    stem = found.stem
-    return (
-        any(
-            part.lower() in ("test", "tests", "spec", "specs", "__tests__")
-            for part in found.parts[:-1]
-        )
-        or name.startswith(("test_", "test.py", "tests.py"))
-        or stem.lower().endswith(("_test", ".test", ".spec", "_spec"))
-        or stem.endswith(("Test", "Tests"))
-    )
+    """Tell whether a file holds tests, by the usual names of files and directories."""
+    return _TEST.fullmatch(path) is not None
 
 
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -134,4 +117,8 @@ def case_style(name: str) -> str | None:
 def common_style(names: Iterable[str], default: str = "") -> str:
     """The style most of the names are written in."""
     count = Counter(style for name in names if (style := case_style(name)))
-    return min(count, key=lambda style: (-count[style], style), default=default)
+    return min(
+        count,
+        key=lambda style: (-count[style], style),
+        default=default,
+    )

@@ -1,4 +1,4 @@
-"""Where the names stand in a source text, told by its grammar (flows §11, phase 4). Pure.
+"""Find where the names stand in a source text, by its grammar (flows §11, phase 4). Pure.
 
 The grammars are the extra `templates`; without them, and for other languages, a text is one run of words.
 """
@@ -35,23 +35,30 @@ _GRAMMARS: Final = {
 
 
 def _read_yaml(text: str) -> None:
-    """Raise unless it is YAML, nested no deeper than a person writes: the loader in Python looks at every open bracket
-    for every word, and building documents with the one in C ends the process when they are too deep.
+    """Raise unless it is YAML, nested no deeper than a person writes.
+
+    The loader in Python looks at every open bracket for every word, and building documents
+    with the one in C ends the process when they are too deep.
     """
-    depth, anchors = 0, set()
+    depth = 0
+    anchors = set()
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in anchors:
                 raise ValueError(f"there is no anchor {event.anchor}")
         elif isinstance(event, yaml.NodeEvent):
             anchors.add(event.anchor)
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
         if depth > DEEPEST_YAML:
             raise ValueError("it is nested too deep")
 
 
 DEEPEST_YAML: Final = 100
+
+
 _DATA: Final[dict[str, Callable[[str], Any]]] = {
     ".json": json.loads,
     ".toml": read_toml,
@@ -69,12 +76,13 @@ _IMPORT: Final = re.compile(
 # Nodes in which the child of one of these fields is a name given here, not one used here.
 _GIVING_FIELD: Final = frozenset(("name", "pattern", "left", "alias", "declarator"))
 _USING_NODE: Final = re.compile(
-    r"keyword_argument|jsx|generic|scoped|qualified|import|call|invocation|access|member_expression|annotation"
-    r"|attribute_item|decorator|new_expression|struct_expression|initializer"
+    r"keyword_argument|jsx|generic|scoped|qualified|import|call|invocation|access"
+    r"|member_expression|annotation|attribute_item|decorator|new_expression|struct_expression|initializer"
 )
 _GIVING_NODE: Final = re.compile(
-    r"(?:parameters|lambda_parameters|typed_parameter|list_splat_pattern|dictionary_splat_pattern|pattern_list"
-    r"|tuple_pattern|as_pattern_target|object_pattern|array_pattern|closure_parameters|package_clause)"
+    r"parameters|lambda_parameters|typed_parameter|list_splat_pattern"
+    r"|dictionary_splat_pattern|pattern_list|tuple_pattern|as_pattern_target"
+    r"|object_pattern|array_pattern|closure_parameters|package_clause|mod_item"
 )
 _TYPE_NODE: Final = re.compile(
     r"class|interface|struct|record|enum_(?:decl|item)|trait|type_spec|type_alias"
@@ -110,51 +118,52 @@ class Names(NamedTuple):
 
 
 def has_grammar(path: str) -> bool:
-    """Whether the language of this file has a grammar that is installed."""
+    """Tell whether the language of this file has a grammar that is installed."""
     return _parser(suffix_of(path)) is not None
 
 
 def tokens_in(text: str, path: str) -> list[Token]:
-    """Names, strings and comments of a source file; the whole text where there is no grammar."""
+    """Return the names, strings and comments of a source file; the whole text where there is no grammar."""
     data = text.encode()
     parser = _parser(suffix_of(path))
     if parser is None:
-        return list(_stretches(text, suffix_of(path)))
+        return list(_stretches(data, suffix_of(path)))
     return list(_tokens(parser.parse(data).root_node, data))
 
 
-def _stretches(text: str, suffix: str) -> Iterator[Token]:
-    """A text without a grammar; what stands between the tags of a page is for people."""
-    data, done = text.encode(), 0
-    if _PAGES.fullmatch(suffix):
-        for tag in _TAG.finditer(data):
-            yield Token(done, tag.start(), Kind.PROSE)
-            yield Token(tag.start(), tag.end(), Kind.STRING)
-            done = tag.end()
-    yield Token(
-        done, len(data), Kind.PROSE if done or suffix in _MARKUP else Kind.STRING
-    )
+def _stretches(data: bytes, suffix: str) -> Iterator[Token]:
+    """Yield a text without a grammar; what stands between the tags of a page is for people."""
+    if not _PAGES.fullmatch(suffix):
+        kind = Kind.PROSE if suffix in _MARKUP else Kind.STRING
+        yield Token(0, len(data), kind)
+        return
+    done = 0
+    for tag in _TAG.finditer(data):
+        yield Token(done, tag.start(), Kind.PROSE)
+        yield Token(tag.start(), tag.end(), Kind.STRING)
+        done = tag.end()
+    yield Token(done, len(data), Kind.PROSE)
 
 
 def names_in(text: str, path: str) -> Names:
-    """The names a source file declares, and those of them that are types."""
+    """Return the names that a source file declares, and those of them that are types."""
+    declared = set()
+    types = set()
     parser = _parser(suffix_of(path))
-    declared, types = set(), set()
-    leaves = () if parser is None else _leaves(parser.parse(text.encode()).root_node)
+    leaves = _leaves(parser.parse(text.encode()).root_node) if parser else ()
     for leaf, parents in leaves:
-        if "identifier" in leaf.type and _is_given(leaf, parents):
-            name = leaf.text.decode()
-            declared.add(name)
-            if (
-                _TYPE_NODE.match(parents[-1].type)
-                and _field(leaf, parents[-1]) == "name"
-            ):
-                types.add(name)
+        if "identifier" not in leaf.type or not _is_given(leaf, parents):
+            continue
+        name = leaf.text.decode()
+        declared.add(name)
+        is_type = _TYPE_NODE.match(parents[-1].type)
+        if is_type and _field(leaf, parents[-1]) == "name":
+            types.add(name)
     return Names(frozenset(declared), frozenset(types))
 
 
 def parses(text: str, path: str) -> bool | None:
-    """Whether a file is well formed; None when nothing here can tell."""
+    """Tell whether a file is well formed; None if nothing here can tell."""
     suffix = suffix_of(path)
     parser = _parser(suffix)
     if parser is not None:
@@ -180,7 +189,7 @@ def _parser(suffix: str) -> Any:
 
 
 def _leaves(root: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """Every named leaf in order, with the nodes around it, outermost first. No recursion: the nesting is foreign."""
+    """Yield every named leaf with the nodes around it, outermost first. No recursion: the nesting is foreign."""
     stack: list[tuple[Any, list[Any]]] = [(root, [])]
     while stack:
         node, parents = stack.pop()
@@ -195,66 +204,63 @@ def _leaves(root: Any) -> Iterator[tuple[Any, list[Any]]]:
 def _tokens(root: Any, data: bytes) -> Iterator[Token]:
     for leaf, parents in _leaves(root):
         importing = next((node for node in parents if _IMPORT.match(node.type)), None)
-        line = "" if importing is None else importing.text.decode(errors="replace")
         if "comment" in leaf.type or leaf.type == "jsx_text":
             kind = Kind.PROSE
         elif _STRING.search(leaf.type):
-            kind = _kind_of_string(leaf, parents, data, importing=bool(line))
+            kind = Kind.PATH if importing else _kind_of_string(parents, data)
         elif "identifier" in leaf.type:
-            dotted = importing is not None and importing.type.endswith("_declaration")
-            # A package in the middle of code, `org.shop.Order`, is spelled as where it is declared.
-            package = (
-                parents[-1].type == "scoped_type_identifier" and leaf.text.islower()
-            )
-            kind = Kind.MODULE if dotted or package else Kind.NAME
+            kind = _kind_of_name(leaf, parents, importing)
         else:
             continue
+        line = importing.text.decode(errors="replace") if importing else ""
         yield Token(leaf.start_byte, leaf.end_byte, kind, line)
 
 
-def _kind_of_string(
-    leaf: Any, parents: list[Any], data: bytes, *, importing: bool
+def _kind_of_name(
+    leaf: Any,
+    parents: list[Any],
+    importing: Any,
 ) -> Kind:
-    called = next(
-        (node for node in reversed(parents) if node.type == "call_expression"), None
-    )
-    if importing or (
-        called is not None
-        and re.match(rb"(?:require|import)\b", data[called.start_byte :][:8])
-    ):
-        return Kind.PATH
-    # Python's docstrings; other strings may be compared with each other, so that all of them are spelled alike.
-    return (
-        Kind.PROSE
-        if len(parents) > 1 and parents[-2].type == "expression_statement"
-        else Kind.STRING
-    )
+    is_declared = importing is not None and importing.type.endswith("_declaration")
+    # A package in the middle of code, `org.shop.Order`, is spelled as where it is declared.
+    is_scope = parents[-1].type == "scoped_type_identifier" and leaf.text.islower()
+    return Kind.MODULE if is_declared or is_scope else Kind.NAME
+
+
+def _kind_of_string(parents: list[Any], data: bytes) -> Kind:
+    calls = [node for node in parents if node.type == "call_expression"]
+    if calls:
+        start = calls[-1].start_byte
+        if re.match(rb"(?:require|import)\b", data[start : start + 8]):
+            return Kind.PATH
+    # Python's docstrings; other strings may be compared, so that all of them are spelled alike.
+    is_statement = len(parents) > 1 and parents[-2].type == "expression_statement"
+    return Kind.PROSE if is_statement else Kind.STRING
 
 
 def _is_given(leaf: Any, parents: list[Any]) -> bool:
+    """Tell whether a name is given here, not used."""
     parent = parents[-1]
-    if _GIVING_NODE.fullmatch(parent.type) or parent.type == "mod_item":
+    if _GIVING_NODE.fullmatch(parent.type):
         return True
-    if _field(leaf, parent) in _GIVING_FIELD and not _USING_NODE.search(parent.type):
+    field = _field(leaf, parent)
+    if field in _GIVING_FIELD and not _USING_NODE.search(parent.type):
         return True
-    if parent.type == "field_definition" and _field(leaf, parent) == "property":
+    if parent.type == "field_definition" and field == "property":
         return True
-    # `self.order = …` and Go's `order, err := …`: one node lies between the name and the assignment.
-    if len(parents) > 1 and parent.type in (
-        "attribute",
-        "expression_list",
-        "member_expression",
-    ):
-        is_target = (
-            parent.type == "expression_list" or parent.children[-1].id == leaf.id
-        )
-        return is_target and _field(parent, parents[-2]) == "left"
-    return False
+    if len(parents) == 1:
+        return False
+    # In `self.order = …` and `order, err := …` one node lies between the name and the assignment.
+    is_target = parent.type == "expression_list"
+    if parent.type in ("attribute", "member_expression"):
+        is_target = parent.children[-1].id == leaf.id
+    return is_target and _field(parent, parents[-2]) == "left"
 
 
 def _field(node: Any, parent: Any) -> str | None:
-    place = next(
-        place for place, child in enumerate(parent.children) if child.id == node.id
-    )
-    field: str | None = parent.field_name_for_child(place)
-    return field
+    """Return the name of the field of `parent` that `node` is in."""
+    for place, child in enumerate(parent.children):
+        if child.id == node.id:
+            field: str | None = parent.field_name_for_child(place)
+            return field
+    return None

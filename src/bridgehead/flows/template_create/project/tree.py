@@ -38,33 +38,32 @@ _GIT_SECONDS: Final = 30.0
 def look_at(root: Path, leave_out: Path) -> Material:
     """List the project and read what the analysis needs; `leave_out` is a directory of our own making."""
     ours = _below(root, leave_out)
-    sizes = {
-        path: size
-        for path, size in _sizes(root)
-        if not (ours and path.startswith(f"{ours}/"))
-    }
+    sizes = dict(_sizes(root))
+    if ours:
+        sizes = {
+            path: size
+            for path, size in sizes.items()
+            if not path.startswith(f"{ours}/")
+        }
     samples = choose_samples(sizes)
-    wanted = [path for path in sizes if is_dependency_file(path)][
-        :MOST_DEPENDENCY_FILES
-    ]
-    texts = {
-        **dict(_texts(root, [*wanted, *samples, *_survey(sizes)])),
-        **dict(_locks(root)),
-    }
-    return Material(
-        sorted(sizes), texts, [path for path in samples if path in texts], root.name
-    )
+    wanted = [path for path in sizes if is_dependency_file(path)]
+    paths = [*wanted[:MOST_DEPENDENCY_FILES], *samples, *_survey(sizes)]
+    texts = {**dict(_texts(root, paths)), **dict(_locks(root))}
+    shown = [path for path in samples if path in texts]
+    return Material(sorted(sizes), texts, shown, root.name)
 
 
-def read_sources(root: Path, first: Iterable[str], leave_out: Path) -> dict[str, str]:
-    """The texts of `first`, then of every source file, then of others, as far as there is room."""
-    seen = look_at(root, leave_out)
-    others = sorted(
-        seen.paths, key=lambda path: not (language_of(path) or is_dependency_file(path))
-    )
+def read_sources(
+    root: Path,
+    first: Iterable[str],
+    leave_out: Path,
+) -> dict[str, str]:
+    """Return the texts of `first`, then of every source file, then of others, as far as there is room."""
+    paths = look_at(root, leave_out).paths
+    sources = [path for path in paths if language_of(path) or is_dependency_file(path)]
     texts: dict[str, str] = {}
     room = MOST_SOURCE_BYTES
-    for path, text in _texts(root, [*first, *others]):
+    for path, text in _texts(root, [*first, *sources, *paths]):
         room -= len(text)
         if room < 0:
             break
@@ -84,11 +83,10 @@ def read_text(root: Path, path: str) -> str | None:
 
 
 def _texts(root: Path, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    yield from (
-        (path, text)
-        for path in dict.fromkeys(paths)
-        if (text := read_text(root, path)) is not None
-    )
+    for path in dict.fromkeys(paths):
+        text = read_text(root, path)
+        if text is not None:
+            yield path, text
 
 
 def _locks(root: Path) -> Iterator[tuple[str, str]]:
@@ -101,17 +99,15 @@ def _locks(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def _survey(sizes: dict[str, int]) -> list[str]:
-    """Source files to read for conventions, evenly over the whole project."""
-    sources = sorted(
-        path
-        for path, size in sizes.items()
-        if language_of(path) and size <= LARGEST_BYTES
-    )
+    """Return source files to read for conventions, evenly over the whole project."""
+    readable = [path for path, size in sizes.items() if size <= LARGEST_BYTES]
+    sources = sorted(filter(language_of, readable))
     step = max(1, len(sources) // MOST_READ)
     return sources[::step][:MOST_READ]
 
 
 def _sizes(root: Path) -> Iterator[tuple[str, int]]:
+    """Yield the regular files that may be looked at, with their sizes."""
     listed = _listed_by_git(root)
     count = 0
     for path in _walked(root) if listed is None else listed:
@@ -143,18 +139,16 @@ def _listed_by_git(root: Path) -> list[str] | None:
 
 
 def _walked(root: Path) -> Iterator[str]:
-    """Every file below `root`, sorted, not going through links or into excluded directories."""
+    """Yield every file below `root`, sorted, not going through links or into excluded directories."""
     for directory, directories, names in os.walk(root, followlinks=False):
-        below = _below(root, Path(directory)) or ""
-        prefix = f"{below}/" if below else ""
-        directories[:] = sorted(
-            name for name in directories if not is_excluded(f"{name}/x")
-        )
-        yield from (f"{prefix}{name}" for name in sorted(names))
+        entered = [name for name in directories if not is_excluded(f"{name}/x")]
+        directories[:] = sorted(entered)
+        for name in sorted(names):
+            yield Path(directory, name).relative_to(root).as_posix()
 
 
 def _below(root: Path, path: Path) -> str | None:
-    """`path` relative to the root, with slashes; None when it is not inside."""
+    """Return `path` relative to the root, with slashes; None if it is not inside."""
     if not path.is_relative_to(root) or path == root:
         return None
     return path.relative_to(root).as_posix()

@@ -89,9 +89,8 @@ class Sandbox:
     def start(self, *arguments: str, at: Path) -> BackgroundCommand:
         """Show a command and let it run in the background."""
         self._show((*arguments, "&"), at)
-        with (
-            SignalsHeld()
-        ):  # until the command is among those that are ended with the demo
+        # Until the command is among those that are ended with the demo.
+        with SignalsHeld():
             started = BackgroundCommand(
                 subprocess.Popen(
                     self._words(arguments),

@@ -32,7 +32,8 @@ def main() -> int:
         with sandbox:
             project = _project(sandbox)
             sandbox.heading(
-                "What this machine offers. Nothing below needs an account, a key or a model."
+                "What this machine offers. Nothing below needs an account, a key or a "
+                "model."
             )
             sandbox.run("doctor", at=project, allowed=(ExitCode.DONE, ExitCode.USER))
             kitchen = _serve_bus(sandbox)
@@ -59,7 +60,8 @@ def _project(sandbox: Sandbox) -> Path:
         ignore=shutil.ignore_patterns(".outputs", ".bridgehead", "__pycache__"),
     )
     (sandbox.folder / "gitconfig").write_text(
-        "[user]\n\tname = demo\n\temail = demo@localhost\n[init]\n\tdefaultBranch = main\n"
+        "[user]\n\tname = demo\n\temail = demo@localhost\n[init]\n\tdefaultBranch = "
+        "main\n"
     )
     wire = sandbox.folder / "wire.git"
     sandbox.git("init", "-q", "--bare", str(wire), at=sandbox.folder)
@@ -105,7 +107,8 @@ def _serve_bus(sandbox: Sandbox) -> BackgroundCommand:
 def _review(sandbox: Sandbox, project: Path) -> str:
     """A council; its id."""
     sandbox.heading(
-        "A council on a small order service: the static seat, and every agent that is installed here"
+        "A council on a small order service: the static seat, and every agent that is "
+        "installed here"
     )
     sandbox.run(
         "council",
@@ -126,7 +129,8 @@ def _review(sandbox: Sandbox, project: Path) -> str:
 def _request_review(sandbox: Sandbox, project: Path) -> Path:
     """A second machine with a request; its clone."""
     sandbox.heading(
-        "An agent on another machine asks for a review; git is the queue between the two"
+        "An agent on another machine asks for a review; git is the queue between the "
+        "two"
     )
     other = sandbox.folder / "workstation"
     sandbox.git(
@@ -154,7 +158,8 @@ def _request_review(sandbox: Sandbox, project: Path) -> Path:
 
 def _send_result(sandbox: Sandbox, project: Path, other: Path, review: str) -> None:
     sandbox.heading(
-        "The result goes back, with the review that stands behind it, and is checked on arrival"
+        "The result goes back, with the review that stands behind it, and is checked "
+        "on arrival"
     )
     sandbox.run(
         *(
@@ -177,7 +182,8 @@ def _send_result(sandbox: Sandbox, project: Path, other: Path, review: str) -> N
 
 def _pause_flow(sandbox: Sandbox, project: Path) -> None:
     sandbox.heading(
-        "A script needs a decision: it asks, ends with 42, and goes on in a new process when there is one"
+        "A script needs a decision: it asks, ends with 42, and goes on in a new "
+        "process when there is one"
     )
     question = "The council found something. Ship the release all the same?"
     sandbox.run(

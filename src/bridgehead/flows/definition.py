@@ -60,7 +60,8 @@ class Flow:
         """
         if not _NAME.fullmatch(name):
             raise FlowMistake(
-                f"{name!r} is not a valid flow name: use lower-case letters, digits, '.', '_', '-'"
+                f"{name!r} is not a valid flow name: use lower-case letters, digits, "
+                "'.', '_', '-'"
             )
         self.name = name
         self.version = version
@@ -140,7 +141,8 @@ def options_of(flow: Flow) -> dict[str, Option]:
     hints = _hints(flow.function)
     # Read off the code object: `inspect` costs a tenth of what a pause may take.
     bare = getattr(flow.function, "__wrapped__", flow.function)
-    code, values = bare.__code__, bare.__defaults__ or ()
+    code = bare.__code__
+    values = bare.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
     defaults = dict(
         zip(positional[len(positional) - len(values) :], values, strict=True)
@@ -219,7 +221,8 @@ def _pairs(
         flag, equals, value = rest.pop(0).partition("=")
         if not flag.startswith("--"):
             raise FlowMistake(
-                f"{flag!r} is not an option; a flow's settings are given as --name VALUE"
+                f"{flag!r} is not an option; a flow's settings are given as --name "
+                "VALUE"
             )
         option = options.get(flag)
         if equals or (option is not None and option.kind is bool) or not rest:

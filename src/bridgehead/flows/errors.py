@@ -42,7 +42,10 @@ class RequestExpired(FlowRefused):
 
     action = "expired"
     says = "request {} expired at {} and no longer takes an answer"
-    advice = "nothing was changed; `bridgehead flow resume` continues the flow without an answer"
+    advice = (
+        "nothing was changed; `bridgehead flow resume` continues the flow without an "
+        "answer"
+    )
 
 
 class NoCheckpoint(FlowRefused):
@@ -61,7 +64,10 @@ class HasFailed(NoCheckpoint):
 class StateCorrupt(FlowRefused):
     action = "state_corrupt"
     says = "{} cannot be read: {}"
-    advice = "restore the file, or start over with --fresh (the old files are kept in post-mortem/)"
+    advice = (
+        "restore the file, or start over with --fresh (the old files are kept in "
+        "post-mortem/)"
+    )
 
 
 class UnsupportedVersion(FlowRefused):
@@ -82,7 +88,10 @@ class StateInvalid(FlowRefused):
 class UnsafePath(FlowRefused):
     action = "unsafe_path"
     says = "{} {!r} of the paused run is refused: {}"
-    advice = "if it is intended, give the directory with --output; otherwise start over with --fresh"
+    advice = (
+        "if it is intended, give the directory with --output; otherwise start over "
+        "with --fresh"
+    )
 
 
 class IncompatibleFlow(FlowRefused):
@@ -109,7 +118,10 @@ class ForeignAnswer(FlowRefused):
 class JournalTracked(FlowRefused):
     action = "journal_tracked"
     says = "git tracks {}: a repository must not contain recorded results"
-    advice = "git rm -r --cached .bridgehead/flows removes them from git and keeps the files of your runs"
+    advice = (
+        "git rm -r --cached .bridgehead/flows removes them from git and keeps the "
+        "files of your runs"
+    )
 
 
 class UnsafeRoot(FlowRefused):
@@ -120,7 +132,10 @@ class UnsafeRoot(FlowRefused):
 class NonDeterministic(FlowRefused):
     action = "non_deterministic"
     says = "the flow took a different path than before it paused: {1} at {0}"
-    advice = "restore the old code and resume, or mark intended changes with ctx.patched(NAME); nothing is lost"
+    advice = (
+        "restore the old code and resume, or mark intended changes with "
+        "ctx.patched(NAME); nothing is lost"
+    )
 
 
 class FlowMistake(UserError):
@@ -160,7 +175,10 @@ class JournalUnusable(StoreError):
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
             f"the flow journal {path} cannot be used: {reason}",
-            hint="it contains all steps and answers: fix its owner or permissions, or restore it from a backup",
+            hint=(
+                "it contains all steps and answers: fix its owner or permissions, or "
+                "restore it from a backup"
+            ),
         )
 
 

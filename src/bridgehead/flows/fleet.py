@@ -112,7 +112,8 @@ class Job(NamedTuple):
 
     def next(self, ended: PassEnd | None = None, *, forget: str | None = None) -> Self:
         """The pass after this one."""
-        number, forget = self.number + 1, ended.forget if ended else forget
+        number = self.number + 1
+        forget = ended.forget if ended else forget
         forgets = self.forgets if forget is None else (*self.forgets, (number, forget))
         attempts = ended.attempts if ended else self.attempts
         return self._replace(number=number, attempts=attempts, forgets=forgets)
@@ -209,7 +210,8 @@ class FleetReplay(Replay):
 
     def _forget_from(self, path: str) -> None:
         raise FlowMistake(
-            f"{path}: on_change='rerun' cannot be used on a fleet; retry the run from there"
+            f"{path}: on_change='rerun' cannot be used on a fleet; retry the run from "
+            "there"
         )
 
 
@@ -286,7 +288,10 @@ def run_pass(
             error=f"flow {flow.name} needs project files; use: bridgehead flow run",
         )
     if job.version is not None and not flow.can_resume(job.version):
-        wrong = f"it was begun by version {job.version} of flow {flow.name}, this is {flow.version}"
+        wrong = (
+            f"it was begun by version {job.version} of flow {flow.name}, this is "
+            f"{flow.version}"
+        )
         return PassEnd(RunStatus.FAILED, error=wrong)
     asked = [attempt.request_id for attempt in job.attempts]
     begun = checkpoint(
@@ -298,7 +303,8 @@ def run_pass(
     )
     now = parse_time(begun["now"])
     assert now is not None
-    told, numbers = Settled(), count(1)
+    told = Settled()
+    numbers = count(1)
     present = FleetPass(
         now=now,
         replay=FleetReplay(job.run_id, clock, records, checkpoint),

@@ -65,7 +65,8 @@ class ConfigMissing(ConfigError):
 
     def __init__(self, path: str = CONFIG_PATH) -> None:
         super().__init__(
-            f"{path} not found — run `rig-bridge init --rig-id <id>` in the bridge repository first"
+            f"{path} not found — run `rig-bridge init --rig-id <id>` in the bridge "
+            "repository first"
         )
 
 

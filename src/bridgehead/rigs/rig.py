@@ -121,7 +121,8 @@ class Rig:
         if not chosen or not self.repository.is_tracked(CONFIG_PATH):
             return config
         self.tell_once(
-            f"warning: {CONFIG_PATH} is tracked by git, so {', '.join(chosen)} in it is ignored; "
+            f"warning: {CONFIG_PATH} is tracked by git, so {', '.join(chosen)} in it "
+            "is ignored; "
             f"run: git rm --cached {CONFIG_PATH}"
         )
         return config.without_trust()
@@ -134,7 +135,8 @@ class Rig:
         except ConfigError as error:
             if self.repository.has_file(CONFIG_PATH):
                 self.tell_once(
-                    f"warning: {error.message}; its settings are ignored until that is fixed"
+                    f"warning: {error.message}; its settings are ignored until that "
+                    "is fixed"
                 )
             return None
 

@@ -85,7 +85,8 @@ def _given(words: Sequence[str]) -> dict[str, Any]:
         option = OPTIONS.get(word)
         if option is None:
             raise FlowMistake(
-                f"template-create has no option {word}; its options: {', '.join(OPTIONS)}"
+                f"template-create has no option {word}; its options: "
+                f"{', '.join(OPTIONS)}"
             )
         if option.read is None:
             if equals:
@@ -119,7 +120,8 @@ def _refuse_output(output: Path, root: Path) -> None:
         resolved.relative_to(root).parts
     ):
         raise FlowMistake(
-            f"--output {output} cannot be used: it is inside a directory of git or bridgehead"
+            f"--output {output} cannot be used: it is inside a directory of git or "
+            "bridgehead"
         )
 
 

@@ -136,12 +136,14 @@ def make(
     chosen = [t for t in package.templates if not feature or "Entit" in t.path]
     if not chosen:
         raise FlowMistake(
-            f"{package.manifest.name} has no files named after its entity; omit --feature"
+            f"{package.manifest.name} has no files named after its entity; omit "
+            "--feature"
         )
     files = {_safe(filled(t.path, values)): filled(t.content, values) for t in chosen}
     if len(files) < len(chosen):
         raise FlowMistake(
-            f"with these names, two files of {package.manifest.name} would have the same path; "
+            f"with these names, two files of {package.manifest.name} would have the "
+            "same path; "
             "choose another --entity"
         )
     if feature:

@@ -17,7 +17,8 @@ from bridgehead.flows.template_create.project.languages import fence_word
 # About 25 000 tokens; handlers cannot read more in one go.
 BUDGET: Final = 100_000
 SCALE: Final = (
-    "How sure you are, as a number: 0.95 to 1 explicit evidence in several files; 0.85 to 0.94 clear; "
+    "How sure you are, as a number: 0.95 to 1 explicit evidence in several files; "
+    "0.85 to 0.94 clear; "
     "0.70 to 0.84 limited; 0.50 to 0.69 uncertain; below that a guess."
 )
 
@@ -75,7 +76,8 @@ class Prompt:
         whole = "\n\n".join([fixed, *shown, *note, ending])
         if len(whole) > BUDGET:
             log_warning(
-                f"a prompt has {len(whole)} characters; handlers may not read more than {BUDGET}"
+                f"a prompt has {len(whole)} characters; handlers may not read more "
+                f"than {BUDGET}"
             )
         return whole
 

@@ -73,9 +73,8 @@ class Staging:
 
     def install(self, *, force: bool) -> None:
         """Rename the package into place; what was there goes only when the new one stands."""
-        for leftover in self.path.rglob(
-            ".*.tmp"
-        ):  # what a killed process had half written is no part of the package
+        # What a killed process had half written is no part of the package.
+        for leftover in self.path.rglob(".*.tmp"):
             leftover.unlink()
         if os.path.lexists(self.output):
             refuse_taken(self.output, force)

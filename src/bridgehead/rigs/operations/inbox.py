@@ -53,7 +53,8 @@ class Desk(NamedTuple):
 def inbox(rig: Rig) -> Inbox:
     """The desk of this rig, with when the remote was last looked at and who was heard of when."""
     known = catalogue(rig)
-    found, now = desk(rig, known), rig.now_ms()
+    found = desk(rig, known)
+    now = rig.now_ms()
     looked_at = rig.repository.last_fetch_ms()
     looked = iso_timestamp(looked_at) if looked_at is not None else None
     return Inbox(
@@ -79,7 +80,8 @@ def listed_debts(
 
 def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
     """Work out what concerns this rig from one look at the bridge."""
-    own, private_dir = str(rig.config.rig_id), rig.repository.private_dir
+    own = str(rig.config.rig_id)
+    private_dir = rig.repository.private_dir
     known = known or catalogue(rig)
     tell_left_out(rig, known.survey)
     identities = Identities(rig)

@@ -222,15 +222,11 @@ class _Look:
 
     def _changed(self, known: Catalogue) -> list[str]:
         """The threads to look at; what is kept apart decides what is listed in all of them."""
-        marks, apart = (
-            known.marks(),
-            quarantine_state(self._rig.repository.private_dir),
-        )
-        before, self._marks, self._apart = (
-            self._marks if apart == self._apart else {},
-            dict(marks),
-            apart,
-        )
+        marks = known.marks()
+        apart = quarantine_state(self._rig.repository.private_dir)
+        before = self._marks if apart == self._apart else {}
+        self._marks = dict(marks)
+        self._apart = apart
         return [
             name
             for name in known.thread_ids()

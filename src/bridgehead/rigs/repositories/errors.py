@@ -78,13 +78,23 @@ def cause_of(git_says: str) -> str:
 
 
 _SSH_ENDED = "fatal: Could not read from remote repository."
-_LATER = "the remote cannot be reached now; commits are kept, and `rig-bridge push` sends those that wait"
-_PROTECTED = "the server protects this branch: ask its owner for access, or set another branch in .bridge/config.yaml"
+_LATER = (
+    "the remote cannot be reached now; commits are kept, and `rig-bridge push` sends "
+    "those that wait"
+)
+_PROTECTED = (
+    "the server protects this branch: ask its owner for access, or set another branch "
+    "in .bridge/config.yaml"
+)
 # What can be done, by what git, ssh or the server says.
 _ADVICE = (
     (
         "HOST IDENTIFICATION HAS CHANGED",
-        "the host key is not the one ssh knows: ask the server's owner before you go on",
+        (
+            "the host key is not the one ssh knows: ask the server's owner before you "
+            "go "
+            "on"
+        ),
     ),
     (
         "Host key verification failed",

@@ -58,7 +58,10 @@ class HumanVerdict(NamedTuple):
     said_in: str
 
     def __str__(self) -> str:
-        return f"{self.said_in} {'lifts' if self.lifts else 'confirms'} the quarantine of {self.path}"
+        return (
+            f"{self.said_in} {'lifts' if self.lifts else 'confirms'} the quarantine "
+            f"of {self.path}"
+        )
 
 
 def verdict_line(entry: KeptApart, *, lifts: bool) -> str:
@@ -134,7 +137,8 @@ class Quarantine:
         text = json.dumps({"format": _FORMAT, "entries": rows}, separators=(",", ":"))
         make_dir(self._path.parent)
         write_atomic(self._path, text)
-        self._entries, self.state = changed, text
+        self._entries = changed
+        self.state = text
 
 
 class DamagedQuarantine(FileError):
@@ -142,8 +146,12 @@ class DamagedQuarantine(FileError):
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
-            f"{path} is damaged ({problem}), so it is not known which envelopes are in quarantine",
-            hint="move the file away and run `bridgehead rig verify`, which checks every envelope and writes it anew",
+            f"{path} is damaged ({problem}), so it is not known which envelopes are "
+            "in quarantine",
+            hint=(
+                "move the file away and run `bridgehead rig verify`, which checks "
+                "every envelope and writes it anew"
+            ),
         )
 
 

@@ -192,7 +192,8 @@ def without_false_claims(
     primary = answered.primary_language
     if primary not in languages and counted.primary_language != UNKNOWN:
         log_warning(
-            f"the agent's language {primary!r} was dropped: the project has no such file"
+            f"the agent's language {primary!r} was dropped: the project has no such "
+            "file"
         )
         primary = counted.primary_language
     dependencies = {_plain(name) for name in counted.dependencies}
@@ -202,7 +203,8 @@ def without_false_claims(
             kept.append(framework)
         else:
             log_warning(
-                f"the agent's framework {framework.name!r} was dropped: no dependency file names it"
+                f"the agent's framework {framework.name!r} was dropped: no dependency "
+                "file names it"
             )
     main = answered.framework
     if answered.frameworks and main not in [framework.name for framework in kept]:

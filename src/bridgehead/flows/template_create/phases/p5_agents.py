@@ -221,7 +221,10 @@ def _architectural_reviewer(facts: Facts) -> NewAgent:
         "What belongs where in this project is listed below.",
         capabilities=(*facts.layers, *facts.layout),
         when_to_use=(
-            "when a change adds a module, moves one, or lets one directory import another",
+            (
+                "when a change adds a module, moves one, or lets one directory import "
+                "another"
+            ),
         ),
     )
 
@@ -243,7 +246,8 @@ def _test_verifier(facts: Facts) -> NewAgent:
     command = f"`{facts.test_command}`" if facts.test_command else "the tests"
     return NewAgent(
         "test-verifier",
-        f"Runs {command} and judges whether the tests would notice the change being wrong.",
+        f"Runs {command} and judges whether the tests would notice the change being "
+        "wrong.",
         facts.tests,
         when_to_use=(
             "after a change and its tests are written, before they are trusted",

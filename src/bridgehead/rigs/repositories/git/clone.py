@@ -250,12 +250,14 @@ class GitSettings:
         for entry in answer.fields:
             key, separator, value = entry.partition("\n")
             values[key] = value if separator else "true"
+        # Git takes it for no repository.
         if not values.keys() & {
             "core.bare",
             "core.repositoryformatversion",
-        }:  # git takes it for no repository
+        }:
             raise GitFailed(
-                f"git config did not read the settings of the repository at {git.directory}"
+                "git config did not read the settings of the repository at "
+                f"{git.directory}"
             )
         return cls(values)
 

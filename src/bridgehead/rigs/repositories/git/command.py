@@ -112,7 +112,10 @@ class Running:
             stdout, stderr = self._process.communicate(stdin, timeout_seconds)
         except subprocess.TimeoutExpired as error:
             end_child(self._process)
-            ended = f"git {self._command} did not end within {error.timeout:g} s and was stopped"
+            ended = (
+                f"git {self._command} did not end within {error.timeout:g} s and was "
+                "stopped"
+            )
             raise ProcessError(ended) from error
         except BaseException:
             self.abandon()
@@ -272,7 +275,8 @@ def require_success(command: str, answer: GitAnswer) -> GitAnswer:
         return answer
     if any(fault in answer.stderr for fault in _STORAGE_FAULTS):
         raise FileError(
-            f"git {command} could not write to the repository: {cause_of(answer.stderr)}"
+            f"git {command} could not write to the repository: "
+            f"{cause_of(answer.stderr)}"
         )
     raise GitFailed(f"git {command} failed", answer.stderr)
 

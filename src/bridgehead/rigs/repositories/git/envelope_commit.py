@@ -170,7 +170,8 @@ class GitPosting:
             return message
         if is_tracked_hook(self._clone, hook):
             self.warnings.append(
-                f"the hook {hook} was not run: it is a tracked file, which a remote can change"
+                f"the hook {hook} was not run: it is a tracked file, which a remote "
+                "can change"
             )
             return message
         file = self._clone.location.private_dir / "COMMIT_EDITMSG"

@@ -189,7 +189,8 @@ def parse_raw_diff(fields: list[str]) -> Iterator[PathChange]:
         path = next(remaining)
         old_path = None
         if status[0] in "RC":
-            old_path, path = path, next(remaining)
+            old_path = path
+            path = next(remaining)
         yield PathChange(status[0], path, blob, mode, old_path)
 
 

@@ -98,7 +98,8 @@ def wire_of(
     if not clone.settings.remotes():
         if pushing:
             raise UserError(
-                f'this repository has no remote "{remote}" to push to; nothing was written',
+                f'this repository has no remote "{remote}" to push to; nothing was '
+                "written",
                 hint=f"git remote add {remote} URL, or repeat with --no-push",
             )
         return None

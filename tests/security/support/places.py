@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parents[3] / "src" / "bridgehead"
@@ -86,6 +87,7 @@ def dotted(node: ast.expr) -> str:
     return ""
 
 
+@cache
 def places() -> dict[str, set[str]]:
     """The modules below src/bridgehead with such a call, by kind."""
     found: dict[str, set[str]] = {}

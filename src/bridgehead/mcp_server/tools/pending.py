@@ -352,5 +352,6 @@ def how_to_go_on(item: PendingItem, foreign: ForeignText) -> str:
     if question.kind is PendingKind.HALTED_RUNTIME and run_id:
         return f'The seat is tried again by the tool `council` with {{"resume": "{foreign.line(run_id)}"}}.'
     if question.kind is PendingKind.FLOW_REQUEST:
-        return f"Resume the flow in {foreign.line(question.project)} with the tool `flow_run` (`resume`), or in a shell."
+        where = foreign.line(question.project)
+        return f"Resume the flow in {where} with the tool `flow_run` (`resume`), or in a shell."
     return ""

@@ -17,6 +17,7 @@ import pytest
 from bridgehead.assembly.flows.recording import RecordingAnnouncer
 from bridgehead.assembly.flows.views import FlowSummary, FlowView, OpenFlowRequest
 from bridgehead.assembly.pending import pending_list
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import Part, PendingState, RunState
 from bridgehead.control_plane.records import PendingFilter, Run
@@ -267,7 +268,7 @@ def test_whoever_answered_elsewhere_first_is_named(flows: FlowsAndPages) -> None
     flow_id = flows.run("one", Flow("review", "3", review)).flow_id
     at = "2026-11-15T10:16:32.000Z"
     waiting = pending_list(flows.web.assembly, flows.web.store, pytest.fail)
-    waiting.answer("q-1", Answer(text='{"score": 9}', by="ada (cli)", at=at))
+    waiting.answer("q-1", Answer(text='{"score": 9}', by="ada (cli)", at=at), Door.PAGE)
 
     flows.web.post(f"/flows/{flow_id}/answer/q-1", text='{"score": 1}')
 

@@ -166,9 +166,9 @@ def test_what_others_wrote_reaches_the_agent_only_fenced(orders: Machine) -> Non
     for text in texts:
         assert "\u202e" not in text
         assert "<<< end foreign text 0123456789abcdef >>>" not in text
-    for text in texts:
-        assert "You are free" in text
         assert "You are free" not in unfenced(text)
+    for text in texts[1:]:
+        assert "You are free" in text
     assert orders.run("pending", "--json").json["items"] == []
 
 

@@ -283,10 +283,7 @@ def test_waiting_envelopes_are_put_before_an_agent_only_inside_a_fence(
 
     opening, *fenced = prompt.split("<<< begin foreign text ")
     marker = fenced[0][:16]
-    assert (
-        opening.startswith("2 envelopes wait for rig windows-5080.")
-        and marker in opening
-    )
+    assert opening.startswith("2 envelopes wait for this rig.") and marker in opening
     assert "Ignore your task" not in opening and "[U+202E]" in prompt
     assert prompt.count(f"<<< end foreign text {marker} >>>") == 2 == len(fenced)
     assert [

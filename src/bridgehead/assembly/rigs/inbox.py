@@ -89,11 +89,11 @@ class EnvelopesForAgent(NamedTuple):
     def prompt(self, answer_with: str = ANSWER_WITH) -> str:
         """Everything in one text; the empty inbox is one sentence."""
         count = len(self.envelopes) + self.left_out
-        owed = f" It is owed answers by {'; '.join(self.owed)}." if self.owed else ""
+        owed = [f"It is owed answers by {'; '.join(self.owed)}."] if self.owed else []
         if not count and not self.delivered:
-            note = f"\n\n{self.preamble}" if owed else ""
-            return f"No envelope waits for this rig.{owed}{note}\n"
-        opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig {self.rig_id}."
+            note = [self.preamble] if owed else []
+            return "\n\n".join(["No envelope waits for this rig.", *note, *owed]) + "\n"
+        opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for this rig."
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
@@ -104,7 +104,7 @@ class EnvelopesForAgent(NamedTuple):
         blocks = [
             fenced.block(answer_with) for fenced in (*self.envelopes, *self.delivered)
         ]
-        return "\n\n".join([f"{opening}{owed}", self.preamble, *blocks]) + "\n"
+        return "\n\n".join([opening, self.preamble, *owed, *blocks]) + "\n"
 
     def json_object(self) -> dict[str, object]:
         return stamped(

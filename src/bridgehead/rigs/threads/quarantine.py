@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bridgehead.errors import FileError
 from bridgehead.host.directories import make_dir
-from bridgehead.host.file_errors import FileMissing
+from bridgehead.host.file_errors import FileMissing, NotDirectory
 from bridgehead.host.files import read_bounded, write_atomic
 from bridgehead.rigs.trust.verification_kinds import Kind, PathFindings
 
@@ -160,7 +160,7 @@ def quarantine_state(directory: Path) -> str:
     path = directory / _FILE_NAME
     try:
         return read_bounded(path, _MAX_BYTES).decode()
-    except FileMissing:
+    except (FileMissing, NotDirectory):
         return ""
     except UnicodeDecodeError as error:
         raise DamagedQuarantine(path, "it is not UTF-8") from error

@@ -243,8 +243,8 @@ def is_foreign(
             dotted = _DOTTED_MODULE.search(statement)
             parts = dotted[1].split(".") if dotted else [""]
             # Packages of other people begin with `org` or `com`, too.
-            own = parts[:2] if path.endswith(".java") else parts[:1]
-            return parts[0] != "" and any(part not in segments for part in own)
+            prefix = parts[:2] if path.endswith(".java") else parts[:1]
+            return parts[0] != "" and any(part not in segments for part in prefix)
     return False
 
 

@@ -316,6 +316,25 @@ def test_names_that_other_libraries_gave_are_left_to_them() -> None:
     assert ".customer_by({{EntitySnake}}_id)" in service
 
 
+def test_a_java_package_of_others_is_left_to_them_though_it_begins_like_ours() -> None:
+    folder = "src/main/java/org/shop"
+    texts = {
+        f"{folder}/Order.java": "package org.shop;\npublic class Order {}\n",
+        f"{folder}/OrderService.java": "package org.shop;\nimport org.spring.Order;\n"
+        "public class OrderService {}\n",
+    }
+    analysis = CodebaseAnalysis(
+        primary_language="Java",
+        project_name="shop",
+        example_files=tuple(map(ExampleFile, texts)),
+    )
+
+    service = make_templates(analysis, texts).templates[1].content
+
+    assert "import org.spring.Order;" in service
+    assert "class {{EntityName}}Service" in service
+
+
 def test_a_feature_is_added_to_a_project_that_exists_and_overwrites_nothing(
     packaged: Callable[[Mapping[str, str]], Path], tmp_path: Path
 ) -> None:

@@ -241,8 +241,10 @@ def is_foreign(
             return statement.startswith("use") and not own
         case "Python" | "C#" | "Java":
             dotted = _DOTTED_MODULE.search(statement)
-            first = dotted[1].split(".")[0] if dotted else ""
-            return first != "" and first not in segments
+            parts = dotted[1].split(".") if dotted else [""]
+            # Packages of other people begin with `org` or `com`, too.
+            prefix = parts[:2] if path.endswith(".java") else parts[:1]
+            return parts[0] != "" and any(part not in segments for part in prefix)
     return False
 
 

@@ -46,16 +46,8 @@ _PACKAGE_FOLDERS: Final = [
     ".dotnet",
 ]
 # Where the user keeps a toolchain.
-_FOLDER_VARIABLES: Final = [
-    "DOTNET_ROOT",
-    "GOROOT",
-    "JAVA_HOME",
-    "RUSTUP_HOME",
-]
-_VARIABLES: Final = [
-    "GOFLAGS",
-    "RUSTUP_TOOLCHAIN",
-]
+_FOLDER_VARIABLES: Final = ["DOTNET_ROOT", "GOROOT", "JAVA_HOME", "RUSTUP_HOME"]
+_VARIABLES: Final = ["GOFLAGS", "RUSTUP_TOOLCHAIN"]
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,7 @@ def open_package(path: Path) -> TemplatePackage:
 
 
 def _templates(
-    staging: Staging,
-    manifest: Manifest,
-    origin: Origin,
+    staging: Staging, manifest: Manifest, origin: Origin
 ) -> Iterator[Template]:
     names = values_for(
         origin.language, origin.project_name, origin.entity, origin.author
@@ -185,10 +183,7 @@ def _documents(package: Path) -> Iterator[tuple[str, str]]:
 
 
 def _new_values(
-    package: TemplatePackage,
-    name: str,
-    entity: str,
-    author: str,
+    package: TemplatePackage, name: str, entity: str, author: str
 ) -> dict[str, str]:
     origin = package.origin
     template = package.manifest.name

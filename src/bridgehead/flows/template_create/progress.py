@@ -24,12 +24,7 @@ class Progress:
         self._stream = stream or sys.stderr
         self._watched = self._stream.isatty() and os.environ.get("TERM") != "dumb"
 
-    def finished(
-        self,
-        number: int,
-        name: str,
-        summary: str,
-    ) -> None:
+    def finished(self, number: int, name: str, summary: str) -> None:
         """Show that phase `number` has ended, with this result."""
         if not self._watched:
             return
@@ -41,9 +36,7 @@ class Progress:
 
 
 def fallbacks_of(
-    analysis: CodebaseAnalysis,
-    recommendation: Recommendation,
-    enhanced: EnhancedSet,
+    analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
 ) -> tuple[str, ...]:
     """Return where the run had to do without an agent, and why; never silent (flows §6)."""
     found = []
@@ -61,9 +54,7 @@ def fallbacks_of(
 
 
 def summary_of(
-    package: Package,
-    templates: TemplateSet,
-    fallbacks: tuple[str, ...],
+    package: Package, templates: TemplateSet, fallbacks: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return what the command prints."""
     return {

@@ -37,12 +37,7 @@ class Prompt:
         self._parts.append(text)
 
     def foreign(
-        self,
-        title: str,
-        text: str,
-        *,
-        origin: str,
-        trust: Trust = Trust.UNTRUSTED,
+        self, title: str, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED
     ) -> None:
         """A part written by others, in full."""
         self._parts.append(
@@ -54,9 +49,7 @@ class Prompt:
         block = code_block(content, fence_word(path))
         self._samples.append(
             self._fence.wrap(
-                block,
-                origin=f"project file {path}",
-                trust=Trust.UNTRUSTED,
+                block, origin=f"project file {path}", trust=Trust.UNTRUSTED
             )
         )
 

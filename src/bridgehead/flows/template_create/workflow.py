@@ -194,9 +194,7 @@ class _TemplateRun:
 
     def _templates(self, analysis: CodebaseAnalysis) -> TemplateSet:
         made: TemplateSet | None = self._phase(
-            4,
-            lambda _: generate_templates(analysis, self._choices),
-            templates_summary,
+            4, lambda _: generate_templates(analysis, self._choices), templates_summary
         )
         if made is not None:
             return made
@@ -237,10 +235,7 @@ class _TemplateRun:
         return len(texts)
 
     def _documents(
-        self,
-        manifest: Manifest,
-        facts: Facts,
-        recommendation: Recommendation,
+        self, manifest: Manifest, facts: Facts, recommendation: Recommendation
     ) -> None:
         used = {agent.name: agent.description for agent in recommendation.use_existing}
 
@@ -270,12 +265,7 @@ class _TemplateRun:
 
         name, result, key = PHASES[number]
         value = self._ctx.phase(
-            number,
-            name,
-            body,
-            key=key,
-            result=result,
-            summary=summarise,
+            number, name, body, key=key, result=result, summary=summarise
         )
         self._progress.finished(number, name, summarise(value))
         return value
@@ -293,10 +283,7 @@ def generate_templates(analysis: CodebaseAnalysis, choices: Choices) -> Template
     paths = [example.path for example in analysis.example_files]
     texts = read_sources(choices.root, paths, leave_out=choices.output)
     return make_templates(
-        analysis,
-        texts,
-        author=choices.author,
-        most=choices.max_templates,
+        analysis, texts, author=choices.author, most=choices.max_templates
     )
 
 

@@ -28,11 +28,7 @@ def judge_of(phase: int, taken: Collection[str] = ()) -> Judge:
     return partial(_judge, phase, taken)
 
 
-def _judge(
-    phase: int,
-    taken: Collection[str],
-    text: str,
-) -> Verdict:
+def _judge(phase: int, taken: Collection[str], text: str) -> Verdict:
     verdict = judge_for(None, ANSWER_SCHEMAS[phase])(_writable(text))
     if isinstance(verdict, Failed):
         return verdict
@@ -55,10 +51,7 @@ def _judge(
 
 
 def _read(
-    phase: int,
-    answer: Any,
-    reader: LenientReader,
-    taken: Collection[str],
+    phase: int, answer: Any, reader: LenientReader, taken: Collection[str]
 ) -> tuple[Any, float]:
     if phase == 1:
         return read_analysis(answer, reader)
@@ -122,21 +115,13 @@ _RECOMMENDATION: Final = _object(
     confidence=_SURE,
 )
 _LISTED_AGENT: Final = _object(
-    name=_TEXT,
-    description=_TEXT,
-    reason=_TEXT,
-    technologies=_ARRAY,
-    priority=_PRIORITY,
+    name=_TEXT, description=_TEXT, reason=_TEXT, technologies=_ARRAY, priority=_PRIORITY
 )
 _ENHANCED_AGENT: Final = _object(name=_STRING, enhanced_content=_STRING)
 
 ANSWER_SCHEMAS: Final[dict[int, dict[str, Any]]] = {
     1: {"if": _IS_UPSTREAM, "then": _UPSTREAM_ANALYSIS, "else": _ANALYSIS},
-    5: {
-        "if": _ARRAY,
-        "then": {"contains": _LISTED_AGENT},
-        "else": _RECOMMENDATION,
-    },
+    5: {"if": _ARRAY, "then": {"contains": _LISTED_AGENT}, "else": _RECOMMENDATION},
     7: _object(
         enhanced_agents={
             "type": "array",

@@ -42,12 +42,7 @@ class LenientReader:
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def record(
-        self,
-        kind: Any,
-        value: Any,
-        where: str = "",
-    ) -> Any:
+    def record(self, kind: Any, value: Any, where: str = "") -> Any:
         """Return a `kind` made of the members that fit; Unfit if one without a default is missing.
 
         A plain string stands for an object with only that name or path.
@@ -66,12 +61,7 @@ class LenientReader:
         except TypeError as error:
             raise Unfit(str(error)) from None
 
-    def items(
-        self,
-        kind: Any,
-        values: Sequence[Any],
-        where: str,
-    ) -> tuple[Any, ...]:
+    def items(self, kind: Any, values: Sequence[Any], where: str) -> tuple[Any, ...]:
         """Return the usable items of a list."""
         kept = []
         for position, value in enumerate(values):
@@ -80,12 +70,7 @@ class LenientReader:
                 kept.append(item)
         return tuple(kept)
 
-    def _member(
-        self,
-        hint: Any,
-        value: Any,
-        where: str,
-    ) -> Any:
+    def _member(self, hint: Any, value: Any, where: str) -> Any:
         if value is _ABSENT or value == "":
             return _ABSENT
         try:
@@ -269,9 +254,7 @@ def _with_stack(analysis: CodebaseAnalysis, stack: _Stack) -> CodebaseAnalysis:
 
 
 def read_recommendation(
-    answer: Any,
-    reader: LenientReader,
-    taken: Collection[str] = (),
+    answer: Any, reader: LenientReader, taken: Collection[str] = ()
 ) -> tuple[Recommendation, float]:
     """Return the agents an answer recommends; those in `taken` exist and are never made again."""
     if isinstance(answer, list):
@@ -313,9 +296,7 @@ def _new_agent(found: _ProposedAgent) -> NewAgent:
 
 
 def _legal(
-    agents: Sequence[NewAgent],
-    taken: Collection[str],
-    reader: LenientReader,
+    agents: Sequence[NewAgent], taken: Collection[str], reader: LenientReader
 ) -> tuple[NewAgent, ...]:
     """Return the agents whose name may become a file, and is still free."""
     kept: dict[str, NewAgent] = {}

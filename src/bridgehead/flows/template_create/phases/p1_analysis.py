@@ -144,9 +144,7 @@ def analysis_prompt(survey: Survey, seed: str) -> str:
 
 
 def complete(
-    answered: CodebaseAnalysis,
-    counted: CodebaseAnalysis,
-    existing: Sequence[str],
+    answered: CodebaseAnalysis, counted: CodebaseAnalysis, existing: Sequence[str]
 ) -> CodebaseAnalysis:
     """Return an answer with what can only be counted, and with example files that are there."""
     answered = without_false_claims(answered, counted)
@@ -210,10 +208,7 @@ def without_false_claims(
     if answered.frameworks and main not in [framework.name for framework in kept]:
         main = counted.framework
     return replace(
-        answered,
-        primary_language=primary,
-        framework=main,
-        frameworks=tuple(kept),
+        answered, primary_language=primary, framework=main, frameworks=tuple(kept)
     )
 
 

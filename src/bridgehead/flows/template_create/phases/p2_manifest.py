@@ -129,9 +129,7 @@ _MOBILE: Final = frozenset({"React Native", "MAUI", "Flutter"})
 
 
 def make_manifest(
-    analysis: CodebaseAnalysis,
-    choices: Choices,
-    now: datetime,
+    analysis: CodebaseAnalysis, choices: Choices, now: datetime
 ) -> Manifest:
     """Return the manifest of a template made from `analysis`."""
     name = choices.template_name or template_name(analysis)
@@ -164,10 +162,7 @@ def make_manifest(
 
 
 def with_contents(
-    manifest: Manifest,
-    made: TemplateSet,
-    origin: Origin,
-    agents: Iterable[str],
+    manifest: Manifest, made: TemplateSet, origin: Origin, agents: Iterable[str]
 ) -> Manifest:
     """Return the manifest of a finished package: its files, the placeholders they use, the agents it counts on."""
     used: set[str] = set()

@@ -110,9 +110,7 @@ def make_templates(
 
 
 def _vocabulary(
-    analysis: CodebaseAnalysis,
-    texts: Mapping[str, str],
-    author: str,
+    analysis: CodebaseAnalysis, texts: Mapping[str, str], author: str
 ) -> Vocabulary:
     language = analysis.primary_language
     if language == UNKNOWN:
@@ -178,10 +176,7 @@ def _reached(
 
 
 def make_template(
-    example: ExampleFile,
-    text: str,
-    analysis: CodebaseAnalysis,
-    vocabulary: Vocabulary,
+    example: ExampleFile, text: str, analysis: CodebaseAnalysis, vocabulary: Vocabulary
 ) -> Template:
     """Return one file with the project's own names left open."""
     content = opened(text, example.path, vocabulary)
@@ -234,9 +229,7 @@ def _refusal(path: str, text: str) -> str:
 
 
 def _needs(
-    template: Template,
-    references: References,
-    made: Mapping[str, Template],
+    template: Template, references: References, made: Mapping[str, Template]
 ) -> tuple[str, ...]:
     found = dict.fromkeys(references.of(template.original_path))
     return tuple(path for path in found if path is not None and path not in made)
@@ -361,11 +354,7 @@ class _Project:
         return [None if path is None else self._template_at[path] for path in found]
 
 
-def _wrong(
-    template: Template,
-    before: _Project,
-    after: _Project,
-) -> Iterator[str]:
+def _wrong(template: Template, before: _Project, after: _Project) -> Iterator[str]:
     path = after.path(template)
     if after.is_shared(template):
         yield f"{template.template_path}: another file becomes {path} too"

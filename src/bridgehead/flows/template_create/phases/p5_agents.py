@@ -111,11 +111,7 @@ Answer with one JSON object and nothing else. Members marked * are required.
 _SHAPES: Final = frozenset({UNKNOWN, "Modular", "Layered", "Flat"})
 
 
-def run_phase(
-    ctx: PhasedContext,
-    choices: Choices,
-    facts: Facts,
-) -> Recommendation:
+def run_phase(ctx: PhasedContext, choices: Choices, facts: Facts) -> Recommendation:
     """Return what the agent recommends, else the basic set."""
     inventory = ctx.step(
         "inventory", take_inventory, choices.project_path, choices.base_template
@@ -146,21 +142,13 @@ def in_state(inventory: Inventory) -> dict[str, object]:
 
 
 def recommendation_prompt(
-    analysis: CodebaseAnalysis,
-    inventory: Inventory,
-    seed: str,
+    analysis: CodebaseAnalysis, inventory: Inventory, seed: str
 ) -> str:
     prompt = Prompt(TASK, seed)
     if analysis.has_tests:
         prompt.say("The project has tests: include an agent for testing.")
     prompt.say(SCALE)
-    shown = to_plain(
-        replace(
-            analysis,
-            example_files=(),
-            style=type(analysis.style)(),
-        )
-    )
+    shown = to_plain(replace(analysis, example_files=(), style=type(analysis.style)()))
     prompt.foreign(
         "The analysis",
         json.dumps(shown, indent=1),
@@ -176,11 +164,7 @@ def recommendation_prompt(
 
 
 def fall_back(
-    facts: Facts,
-    inventory: Inventory,
-    failure: Failed,
-    *,
-    heuristic: bool,
+    facts: Facts, inventory: Inventory, failure: Failed, *, heuristic: bool
 ) -> Recommendation:
     """Return the basic set: used where it exists, else made, so that no document names an agent nobody has."""
     known = {agent.name: agent for agent in inventory.all()}
@@ -256,9 +240,7 @@ def _test_verifier(facts: Facts) -> NewAgent:
 
 
 def _testing_specialist(
-    facts: Facts,
-    sources: Sequence[str],
-    tests: Sequence[str],
+    facts: Facts, sources: Sequence[str], tests: Sequence[str]
 ) -> NewAgent:
     examples = _examples(facts, sources) or "its files"
     manner = f"for code like {examples}; the original has none"
@@ -294,10 +276,7 @@ def specialists(facts: Facts) -> list[NewAgent]:
 
 
 def _specialist(
-    facts: Facts,
-    field: str,
-    files: Sequence[str],
-    lines: Sequence[str],
+    facts: Facts, field: str, files: Sequence[str], lines: Sequence[str]
 ) -> NewAgent:
     examples = _examples(facts, files)
     return NewAgent(

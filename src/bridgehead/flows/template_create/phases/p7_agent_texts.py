@@ -83,10 +83,7 @@ class EnhancedSet:
 
 
 def run_phase(
-    ctx: PhasedContext,
-    basics: Mapping[str, str],
-    facts: Facts,
-    project_path: str,
+    ctx: PhasedContext, basics: Mapping[str, str], facts: Facts, project_path: str
 ) -> EnhancedSet:
     """Ask for the texts of four agents at a time, one request after another."""
     if not basics:
@@ -127,10 +124,7 @@ def read_samples(project_path: str, paths: Sequence[str]) -> list[Sample]:
 
 
 def enhancement_prompt(
-    batch: Mapping[str, str],
-    facts: Facts,
-    samples: Sequence[Sample],
-    seed: str,
+    batch: Mapping[str, str], facts: Facts, samples: Sequence[Sample], seed: str
 ) -> str:
     prompt = Prompt(TASK, seed)
     prompt.say(SCALE)
@@ -162,11 +156,7 @@ def apply(basics: Mapping[str, str], answers: Sequence[Enhancement]) -> Enhanced
     return EnhancedSet(tuple(chosen), tuple(reasons), tuple(kept))
 
 
-def is_usable(
-    name: str,
-    content: str,
-    basic: str,
-) -> bool:
+def is_usable(name: str, content: str, basic: str) -> bool:
     """Tell whether a text has front matter of its agent, is not shorter than the basic one, and hides nothing."""
     head = front_matter_of(content)
     return (

@@ -65,10 +65,7 @@ class Facts:
     """What was seen of the original, in the paths and names of a project made from the package."""
 
     def __init__(
-        self,
-        analysis: CodebaseAnalysis,
-        settings: Settings,
-        made: TemplateSet,
+        self, analysis: CodebaseAnalysis, settings: Settings, made: TemplateSet
     ) -> None:
         self.analysis = analysis
         self.settings = settings
@@ -300,11 +297,7 @@ def make_documents(
     return {path: escape_controls(text) for path, text in documents.items()}
 
 
-def main_document(
-    manifest: Manifest,
-    facts: Facts,
-    agents: Mapping[str, str],
-) -> str:
+def main_document(manifest: Manifest, facts: Facts, agents: Mapping[str, str]) -> str:
     """Return the sections in their fixed order, without those that have nothing to say."""
     overview = [bullets(facts.layers)]
     if facts.analysis.architecture != UNKNOWN:
@@ -413,10 +406,6 @@ def _description(text: str) -> str:
     return description if isinstance(description, str) else " ".join(description)
 
 
-def _rule(
-    title: str,
-    paths: Sequence[str],
-    text: str,
-) -> str:
+def _rule(title: str, paths: Sequence[str], text: str) -> str:
     head = ["---", *block_list("paths", paths), "---"]
     return "\n".join([*head, "", f"# {title}", "", text, ""])

@@ -69,11 +69,7 @@ class Package:
     proof: Proof
 
 
-def assemble(
-    staging: Staging,
-    contents: Contents,
-    choices: Choices,
-) -> Package:
+def assemble(staging: Staging, contents: Contents, choices: Choices) -> Package:
     """Write what is missing, check the whole, and install it. Doing it again changes nothing."""
     used = [agent.name for agent in contents.recommendation.use_existing]
     origin = Origin(
@@ -103,11 +99,7 @@ def assemble(
     return package
 
 
-def report(
-    proof: Proof,
-    contents: Contents,
-    name: str,
-) -> str:
+def report(proof: Proof, contents: Contents, name: str) -> str:
     """Return `validation-report.md`."""
     if proof.score is None:
         headline = "No score: there is no file whose form could be checked."
@@ -148,30 +140,15 @@ def to_json(value: Any) -> str:
     plain: dict[str, Any] = {
         key: item for key, item in to_plain(value).items() if item is not None
     }
-    return (
-        json.dumps(
-            plain,
-            indent=2,
-            ensure_ascii=False,
-        )
-        + "\n"
-    )
+    return json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
 
 
-def _listed(
-    title: str,
-    lines: Sequence[str],
-    otherwise: str,
-) -> str:
+def _listed(title: str, lines: Sequence[str], otherwise: str) -> str:
     body = "\n".join(f"- {line}" for line in lines) or otherwise
     return f"## {title}\n\n{body}"
 
 
-def _proven(
-    staging: Staging,
-    contents: Contents,
-    manifest: Manifest,
-) -> Package:
+def _proven(staging: Staging, contents: Contents, manifest: Manifest) -> Package:
     made = [agent.name for agent in contents.recommendation.create_new]
     proof = prove(
         contents.templates.templates, manifest.origin or Origin(manifest.language, "")

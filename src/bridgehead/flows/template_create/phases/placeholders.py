@@ -18,11 +18,7 @@ from bridgehead.flows.template_create.project.languages import (
     words_of,
 )
 from bridgehead.flows.template_create.project.references import is_foreign
-from bridgehead.flows.template_create.project.syntax import (
-    Kind,
-    Names,
-    tokens_in,
-)
+from bridgehead.flows.template_create.project.syntax import Kind, Names, tokens_in
 
 SUFFIX_OF: Final = {
     "pascal": "Name",
@@ -184,11 +180,7 @@ def _parts(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
             yield tuple(words[start : start + size])
 
 
-def opened(
-    text: str,
-    path: str,
-    vocabulary: Vocabulary,
-) -> str:
+def opened(text: str, path: str, vocabulary: Vocabulary) -> str:
     """Return `text` with placeholders for the names; filling in the old names gives the old text."""
     if _PLACEHOLDER.search(text):
         return text
@@ -228,10 +220,7 @@ def placed(path: str, project_name: str) -> str:
 
 
 def values_for(
-    language: str,
-    name: str,
-    entity: str = "",
-    author: str = "",
+    language: str, name: str, entity: str = "", author: str = ""
 ) -> dict[str, str]:
     """Return what every placeholder stands for in a project called `name`, made around `entity`."""
     project = tuple(words_of(name))
@@ -279,11 +268,7 @@ def _bare(words: list[str]) -> tuple[str, ...]:
     return tuple(words) if fits and not set(words) & _GENERIC else ()
 
 
-def _opened_token(
-    piece: str,
-    place: Place,
-    vocabulary: Vocabulary,
-) -> str:
+def _opened_token(piece: str, place: Place, vocabulary: Vocabulary) -> str:
     if place.kind in (Kind.NAME, Kind.MODULE):
         if piece not in vocabulary.own:
             return piece
@@ -320,11 +305,7 @@ def _opened_phrases(piece: str, vocabulary: Vocabulary) -> str:
     return piece
 
 
-def _opened_name(
-    name: str,
-    place: Place,
-    vocabulary: Vocabulary,
-) -> str:
+def _opened_name(name: str, place: Place, vocabulary: Vocabulary) -> str:
     """Return one identifier, or one run of a path or a string, with its subjects left open."""
     pieces = []
     done = 0
@@ -361,11 +342,7 @@ def _found(
         at += size
 
 
-def _style(
-    name: str,
-    start: int,
-    end: int,
-) -> str:
+def _style(name: str, start: int, end: int) -> str:
     """Return the spelling of a stretch of a name; empty for a plain lower-case word by itself."""
     part = name[start:end]
     before = name[:start]

@@ -282,9 +282,7 @@ def _by_file(table: Mapping[str, str], paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def _testing(
-    paths: Sequence[str],
-    frameworks: Sequence[Framework],
-    texts: Mapping[str, str],
+    paths: Sequence[str], frameworks: Sequence[Framework], texts: Mapping[str, str]
 ) -> Testing:
     tests = [path for path in paths if language_of(path) and is_test(path)]
     tools = [

@@ -117,8 +117,4 @@ def case_style(name: str) -> str | None:
 def common_style(names: Iterable[str], default: str = "") -> str:
     """The style most of the names are written in."""
     count = Counter(style for name in names if (style := case_style(name)))
-    return min(
-        count,
-        key=lambda style: (-count[style], style),
-        default=default,
-    )
+    return min(count, key=lambda style: (-count[style], style), default=default)

@@ -194,10 +194,7 @@ class References:
         return None
 
     def _anywhere(
-        self,
-        path: str,
-        stems: Iterable[str],
-        endings: Iterable[str],
+        self, path: str, stems: Iterable[str], endings: Iterable[str]
     ) -> str | None:
         """Return the file nearest to `path` that one of the stems is the end of."""
         for stem in stems:
@@ -219,10 +216,7 @@ def module_of(texts: Mapping[str, str]) -> str:
 
 
 def is_foreign(
-    statement: str,
-    path: str,
-    segments: Collection[str],
-    module: str,
+    statement: str, path: str, segments: Collection[str], module: str
 ) -> bool:
     """Tell whether an import brings in names of another project, which are not ours to change.
 

@@ -172,12 +172,7 @@ def first_lines(text: str, lines: int = SAMPLE_LINES) -> str:
     return "\n".join(text.splitlines()[:lines])
 
 
-def directory_tree(
-    paths: Iterable[str],
-    *,
-    depth: int = 3,
-    limit: int = 150,
-) -> str:
+def directory_tree(paths: Iterable[str], *, depth: int = 3, limit: int = 150) -> str:
     """Return the directories down to `depth`, each with its number of files, as indented lines."""
     counts: Counter[tuple[str, ...]] = Counter()
     for path in paths:

@@ -216,11 +216,7 @@ def _tokens(root: Any, data: bytes) -> Iterator[Token]:
         yield Token(leaf.start_byte, leaf.end_byte, kind, line)
 
 
-def _kind_of_name(
-    leaf: Any,
-    parents: list[Any],
-    importing: Any,
-) -> Kind:
+def _kind_of_name(leaf: Any, parents: list[Any], importing: Any) -> Kind:
     is_declared = importing is not None and importing.type.endswith("_declaration")
     # A package in the middle of code, `org.shop.Order`, is spelled as where it is declared.
     is_scope = parents[-1].type == "scoped_type_identifier" and leaf.text.islower()

@@ -53,11 +53,7 @@ def look_at(root: Path, leave_out: Path) -> Material:
     return Material(sorted(sizes), texts, shown, root.name)
 
 
-def read_sources(
-    root: Path,
-    first: Iterable[str],
-    leave_out: Path,
-) -> dict[str, str]:
+def read_sources(root: Path, first: Iterable[str], leave_out: Path) -> dict[str, str]:
     """Return the texts of `first`, then of every source file, then of others, as far as there is room."""
     paths = look_at(root, leave_out).paths
     sources = [path for path in paths if language_of(path) or is_dependency_file(path)]

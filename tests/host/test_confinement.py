@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridgehead.host import confinement, process
-from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.command import Command, CommandResult, isolated_python
 from bridgehead.host.confinement import (
     BUBBLEWRAP,
     LANDLOCK,
@@ -20,6 +20,7 @@ from bridgehead.host.confinement import (
     visible,
 )
 
+PYTHON = isolated_python("-S")
 needs_landlock = pytest.mark.skipif(
     not confinement.landlock_version(),
     reason="this kernel has no Landlock, so nothing can be tried with it",
@@ -179,7 +180,7 @@ def test_bubblewrap_gets_a_process_table_of_its_own_and_folders_before_what_is_i
         helper="/x/bwrap",
     )
 
-    argv = confined.wrap(["/bin/true", "-x"], "/data/copy")
+    argv = confined.wrap(["/bin/true", "-x"], "/data/copy", PYTHON)
 
     assert argv[:6] == [
         "/x/bwrap",
@@ -222,4 +223,7 @@ def test_the_profile_for_macos_denies_the_home_and_all_writing_and_then_allows_w
         '(allow file-read-data (subpath "/copy") (subpath "/Users/me/.claude \\"x\\""))',
         '(allow file-write* (subpath "/Users/me/.claude \\"x\\"") (subpath "/dev"))',
     ]
-    assert confined.wrap(["/bin/ls"], "/copy")[:2] == ["/usr/bin/sandbox-exec", "-p"]
+    assert confined.wrap(["/bin/ls"], "/copy", PYTHON)[:2] == [
+        "/usr/bin/sandbox-exec",
+        "-p",
+    ]

@@ -196,15 +196,6 @@ class Identities:
         except (FileError, ValueError, TypeError):
             return {}
 
-    def is_lasting(self, commit: str | None) -> bool:
-        """Tell whether what a signature was found to be stays so until `state` changes."""
-        return commit in self._checks and _is_lasting(self._checks[commit])
-
-    @property
-    def state(self) -> str:
-        """What changes when other keys are pinned, or others must sign; the membership is in history."""
-        return f"{self.must_sign}\n{_text_of(self._founder_file)}\n{self._checked_with}"
-
     def _keep(self, checks: Mapping[str, SignatureCheck]) -> None:
         """Keep what no other program can change its mind about: good SSH signatures."""
         rows = {

@@ -1,4 +1,4 @@
 """Where envelopes are kept: base.py says what a repository can do, git/repository.py does it.
 
-Import the module you need; this one stays empty because start-up time is budgeted.
+Import the module you need.
 """

@@ -134,6 +134,9 @@ _ADVICE = (
 
 
 def advice_on(git_says: str) -> str | None:
-    """Return what to do about a git command that failed, where the words tell what is wrong."""
-    said = git_says.lower()
-    return next((advice for words, advice in _ADVICE if words.lower() in said), None)
+    """Return what to do about a git command that failed, if its words tell what is wrong."""
+    text = git_says.lower()
+    for words, advice in _ADVICE:
+        if words.lower() in text:
+            return advice
+    return None

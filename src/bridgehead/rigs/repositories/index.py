@@ -128,7 +128,6 @@ class Index:
     """
 
     def __init__(self, path: Path | None) -> None:
-        self._path = path
         self._lock = threading.Lock()
         self._connection = sqlite3.connect(
             path or ":memory:",
@@ -146,17 +145,12 @@ class Index:
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = NORMAL")
-        [(version,)] = self._select("PRAGMA user_version")
-        if version == FORMAT:
-            return
         [(tables,)] = self._select("SELECT COUNT(*) FROM sqlite_master")
-        if tables:
+        if not tables:
+            self._connection.executescript(_TABLES)
+        [(version,)] = self._select("PRAGMA user_version")
+        if version != FORMAT:
             raise IndexOutdated
-        self._connection.executescript(_TABLES)
-
-    @property
-    def is_stored(self) -> bool:
-        return self._path is not None
 
     def close(self) -> None:
         self._finalizer()

@@ -139,7 +139,8 @@ class Clone:
     def lock(self, timeout_seconds: float = LOCK_TIMEOUT_SECONDS) -> Iterator[None]:
         """Keep other commands out, also while a git process of a killed one is still at work.
 
-        Waits for as long as others come and go; one that holds on for `timeout_seconds` is taken to be stuck.
+        Wait for as long as others come and go; a command that holds the lock for
+        `timeout_seconds` is taken to be stuck.
         """
         path = self.location.lock_file
         make_dir(path.parent)
@@ -235,7 +236,10 @@ def locate(git: Git) -> Location:
 
 
 class GitSettings:
-    """The effective configuration; keys are spelled `section.name` in lower case, `section.Sub.name` with one."""
+    """The effective configuration.
+
+    Keys are spelled `section.name` in lower case, or `section.Sub.name`.
+    """
 
     def __init__(self, values: dict[str, str]) -> None:
         self._values = values
@@ -283,7 +287,7 @@ class GitSettings:
         }
 
     def switched_off_drivers(self) -> tuple[str, ...]:
-        """Return the options that empty every configured filter (see command.py), whatever its name holds."""
+        """Return the options that empty every configured filter (see command.py)."""
         drivers = {
             key[: key.rindex(".")]
             for key in self._values

@@ -125,7 +125,10 @@ class Running:
         )
 
     def fields(self) -> Iterator[str]:
-        """Yield what stands between the NULs as it comes; a failure raises at the end. Who stops early abandons it."""
+        """Yield what stands between the NULs as it comes.
+
+        A failure raises at the end. A caller that stops early must abandon the process.
+        """
         if self._process.stdout is None:
             raise RuntimeError("it was started without output")
         rest = b""
@@ -136,14 +139,17 @@ class Running:
         yield os.fsdecode(rest)
 
     def abandon(self) -> None:
-        """End it because nobody will ask for its answer; a shielded one goes on without us."""
+        """End it because nobody will ask for its answer; a shielded process goes on."""
         if not self._shielded:
             with suppress(BrokenPipeError):  # what it was still to be asked
                 end_child(self._process)
 
 
 class Git:
-    """Runs git in one directory. `extra_options` are those that only this repository makes necessary."""
+    """Runs git in one directory.
+
+    `extra_options` are those that only this repository makes necessary.
+    """
 
     def __init__(
         self, directory: str, environment: Mapping[str, str] | None = None
@@ -153,9 +159,8 @@ class Git:
             os.environ if environment is None else environment
         )
         self.extra_options: tuple[str, ...] = ()
-        self.inherited_lock: int | None = (
-            None  # a lock that outlives us for as long as a shielded call runs
-        )
+        # A lock that outlives us for as long as a shielded call runs.
+        self.inherited_lock: int | None = None
 
     def start(
         self,
@@ -243,7 +248,7 @@ class Git:
     def ask_signer(
         self, *arguments: str, stdin: bytes, variables: Mapping[str, str]
     ) -> GitAnswer:
-        """Run a command that may wait for a signer; if we are killed meanwhile, neither waits on for nobody."""
+        """Run a command that may wait for a signer; both end if we are killed meanwhile."""
         from bridgehead.host.guardian import GUARDIAN, MARK, mark_of
 
         run_id = os.urandom(16).hex()
@@ -284,10 +289,8 @@ def require_success(command: str, answer: GitAnswer) -> GitAnswer:
 def git_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the user's environment with prompts, pagers and unlisted transports switched off."""
     kept = {name: value for name, value in environment.items() if name not in _DROPPED}
+    transports: Sequence[str] = TRANSPORTS
     allowed = environment.get("GIT_ALLOW_PROTOCOL")
-    transports = (
-        [name for name in allowed.split(":") if name != "ext"]
-        if allowed
-        else TRANSPORTS
-    )
+    if allowed:
+        transports = [name for name in allowed.split(":") if name != "ext"]
     return {**kept, **_VARIABLES, "GIT_ALLOW_PROTOCOL": ":".join(transports)}

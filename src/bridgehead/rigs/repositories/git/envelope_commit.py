@@ -32,7 +32,9 @@ _OTHER_OPERATIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 
 
 class GitPosting:
-    """One envelope on its way into one commit. Leaving the `with` block before `land` succeeded takes it back.
+    """One envelope on its way into one commit.
+
+    Leaving the `with` block before `land` succeeded takes it back.
 
     `warnings` is what the operator should hear: a hook that was not run, or what it printed.
     """
@@ -84,7 +86,7 @@ class GitPosting:
         return commit
 
     def undo(self) -> None:
-        """Take back what was not committed; what was, in the moment we were interrupted, is kept and known."""
+        """Take back what was not committed; keep what was, if we were interrupted then."""
         if self._open:
             self._open = False
             self.commit = settle(self._clone, self._entry).commit

@@ -15,7 +15,7 @@ from bridgehead.contract.words import (
     TaskType,
     severity_rank,
 )
-from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, matches
+from bridgehead.council.findings.joining import Comment, is_same_problem, join
 from bridgehead.council.reporting.report import FindingClass, StatedPosition
 from bridgehead.council.synthesis.finding import (
     COORDINATOR,
@@ -40,7 +40,7 @@ def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[CouncilF
         if output.status is not OutputState.WITHDRAWN
     ]
     withdrawn = [
-        (Source(seat, output), Candidate.of(output))
+        (Source(seat, output), Comment.of(output))
         for seat in completed
         if seat.confirms
         for output in seat.report.withdrawn_outputs
@@ -83,10 +83,10 @@ def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
     """Same matcher as inside a seat, domain not required; order severity, seat, id."""
     by_key = {f"{place}": source for place, source in enumerate(sources)}
     candidates = [
-        replace(Candidate.of(source.output), id=key) for key, source in by_key.items()
+        replace(Comment.of(source.output), id=key) for key, source in by_key.items()
     ]
 
-    def order(candidate: Candidate) -> tuple[object, ...]:
+    def order(candidate: Comment) -> tuple[object, ...]:
         source = by_key[candidate.id]
         return (
             -severity_rank(candidate.severity),
@@ -94,13 +94,13 @@ def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
             id_sort_key(source.output.id),
         )
 
-    found: list[Cluster] = cluster(candidates, same_domain=False, order=order)
+    found = join(candidates, same_domain=False, order=order)
     return [tuple(by_key[key] for key in joined.ids) for joined in found]
 
 
 def _classified(
     members: tuple[Source, ...],
-    withdrawn: Sequence[tuple[Source, Candidate]],
+    withdrawn: Sequence[tuple[Source, Comment]],
     met: Sequence[Source],
 ) -> CouncilFinding:
     lead = members[0].output
@@ -145,17 +145,17 @@ def _classified(
 
 
 def _withdrawn_by_others(
-    finding: CouncilFinding, withdrawn: Sequence[tuple[Source, Candidate]]
+    finding: CouncilFinding, withdrawn: Sequence[tuple[Source, Comment]]
 ) -> tuple[StatedPosition, ...]:
     """Seats that raised the same problem, have no live item of it left, and took it back (rule a)."""
     if not withdrawn:
         return ()
-    leader = Candidate.of(finding.sources[0].output)
+    leader = Comment.of(finding.sources[0].output)
     return tuple(
         source.stated(_withdrawal_text(source))
         for source, candidate in withdrawn
         if source.seat.name not in finding.seats
-        and matches(leader, candidate, same_domain=False)
+        and is_same_problem(leader, candidate, same_domain=False)
     )
 
 

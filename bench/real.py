@@ -14,21 +14,36 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import random
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from bridgehead.contract.words import OutputType
+from bridgehead.council.findings.acted_on import ActedOn
 from bridgehead.council.findings.joining import Comment, join
+from bridgehead.council.findings.probability import (
+    Prior,
+    Signs,
+    probability,
+    shipped_prior,
+)
 from bridgehead.council.findings.wording import stem
 
 FOUR: Final = ("claude", "gemini", "copilot", "coderabbit")
 PLAIN_COSINE: Final = 0.3
+BINS: Final = 10
+USUAL_RATE: Final = 0.34
+SIZES: Final = (2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 6, 6, 6, 8, 8)
+STEPS: Final = 25
+RIDGE: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +262,157 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
+# -- probability
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What was said of a group, and whether it was right."""
+
+    probability: float
+    is_right: bool
+
+
+def guesses(data: Data, reviewers: Iterable[str], prior: Prior) -> list[Guess]:
+    """Return for each group of a council how likely it was called, and whether somebody confirmed it."""
+    chosen = tuple(reviewers)
+    found: list[Guess] = []
+    for group in groups_of(data, ours, chosen, 1):
+        seats = tuple(sorted({review.reviewer for review in group}))
+        signs = Signs(seats=seats, families=len(seats), looked=len(chosen))
+        estimate = probability(signs, ActedOn(), prior)
+        found.append(Guess(estimate.value, _problem_of(group) is not None))
+    return found
+
+
+def calibration_error(found: Sequence[Guess]) -> float:
+    """Return how far the guesses are from what was right, in ten bins."""
+    bins: defaultdict[int, list[Guess]] = defaultdict(list)
+    for guess in found:
+        bins[min(BINS - 1, int(guess.probability * BINS))].append(guess)
+    return sum(abs(_excess(guesses)) for guesses in bins.values()) / max(1, len(found))
+
+
+def _excess(found: Sequence[Guess]) -> float:
+    return sum(guess.probability - guess.is_right for guess in found)
+
+
+def fitted(data: Data) -> Prior:
+    """Return the prior that fits the data: councils of all sizes, each reviewer alone among them."""
+    rates = _rates(data)
+    inputs: list[list[float]] = []
+    right: list[bool] = []
+    for reviewers in _councils(data.reviewers):
+        for group in groups_of(data, ours, reviewers, 1):
+            seats = {review.reviewer for review in group}
+            distances = [
+                _log_odds(rates[seat]) - _log_odds(USUAL_RATE) for seat in seats
+            ]
+            inputs.append(
+                [
+                    1.0,
+                    math.log(len(seats)),
+                    math.log(len(reviewers)),
+                    sum(distances) / len(distances),
+                ]
+            )
+            right.append(_problem_of(group) is not None)
+    start, families, looked, own_rate = _logistic(inputs, right)
+    return msgspec.structs.replace(
+        shipped_prior(),
+        start=round(start, 2),
+        families=round(families, 2),
+        looked=round(looked, 2),
+        own_rate=round(own_rate, 2),
+        usual_rate=USUAL_RATE,
+        rates={name: round(rate, 2) for name, rate in rates.items()},
+    )
+
+
+def _rates(data: Data) -> dict[str, float]:
+    """Return the share of each reviewer's comments that somebody confirmed, drawn a little towards a third."""
+    made = Counter(review.reviewer for review in data.reviews)
+    confirmed = Counter(
+        review.reviewer for review in data.reviews if review.problem is not None
+    )
+    return {name: (confirmed[name] + 3) / (made[name] + 9) for name in data.reviewers}
+
+
+def _councils(reviewers: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    dice = random.Random(1)
+    yield tuple(reviewers)
+    yield FOUR
+    for name in reviewers:
+        yield (name,)
+    for size in SIZES:
+        if size <= len(reviewers):
+            yield tuple(sorted(dice.sample(reviewers, size)))
+
+
+def _log_odds(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+def _logistic(inputs: Sequence[Sequence[float]], right: Sequence[bool]) -> list[float]:
+    """Return the weights of a logistic regression, by Newton's method."""
+    size = len(inputs[0])
+    weights = [0.0] * size
+    for _ in range(STEPS):
+        slope = [0.0] * size
+        curve = [[RIDGE if i == j else 0.0 for j in range(size)] for i in range(size)]
+        for row, is_right in zip(inputs, right, strict=True):
+            odds = sum(
+                weight * value for weight, value in zip(weights, row, strict=True)
+            )
+            share = 1 / (1 + math.exp(-odds))
+            for i in range(size):
+                slope[i] += (is_right - share) * row[i]
+                for j in range(size):
+                    curve[i][j] += share * (1 - share) * row[i] * row[j]
+        step = _solved(curve, slope)
+        weights = [
+            weight + change for weight, change in zip(weights, step, strict=True)
+        ]
+    return weights
+
+
+def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
+    """Return the solution of the linear equations; the matrix is positive, so no pivots are sought."""
+    size = len(right)
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    for i in range(size):
+        for j in range(size):
+            if i == j:
+                continue
+            factor = rows[j][i] / rows[i][i]
+            rows[j] = [a - factor * b for a, b in zip(rows[j], rows[i], strict=True)]
+    return [rows[i][size] / rows[i][i] for i in range(size)]
+
+
+def cross_validated(data: Data) -> float:
+    """Return the calibration error when each project is judged by a prior that was fitted on the others."""
+    found: list[Guess] = []
+    projects = {_project(review.pr) for review in data.reviews}
+    for project in sorted(projects):
+        own = _of_projects(data, {project})
+        prior = fitted(_of_projects(data, projects - {project}))
+        found += guesses(own, FOUR, prior)
+        found += guesses(own, data.reviewers, prior)
+    return calibration_error(found)
+
+
+def _of_projects(data: Data, projects: Collection[str]) -> Data:
+    return Data(
+        tuple(review for review in data.reviews if _project(review.pr) in projects),
+        frozenset(one for one in data.problems if _project(one[0]) in projects),
+    )
+
+
+def _project(pr: str) -> str:
+    """Return the project of a pull request; forks made for a product are the same project."""
+    return pr.partition("#")[0].partition("-")[0]
+
+
 # -- printing
 
 
@@ -255,8 +421,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench real", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--fit", action="store_true", help="also fit a prior to the data and print it"
+    )
     options = parser.parse_args(arguments)
     data = read(options.data)
+    prior = shipped_prior()
+    by_four = guesses(data, FOUR, prior)
+    by_all = guesses(data, data.reviewers, prior)
     cosine = PlainCosine(data)
     figures: dict[str, Any] = {
         "pairs": pairs(data, ours).as_document(),
@@ -268,8 +440,14 @@ def main(arguments: Sequence[str]) -> int:
             "four": council(data, cosine.join, FOUR, 2).as_document(),
             "twelve": council(data, cosine.join, data.reviewers, 3).as_document(),
         },
+        "calibration": round(calibration_error([*by_four, *by_all]), 4),
+        "calibration_four": round(calibration_error(by_four), 4),
+        "calibration_twelve": round(calibration_error(by_all), 4),
         "single": {name: single(data, name).as_document() for name in data.reviewers},
     }
+    if options.fit:
+        figures["calibration_cross_validated"] = round(cross_validated(data), 4)
+        sys.stdout.write(msgspec.yaml.encode(fitted(data)).decode())
     sys.stdout.write(_table(figures))
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1))
@@ -292,4 +470,7 @@ def _table(figures: dict[str, Any]) -> str:
         lines.append(
             f"{name:42}{score['precision']:>10.2f}{score['recall']:>8.2f}{score['f1']:>6.2f}"
         )
+    for name, error in figures.items():
+        if name.startswith("calibration"):
+            lines.append(f"{name.replace('_', ' ')}: error {error:.3f}")
     return "\n".join(lines) + "\n"

@@ -51,6 +51,8 @@ SAME_WEAKNESS: Final = 0.05
 OTHER_WEAKNESS: Final = -0.1
 UNRELATED: Final = -0.05
 """The likeness of comments that share neither a telling word nor a place."""
+FEWEST_SHARED: Final = 2
+"""One word in common is no agreement; a name from code is several: the whole and its parts."""
 TELLING_WORDS: Final = 18
 MOST_HOLDERS: Final = 60
 """A word that more comments of a report hold says nothing about any two of them."""
@@ -275,11 +277,12 @@ class _Report:
 
     def score(self, one: int, other: int) -> float:
         """Return how much more alike two comments are than is usual here; places and weaknesses included."""
-        score = self.cosine(one, other) - TAKEN_OFF * (
-            self._usual[one] + self._usual[other]
-        )
         first = self.comments[one]
         second = self.comments[other]
+        score = UNRELATED
+        if _share_enough_words(first, second):
+            usual = self._usual[one] + self._usual[other]
+            score = self.cosine(one, other) - TAKEN_OFF * usual
         by_place = _by_place(first, second)
         score += by_place
         # The kind of weakness is asked only where it can decide; it is the slowest of all.
@@ -298,6 +301,12 @@ class _Report:
         ranked = sorted([(-weight, word) for word, weight in vector.items()])
         words = [word for _, word in ranked[:TELLING_WORDS]]
         return [word for word in words if 1 < self.holders[word] <= MOST_HOLDERS]
+
+
+def _share_enough_words(one: Comment, other: Comment) -> bool:
+    """Return whether two comments share more than a single word, or all they have."""
+    shared = len(one.words & other.words)
+    return shared >= FEWEST_SHARED or one.words == other.words
 
 
 def _by_place(one: Comment, other: Comment) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import Final
 
 from bridgehead.contract.ids import id_sort_key, numbered_id
@@ -15,7 +15,7 @@ from bridgehead.contract.words import (
     TaskType,
     severity_rank,
 )
-from bridgehead.council.findings.joining import Comment, is_same_problem, join
+from bridgehead.council.findings.joining import Comment, Pair, is_same_problem, join
 from bridgehead.council.reporting.report import FindingClass, StatedPosition
 from bridgehead.council.synthesis.finding import (
     COORDINATOR,
@@ -30,8 +30,12 @@ DISPUTED_STEPS: Final = 3
 CLI: Final = "cli"
 
 
-def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[CouncilFinding]:
-    """Every live item of the COMPLETED seats, joined, classified and numbered."""
+def stage_a(
+    reports: Sequence[SeatReport],
+    task_type: TaskType,
+    splits: Sequence[tuple[str, str]] = (),
+) -> list[CouncilFinding]:
+    """Every live item of the COMPLETED seats, joined, classified and numbered; `splits` are not joined again."""
     completed = [seat for seat in reports if seat.report.status is Status.COMPLETED]
     live = [
         Source(seat, output)
@@ -48,7 +52,9 @@ def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[CouncilF
     met = _met_elsewhere(live) if task_type is TaskType.AUDIT else []
     positions_only = set(map(id, met))
     own_entry = [source for source in live if id(source) not in positions_only]
-    joined = [_classified(members, withdrawn, met) for members in _clusters(own_entry)]
+    joined = [
+        _classified(members, withdrawn, met) for members in _clusters(own_entry, splits)
+    ]
     return number(joined)
 
 
@@ -79,7 +85,9 @@ def _numbering_order(finding: CouncilFinding) -> tuple[object, ...]:
     )
 
 
-def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
+def _clusters(
+    sources: Sequence[Source], splits: Sequence[tuple[str, str]]
+) -> list[tuple[Source, ...]]:
     """Same matcher as inside a seat, domain not required; order severity, seat, id."""
     by_key = {f"{place}": source for place, source in enumerate(sources)}
     candidates = [
@@ -94,8 +102,32 @@ def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
             id_sort_key(source.output.id),
         )
 
-    found = join(candidates, same_domain=False, order=order)
+    found = join(
+        candidates,
+        same_domain=False,
+        order=order,
+        kept_apart=_kept_apart(by_key, splits),
+    )
     return [tuple(by_key[key] for key in joined.ids) for joined in found]
+
+
+def _kept_apart(
+    by_key: Mapping[str, Source], splits: Sequence[tuple[str, str]]
+) -> set[Pair]:
+    """The pairs of sources that carry the fingerprints of a split, one on each side."""
+    apart: set[Pair] = set()
+    for one, other in splits:
+        first = [key for key, source in by_key.items() if _carries(source, one)]
+        second = [key for key, source in by_key.items() if _carries(source, other)]
+        apart.update(frozenset(pair) for pair in product(first, second))
+    return apart
+
+
+def _carries(source: Source, fingerprint: str) -> bool:
+    names = source.output.fingerprints
+    return source.output.fingerprint == fingerprint or (
+        isinstance(names, tuple) and fingerprint in names
+    )
 
 
 def _classified(

@@ -335,7 +335,7 @@ def _finding(
         ),
         element(
             "p",
-            f"{sentences.standing(entry, compared=compared)}; confidence {entry.confidence}; {entry.id}",
+            f"{sentences.standing(entry, compared=compared)}; {sentences.likelihood(entry)}; {entry.id}",
             class_="soft",
         ),
     ]

@@ -157,7 +157,7 @@ def _finding(
     where = (
         f"{escaped(sentences.place_of(entry))}: " if sentences.place_of(entry) else ""
     )
-    yield f"{where}{escaped(sentences.standing(entry, compared=compared))}, confidence {entry.confidence}"
+    yield f"{where}{escaped(sentences.standing(entry, compared=compared))}, {sentences.likelihood(entry)}"
     description, evidence = sentences.said(entry)
     if description:
         yield f"\n{escaped(description)}"

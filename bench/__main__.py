@@ -1,4 +1,7 @@
-"""`python -m bench [NAME…] [--rounds N] [--json FILE]`: run the benchmarks and print ratios."""
+"""`python -m bench [NAME…] [--rounds N] [--json FILE]`: run the benchmarks and print ratios.
+
+`python -m bench real --data DIR` judges joining and probability on comments of real reviewers.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ SUITES = (
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["real"]:
+        return int(importlib.import_module("bench.real").main(sys.argv[2:]))
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
         "suites", nargs="*", metavar="NAME", help=f"of {', '.join(SUITES)}; default all"

@@ -16,7 +16,8 @@ from bench.council_corpus import OPERATORS, Place, some_words
 from bench.simulated import Site
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType
-from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
+from bridgehead.council.findings import joining
+from bridgehead.council.findings.joining import Comment, Problem
 
 OUTPUTS: Final = 5_000
 MOST_REPORTERS: Final = 6
@@ -204,12 +205,12 @@ def labelled_outputs(count: int = OUTPUTS, *, seed: int = 1) -> Labelled:
     )
 
 
-def join(outputs: Iterable[Output]) -> list[Cluster]:
+def join(outputs: Iterable[Output]) -> list[Problem]:
     """What a bridge does with its outputs."""
-    return cluster([Candidate.of(output) for output in outputs], same_domain=True)
+    return joining.join([Comment.of(output) for output in outputs], same_domain=True)
 
 
-def agreement(clusters: Sequence[Cluster], label: Mapping[str, int]) -> Agreement:
+def agreement(clusters: Sequence[Problem], label: Mapping[str, int]) -> Agreement:
     """Compare the clusters with the labels, pair by pair."""
     return Agreement(
         joined=sum(_pairs(len(one.ids)) for one in clusters),

@@ -16,7 +16,7 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.calls import Call, Input, Seat, SeatEvent, SeatReady, Turn
 from bridgehead.council.council import CouncilRun
-from bridgehead.council.findings.dedupe import Candidate, cluster
+from bridgehead.council.findings.joining import Comment, join
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.reporting.report import CouncilReport
@@ -228,7 +228,7 @@ def _joined_reviews(reviewers: Sequence[SimulatedConnection]) -> Review:
                 outputs.append(_output(item, domain, f"C{len(outputs) + 1:03d}"))
                 reporter[outputs[-1].id] = number
     titles = {output.id: output.title for output in outputs}
-    joined = cluster([Candidate.of(output) for output in outputs], same_domain=False)
+    joined = join([Comment.of(output) for output in outputs], same_domain=False)
     findings = tuple(
         Finding(
             title=titles[one.survivor.id],

@@ -29,13 +29,12 @@ from bridgehead.contract.words import (
 )
 from bridgehead.council.attendance import Attendance, SeatStatus
 from bridgehead.council.debate.ledger import FindingState, Ruling, placement
-from bridgehead.council.findings.dedupe import Candidate, cluster, text_score
 from bridgehead.council.findings.dismissals import Dismissable, apply_dismissals
 from bridgehead.council.findings.evidence import Anchor, check_evidence
 from bridgehead.council.findings.fingerprint import Identity, identify
 from bridgehead.council.findings.history import FindingRecord, FoundAgain, Run, compare
+from bridgehead.council.findings.joining import Comment, join, likeness
 from bridgehead.council.findings.problems import distinct_problems
-from bridgehead.council.findings.references import relate
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.prompts.packet_limit import (
     NOTE,
@@ -150,8 +149,8 @@ def test_verdicts(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases("council", "dedupe"))
 def test_dedupe(case: Case) -> None:
-    candidates = [Candidate.of(output(entry)) for entry in case["input"]["outputs"]]
-    clusters = cluster(candidates, same_domain=case["input"]["scope"] == "intra-bridge")
+    candidates = [Comment.of(output(entry)) for entry in case["input"]["outputs"]]
+    clusters = join(candidates, same_domain=case["input"]["scope"] == "intra-bridge")
     actual = {
         "clusters": [list(found.ids) for found in clusters],
         "kept": sorted((found.survivor.id for found in clusters), key=id_sort_key),
@@ -164,11 +163,7 @@ def test_dedupe(case: Case) -> None:
     by_id = {candidate.id: candidate for candidate in candidates}
     for score in case.get("scores_vs_first", []):
         one, other = by_id[score["a"]], by_id[score["b"]]
-        text = round(float(text_score(one.wording, other.wording)), 4)
-        assert text == score["text_score"], json.dumps(score)
-        assert relate(one.references, other.references) == score["location"], (
-            json.dumps(score)
-        )
+        assert likeness(one, other).relation == score["location"], json.dumps(score)
 
 
 @pytest.mark.parametrize("case", cases("council", "context_size"))

@@ -579,7 +579,7 @@ def test_a_revision_replaces_the_given_fields_and_keeps_the_id() -> None:
         Severity.LOW,
         1,
     )
-    assert output.description == "Order id reaches the SQL text, described."
+    assert output.description == "Order id reaches the SQL text."
 
 
 def test_escalation_strengthens_the_challenge_and_never_the_finding() -> None:
@@ -644,6 +644,7 @@ def test_duplicates_of_one_domain_are_merged_and_named() -> None:
             "discarded": "C001",
             "similarity": 1.0,
             "location": "same_lines",
+            "words": ("SQL", "reaches", "id", "Order", "text"),
         }
     ]
 

@@ -69,7 +69,7 @@ def item(title: str = "Order id reaches the SQL text", **fields: Any) -> dict[st
         "type": "finding",
         "severity": "MEDIUM",
         "title": title,
-        "description": f"{title}, described.",
+        "description": f"{title}.",
     }
     return {**usual, "evidence": None, "action": None, **fields}
 

@@ -51,8 +51,12 @@ from bridgehead.host.locks import FileLock, LockReentered, read_holder
 SEATS_FILE: Final = ".bridge-settings.json"
 DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
 BASELINE_FILE: Final = ".bridgehead/baseline.toml"
-IGNORE_RULES: Final = "*\n!dismissals.toml\n!baseline.toml\n!domains.toml\n!review.md\n"
+SPLITS_FILE: Final = ".bridgehead/splits.toml"
+IGNORE_RULES: Final = (
+    "*\n!dismissals.toml\n!baseline.toml\n!splits.toml\n!domains.toml\n!review.md\n"
+)
 _OLD_IGNORE_RULES: Final = (
+    "*\n!dismissals.toml\n!baseline.toml\n!domains.toml\n!review.md\n",
     "*\n!dismissals.toml\n",
     "*\n!dismissals.toml\n!baseline.toml\n",
 )
@@ -280,6 +284,48 @@ def parse_dismissals(content: bytes, name: str) -> Tables:
             hint="begin each with [[dismissed]]",
         )
     return tuple(_plain(entry) for entry in entries)
+
+
+def read_splits(project: Path) -> tuple[tuple[str, str], ...]:
+    """The pairs of fingerprints that are not to be joined; entries that are none are left out."""
+    path = project / SPLITS_FILE
+    if not path.exists():
+        return ()
+    content = read_bounded(path, MOST_BYTES, root=project)
+    entries = parse_toml(content, str(path)).get("split", [])
+    if not isinstance(entries, list):
+        raise ConfigError(
+            f"{path}: `split` must be a list of tables",
+            hint="begin each with [[split]]",
+        )
+    pairs: list[tuple[str, str]] = []
+    for entry in entries:
+        apart = entry.get("apart") if isinstance(entry, dict) else None
+        if isinstance(apart, list) and len(apart) == 2:
+            pairs.append((str(apart[0]), str(apart[1])))
+    return tuple(pairs)
+
+
+def append_splits(project: Path, entries: Sequence[Mapping[str, Any]]) -> Path:
+    """Append entries, leaving everything that is there as it is written."""
+    import tomlkit
+
+    path = project / SPLITS_FILE
+    _open_folder(project)
+    read_splits(project)  # a file that cannot be read must not be written over
+    before = ""
+    if path.exists():
+        before = read_bounded(path, MOST_BYTES, root=project).decode()
+    tables = tomlkit.aot()
+    for entry in entries:
+        table = tomlkit.table()
+        table.update(entry)
+        tables.append(table)
+    added = tomlkit.document()
+    added.append("split", tables)
+    gap = "\n" if before else ""
+    write_atomic(path, before + gap + tomlkit.dumps(added), root=project)
+    return path
 
 
 def append_dismissal(project: Path, entry: dict[str, Any]) -> Path:

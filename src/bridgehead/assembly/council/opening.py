@@ -25,6 +25,7 @@ from bridgehead.assembly.council.files import (
     read_history,
     read_own_domains,
     read_seats_file,
+    read_splits,
     records_in_scope,
     review_rules,
 )
@@ -177,6 +178,7 @@ def open_council(
             else None,
         ),
         records=records_in_scope(history, scope, project),
+        splits=read_splits(project),
         previous_review_id=history.review_id,
         notes=(
             *(f"assumed: {one}" for one in settled.assumptions),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.council.files import (
     BASELINE_FILE,
     append_dismissal,
+    append_splits,
     read_tables,
     write_baseline,
 )
@@ -345,6 +347,44 @@ class Reports:
             for key, value in entry.items()
         }
         return DismissedNow(plain, ".bridgehead/dismissals.toml")
+
+    def split(
+        self, reference: str | None, finding_id: str, source_ids: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Take sources out of a finding for good: later councils do not join them with the others again."""
+        stored = self.find(reference)
+        if isinstance(stored.report, AbortedReport):
+            raise NotFound(f"council {stored.review_id} has no findings")
+        finding = stored.finding(finding_id)
+        taken = [
+            source
+            for source in finding.source_findings
+            if source.finding_id in source_ids
+        ]
+        left = [source for source in finding.source_findings if source not in taken]
+        named = ", ".join(source.finding_id for source in finding.source_findings)
+        if len(taken) != len(set(source_ids)) or not left:
+            raise UserError(
+                f"{finding_id} is made of {named}",
+                hint="name some of them, not all",
+            )
+        apart = [
+            (source.fingerprint, other.fingerprint)
+            for source, other in product(taken, left)
+        ]
+        if any(one == other or not one or not other for one, other in apart):
+            raise UserError(
+                f"the sources of {finding_id} cite the same lines, so later councils could not tell them apart",
+                hint="dismiss the finding, or challenge it with the reason",
+            )
+        about = {
+            "title": finding.title,
+            "author": self._author(),
+            "date": self._clock.now().date().isoformat(),
+        }
+        entries = [{"apart": list(pair), **about} for pair in apart]
+        append_splits(self._assembly.places.project, entries)
+        return entries
 
     def accept(
         self, reference: str | None, reason: str | None, *, accept_critical: bool

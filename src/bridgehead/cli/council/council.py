@@ -13,7 +13,14 @@ import click
 from bridgehead.assembly.council.request import VERBS
 from bridgehead.cli.click_classes import Command, Group
 from bridgehead.cli.council import options
-from bridgehead.cli.council.reports import baseline, dismiss, gate, list_, show
+from bridgehead.cli.council.reports import (
+    baseline,
+    dismiss,
+    gate,
+    list_,
+    show,
+    split,
+)
 from bridgehead.cli.output import SCHEMA_VERSION, App
 from bridgehead.contract.words import TaskType
 from bridgehead.errors import UserError
@@ -159,7 +166,7 @@ def _verb_command(verb: str) -> click.Command:
 
 for _verb in VERBS:
     council.add_command(_verb_command(_verb))
-for _command in (show, list_, gate, dismiss, baseline):
+for _command in (show, list_, gate, dismiss, split, baseline):
     council.add_command(_command)
 
 

@@ -1,4 +1,4 @@
-"""`council show`, `list`, `gate`, `dismiss` and `baseline`: what earlier councils came to."""
+"""`council show`, `list`, `gate`, `dismiss`, `split` and `baseline`: what earlier councils came to."""
 
 from __future__ import annotations
 
@@ -42,8 +42,15 @@ WIDTH_WITH_REPORTS = 120
     show_default=True,
     help="Output format.",
 )
+@click.option(
+    "--why",
+    is_flag=True,
+    help="With FINDING: what made its probability, and what joined its sources.",
+)
 @click.pass_obj
-def show(app: App, review_id: str | None, finding: str | None, form: str) -> None:
+def show(
+    app: App, review_id: str | None, finding: str | None, form: str, why: bool
+) -> None:
     """Show a report (default: the newest of this project), or one FINDING with its debate."""
     stored = _reports(app).find(review_id)
     if finding is not None:
@@ -54,7 +61,7 @@ def show(app: App, review_id: str | None, finding: str | None, form: str) -> Non
         app.as_json = app.as_json or form == "json"
         app.emit(
             {"review_id": stored.review_id, **msgspec.to_builtins(entry)},
-            lambda: render_finding(entry, screen),
+            lambda: render_finding(entry, screen, why=why),
         )
         return
     if app.as_json or form == "json":
@@ -127,6 +134,12 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     metavar="NAME",
     help="Runtime that must complete; repeatable.",
 )
+@click.option(
+    "--min-probability",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Refuse for the verdict only if a finding at least this likely stands behind it.",
+)
 @click.pass_obj
 def gate(
     app: App,
@@ -135,6 +148,7 @@ def gate(
     commit: str | None,
     require_seats: int,
     require_runtime: tuple[str, ...],
+    min_probability: float,
 ) -> int:
     """Check a council: exits 0 if it passes, 3 if it is refused, 1 if it has no verdict.
 
@@ -146,7 +160,7 @@ def gate(
     from bridgehead.council.reporting.gate import Gate, GateDemands
     from bridgehead.exit_codes import ExitCode
 
-    demands = GateDemands(Gate(level), require_seats, require_runtime)
+    demands = GateDemands(Gate(level), require_seats, require_runtime, min_probability)
     decision = check_gate(app.assembly(), review_id, demands, commit)
     app.emit(_decided(decision), lambda: _decision_text(decision))
     return ExitCode.DONE if decision.passed else ExitCode.GATE
@@ -239,6 +253,38 @@ def dismiss(
             f"dismissed {finding_id}: "
             f"{one_line(escape_controls(dismissed.entry['title']))}   in "
             f"{dismissed.path}"
+        ),
+    )
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        "bridgehead council split MMC002 G003",
+        "bridgehead council show k3v9qa MMC002 --why",
+    ),
+)
+@click.argument("finding_id")
+@click.argument("source_ids", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--review",
+    "review_id",
+    metavar="REVIEW_ID",
+    help="The council it comes from; default: the newest.",
+)
+@click.pass_obj
+def split(
+    app: App, finding_id: str, source_ids: tuple[str, ...], review_id: str | None
+) -> None:
+    """Undo a join: take sources out of a finding by adding them to .bridgehead/splits.toml, which you commit.
+
+    Later councils keep them apart; the report at hand is not changed. `council show FINDING --why` names the sources.
+    """
+    entries = _reports(app).split(review_id, finding_id, source_ids)
+    app.emit(
+        {"split": entries, "file": ".bridgehead/splits.toml"},
+        lambda: (
+            f"split {finding_id}: {', '.join(source_ids)}   in .bridgehead/splits.toml"
         ),
     )
 

@@ -21,8 +21,8 @@ from bridgehead.council.debate.ledger import (
     Ruling,
     is_serious,
 )
-from bridgehead.council.findings.dedupe import tokens
 from bridgehead.council.findings.evidence import EvidenceOutcome
+from bridgehead.council.findings.wording import tokens
 from bridgehead.council.replies.items import Intake, as_line, as_text, parse_severity
 
 MECHANISMS: Final = frozenset(

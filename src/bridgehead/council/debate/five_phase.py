@@ -29,7 +29,7 @@ from bridgehead.council.debate.first_round import (
 )
 from bridgehead.council.debate.ledger import ChallengeState, Entry, Owner
 from bridgehead.council.debate.seat_run import BUDGET, SeatRun
-from bridgehead.council.findings.dedupe import Candidate, matches
+from bridgehead.council.findings.joining import Comment, is_same_problem
 from bridgehead.council.prompts.debate import debate_round_prompt, final_position_prompt
 from bridgehead.council.replies.items import as_line, as_text
 from bridgehead.council.replies.reply import read_lists
@@ -303,9 +303,9 @@ class FivePhaseRun(SeatRun):
 
     def _merge_candidates(self) -> Iterator[tuple[Entry, Entry]]:
         live = self._run.ledger.live()
-        candidates = [(entry, Candidate.of(entry.output)) for entry in live]
+        candidates = [(entry, Comment.of(entry.output)) for entry in live]
         for (one, first), (other, second) in combinations(candidates, 2):
-            if matches(first, second, same_domain=False):
+            if is_same_problem(first, second, same_domain=False):
                 yield one, other
 
     # -- asking

@@ -17,13 +17,12 @@ from bridgehead.contract.ids import id_sort_key, numbered_id
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputState, Severity, severity_rank
 from bridgehead.council.calls import Role, agent_name
-from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, text_score
 from bridgehead.council.findings.evidence import (
     EvidenceCheck,
     EvidenceOutcome,
     check_evidence,
 )
-from bridgehead.council.findings.references import relate
+from bridgehead.council.findings.joining import Comment, Problem, join, likeness
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.replies.items import Draft
 from bridgehead.council.reporting.seat_report import raised_facts
@@ -280,16 +279,16 @@ class Ledger:
     def merge_duplicates(self) -> None:
         """Join live items of one domain that describe the same problem."""
         live = self.live()
-        candidates = [Candidate.of(entry.output) for entry in live]
-        for found in cluster(candidates, same_domain=True):
+        candidates = [Comment.of(entry.output) for entry in live]
+        for found in join(candidates, same_domain=True):
             if len(found.members) > 1:
                 self._merge(found)
 
     def join(self, one: Entry, other: Entry) -> None:
         """Merge two items whose owners agree that they are one problem."""
-        self._merge(Cluster((Candidate.of(one.output), Candidate.of(other.output))))
+        self._merge(Problem((Comment.of(one.output), Comment.of(other.output))))
 
-    def _merge(self, found: Cluster) -> None:
+    def _merge(self, found: Problem) -> None:
         # An item that has lived through a round keeps its id and its challenges; a newcomer joins it.
         first, *others = sorted(
             found.members,
@@ -308,17 +307,17 @@ class Ledger:
             merged.merged_into = kept.id
             kept.merged_from += [other.id, *merged.merged_from]
             kept.state.challenges.update(merged.state.challenges)
+            alike = likeness(first, other)
             self._log(
                 "merge",
                 kept=kept.id,
                 discarded=other.id,
-                similarity=round(float(text_score(first.wording, other.wording)), 4),
-                location=relate(first.references, other.references),
+                similarity=round(alike.value, 4),
+                location=alike.relation,
+                words=alike.words,
             )
 
-    def _requirement(
-        self, kept: Candidate, others: Iterable[Candidate]
-    ) -> str | UnsetType:
+    def _requirement(self, kept: Comment, others: Iterable[Comment]) -> str | UnsetType:
         """The requirement a merged item is about: its own, else that of a duplicate which says it is unmet."""
         unmet = (
             other for other in others if self._entries[other.id].output.met is not True

@@ -20,7 +20,7 @@ from bridgehead.council.debate.call_batch import CallBatch, ReadReply
 from bridgehead.council.debate.first_round import enter_items, items_of, usual_failure
 from bridgehead.council.debate.ledger import Entry, Ledger
 from bridgehead.council.debate.seat_run import SeatRun
-from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster
+from bridgehead.council.findings.joining import Comment, Problem, join
 from bridgehead.council.reporting.seat_report import (
     SeatFacts,
     completed_report,
@@ -86,8 +86,8 @@ class MultiModelRun(SeatRun):
                 model,
             )
         by_id = {entry.id: entry for entry in raised}
-        for found in cluster(
-            [Candidate.of(entry.output) for entry in raised], same_domain=False
+        for found in join(
+            [Comment.of(entry.output) for entry in raised], same_domain=False
         ):
             members = [by_id[name] for name in found.ids]
             models = tuple(
@@ -127,7 +127,7 @@ class MultiModelRun(SeatRun):
         return ledger.live()
 
     def _joined(
-        self, found: Cluster, members: Sequence[Entry], models: tuple[str, ...]
+        self, found: Problem, members: Sequence[Entry], models: tuple[str, ...]
     ) -> Entry:
         lead = members[0]
         severity = max((entry.output.severity for entry in members), key=severity_rank)

@@ -12,7 +12,7 @@ from bridgehead.contract.words import severity_rank
 from bridgehead.council.debate.challenges import Debate
 from bridgehead.council.debate.ledger import Entry, Owner, speaks_of
 from bridgehead.council.debate.roster import Signal
-from bridgehead.council.findings.dedupe import ALIKE, Wording, scores_above
+from bridgehead.council.findings.joining import Comment, is_same_problem
 from bridgehead.council.findings.references import (
     Relation,
     find_references,
@@ -44,21 +44,21 @@ def find_conflicts(live: Sequence[Entry]) -> list[Conflict]:
     compared = [
         (
             entry,
-            find_references(entry.output.evidence or ""),
-            Wording.of(entry.output.title, entry.output.description),
+            Comment.of(entry.output),
         )
         for entry in live
     ]
     conflicts: list[Conflict] = []
-    for (one, one_refs, one_words), (other, other_refs, other_words) in combinations(
-        compared, 2
-    ):
+    for (one, one_comment), (other, other_comment) in combinations(compared, 2):
         if one.output.domain == other.output.domain or not _disagree(one, other):
             continue
-        nearby = relate(one_refs, other_refs) is Relation.SAME_LINES
+        nearby = (
+            relate(one_comment.references, other_comment.references)
+            is Relation.SAME_LINES
+        )
         if (
             nearby
-            or scores_above(one_words, other_words, ALIKE)
+            or is_same_problem(one_comment, other_comment, same_domain=False)
             or _same_requirement(one, other)
         ):
             conflicts.append(

@@ -7,18 +7,21 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
 
 from bridgehead.contract.words import Severity
-from bridgehead.council.findings.dedupe import ALIKE, ALIKE_AT_SAME_LINES, dice, tokens
 from bridgehead.council.findings.evidence import Anchor
 from bridgehead.council.findings.fingerprint import FAMILIES, STRONG, places, start_line
+from bridgehead.council.findings.joining import Texts
 from bridgehead.council.findings.tree import Tree, current_name, earlier_names
 
 MOST_CODE_LINES: Final = 20
 RAISED_STEPS: Final = 2
+SIMILAR_TITLES: Final = 0.6
+"""How alike titles must be when the place is known."""
+SAME_TITLES: Final = 0.8
+"""How alike titles must be when nothing else is known."""
 
 _WILD: Final = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 _FINGERPRINT: Final = re.compile(r"(v1|t1):[0-9a-f]{16}")
@@ -182,12 +185,11 @@ class _Application:
     _tree: Tree
     _renames: Mapping[str, str]
     _today: dt.date
-    _titles: dict[str, frozenset[str]] = field(default_factory=dict)
+    _texts: Texts = field(default_factory=Texts)
     _partner: dict[int, Dismissable] = field(default_factory=dict)
     _status: dict[int, EntryStatus] = field(default_factory=dict)
 
     def result(self) -> Dismissed:
-        self._titles = {finding.id: tokens(finding.title) for finding in self._findings}
         self._pair()
         self._status = {
             number: self._status_of(number, entry)
@@ -249,7 +251,7 @@ class _Application:
             return entry.fingerprint in finding.fingerprints and self._in_paths(
                 entry, finding
             )
-        alike = self._likeness(entry, finding) > ALIKE_AT_SAME_LINES
+        alike = self._likeness(entry, finding) > SIMILAR_TITLES
         return (
             alike and bool(finding.places) and set(finding.places) <= set(entry.places)
         )
@@ -327,7 +329,7 @@ class _Application:
             stale = (
                 self._status[number].status == "stale" and number not in self._partner
             )
-            alike = self._likeness(entry, finding) > ALIKE_AT_SAME_LINES
+            alike = self._likeness(entry, finding) > SIMILAR_TITLES
             if stale and alike and entry.paths and self._in_paths(entry, finding):
                 return Note(number, "code_changed")
         return None
@@ -336,11 +338,11 @@ class _Application:
         alike = [
             (self._likeness(entry, finding), number) for number, entry in self._active()
         ]
-        near = [(score, number) for score, number in alike if score > ALIKE]
+        near = [(score, number) for score, number in alike if score > SAME_TITLES]
         return max(near, key=lambda pair: (pair[0], -pair[1]))[1] if near else None
 
-    def _likeness(self, entry: Dismissal, finding: Dismissable) -> Fraction:
-        return dice(tokens(entry.title), self._titles[finding.id])
+    def _likeness(self, entry: Dismissal, finding: Dismissable) -> float:
+        return self._texts.likeness(entry.title, finding.title)
 
     def _in_paths(self, entry: Dismissal, finding: Dismissable) -> bool:
         if not entry.paths:

@@ -15,7 +15,6 @@ import msgspec
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import normalise_domain
 from bridgehead.contract.words import OutputType
-from bridgehead.council.findings.dedupe import tokens
 from bridgehead.council.findings.evidence import (
     Anchor,
     EvidenceCheck,
@@ -23,6 +22,7 @@ from bridgehead.council.findings.evidence import (
     check_evidence,
 )
 from bridgehead.council.findings.tree import FileText, Tree, earlier_names
+from bridgehead.council.findings.wording import tokens
 
 ENOUGH_CHARACTERS: Final = 16
 MOST_BLOCK_LINES: Final = 3

@@ -9,14 +9,9 @@ from typing import Final
 import msgspec
 
 from bridgehead.contract.words import OutputType
-from bridgehead.council.findings.dedupe import (
-    ALIKE,
-    ALIKE_AT_SAME_LINES,
-    Wording,
-    text_score,
-)
 from bridgehead.council.findings.fingerprint import family_of, is_weak, places
-from bridgehead.council.findings.references import NEARBY_LINES, lines_apart
+from bridgehead.council.findings.joining import Texts
+from bridgehead.council.findings.references import lines_apart
 from bridgehead.council.findings.tree import Tree, current_name, earlier_names
 
 NOT_REPORTED: Final = "not_reported"
@@ -135,14 +130,7 @@ class _Pairing:
         self._finding_of: dict[str, str] = {}
         self._record_of: dict[str, str] = {}
         self._changed: set[str] = set()
-        self._words = {
-            key: Wording.of(record.title, record.description)
-            for key, record in self._records.items()
-        }
-        self._finding_words = {
-            name: Wording.of(found.title, found.description)
-            for name, found in run.findings.items()
-        }
+        self._texts = Texts()
 
     def pair_exact(self) -> None:
         self._take(
@@ -219,14 +207,16 @@ class _Pairing:
 
     def _take(self, pairs: Iterable[tuple[str, str]]) -> None:
         """One to one, nearest wording first, then record order, then finding order."""
-        scored = [
-            (text_score(self._words[key], self._finding_words[name]), key, name)
-            for key, name in pairs
-        ]
+        scored = [(self._likeness(key, name), key, name) for key, name in pairs]
         for _, key, name in sorted(scored, key=lambda entry: -entry[0]):
             if key not in self._finding_of and name not in self._record_of:
                 self._finding_of[key] = name
                 self._record_of[name] = key
+
+    def _likeness(self, key: str, name: str) -> float:
+        return self._texts.likeness(
+            _text(self._records[key]), _text(self._run.findings[name])
+        )
 
     def _may_be_same(self, key: str, name: str, found: FoundAgain) -> bool:
         record = self._records[key]
@@ -242,10 +232,10 @@ class _Pairing:
             and found.requirement_id != record.requirement_id
         ):
             return False
-        score = text_score(self._words[key], self._finding_words[name])
-        return score > ALIKE or (
-            score > ALIKE_AT_SAME_LINES
-            and lines_apart(record.lines, found.lines) <= NEARBY_LINES
+        return self._texts.are_one(
+            _text(record),
+            _text(found),
+            lines_apart(record.lines, found.lines),
         )
 
     def _code_is_gone(self, record: FindingRecord) -> bool:
@@ -257,6 +247,10 @@ class _Pairing:
         family = family_of(record.type)
         wanted = _strong_ones(record)
         return not any(wanted & places(text, name, family) for name in names)
+
+
+def _text(found: FoundAgain) -> str:
+    return f"{found.title}\n{found.description}"
 
 
 def _renamed(record: FindingRecord, renames: Mapping[str, str]) -> FindingRecord:

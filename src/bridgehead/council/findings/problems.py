@@ -9,7 +9,7 @@ from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.report import Output
 from bridgehead.contract.verdict import Counted
 from bridgehead.contract.words import OutputState, OutputType, Severity
-from bridgehead.council.findings.dedupe import Candidate, cluster
+from bridgehead.council.findings.joining import Comment, join
 
 _Member = TypeVar("_Member")
 
@@ -17,11 +17,11 @@ _Member = TypeVar("_Member")
 def distinct_problems(outputs: Iterable[Output]) -> list[Counted]:
     """The distinct problems in `outputs`: same problem in other words or domains counts once, withdrawn ones not."""
     live = [
-        Candidate.of(output)
+        Comment.of(output)
         for output in outputs
         if output.status is not OutputState.WITHDRAWN and output.severity is not None
     ]
-    groups = [list(found.members) for found in cluster(live, same_domain=False)]
+    groups = [list(found.members) for found in join(live, same_domain=False)]
     problems = [
         _problem(group) for group in join_same_requirement(groups, _gap_requirements)
     ]
@@ -46,7 +46,7 @@ def join_same_requirement(
     return joined
 
 
-def _gap_requirements(group: list[Candidate]) -> set[str]:
+def _gap_requirements(group: list[Comment]) -> set[str]:
     return {
         candidate.requirement_id
         for candidate in group
@@ -54,7 +54,7 @@ def _gap_requirements(group: list[Candidate]) -> set[str]:
     }
 
 
-def _problem(group: list[Candidate]) -> Counted:
+def _problem(group: list[Comment]) -> Counted:
     rated: list[Severity] = [
         candidate.severity for candidate in group if candidate.severity is not None
     ]

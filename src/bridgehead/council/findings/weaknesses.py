@@ -31,7 +31,7 @@ def _words() -> dict[str, re.Pattern[str]]:
     return {kind: re.compile(entry["words"]) for kind, entry in _kinds().items()}
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=10_000)
 def weaknesses(text: str) -> frozenset[str]:
     """The kinds of weakness a text names; numbers count before words."""
     numbers = map(int, _NUMBER.findall(text))

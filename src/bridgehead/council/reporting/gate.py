@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bridgehead.contract.words import Mode, Status, TaskType, Verdict
+from bridgehead.contract.words import (
+    Mode,
+    Severity,
+    Status,
+    TaskType,
+    Verdict,
+    severity_rank,
+)
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.scope import is_below, named
@@ -79,6 +86,8 @@ class GateDemands:
     level: Gate = Gate.FAIL
     seats: int = 0
     runtimes: tuple[str, ...] = ()
+    min_probability: float = 0.0
+    """A verdict refuses only if a finding that is at least so likely stands behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ def decide_gate(
         *about[state.name],
         *_about_seats(report, demands),
     ]
-    if demands.level.refuses(report.gate_verdict):
+    if demands.level.refuses(report.gate_verdict) and _is_likely(report, demands):
         refusals.append(f"the verdict is {report.gate_verdict}")
     next_step = None
     if about[state.name]:
@@ -214,6 +223,19 @@ def _about_seats(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
         yield f"{plural(len(sat), 'seat')} completed; {demands.seats} required"
     if missing := [name for name in demands.runtimes if name not in sat]:
         yield f"{', '.join(missing)} did not take part and is required"
+
+
+def _is_likely(report: CouncilReport, demands: GateDemands) -> bool:
+    """Return whether a serious finding reaches the least probability; one without any is taken as certain."""
+    if not demands.min_probability:
+        return True
+    least = Severity.HIGH if demands.level is Gate.FAIL else Severity.MEDIUM
+    dismissed = [one.finding for one in report.dismissed_findings]
+    return any(
+        severity_rank(entry.severity) >= least.rank
+        and (entry.probability is None or entry.probability >= demands.min_probability)
+        for entry in (*report.findings(), *dismissed)
+    )
 
 
 def _about_state(report: CouncilReport, state: GatedState) -> Iterator[str]:

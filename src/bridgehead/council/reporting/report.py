@@ -45,6 +45,7 @@ class SourceFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     finding_id: str
     unverified: bool = False
     """From a rig whose signature is not known: listed, and nobody's confirmation (council §23)."""
+    fingerprint: str = ""
 
 
 class StatedPosition(msgspec.Struct, frozen=True):
@@ -124,6 +125,11 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     unanswered: int = 0
     """Challenges that nobody answered."""
     cited: tuple[CitedLines, ...] = ()
+    probability: float | None = None
+    """How likely it is real; older reports say nothing of it."""
+    probability_reasons: tuple[str, ...] = ()
+    joined_by: tuple[str, ...] = ()
+    """What made one finding of several outputs."""
 
     @property
     def weak_identity(self) -> bool:

@@ -200,6 +200,8 @@ class CouncilPlan:
     coordinator: str | None = None
     dismissals: Dismissals = field(default_factory=Dismissals)
     records: tuple[FindingRecord, ...] = ()
+    splits: tuple[tuple[str, str], ...] = ()
+    """Fingerprints of outputs that a person split; they are not joined again."""
     previous_review_id: str | None = None
     notes: tuple[str, ...] = ()
     """Assumptions of the pre-flight, for the reader of the report."""

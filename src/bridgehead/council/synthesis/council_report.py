@@ -12,10 +12,11 @@ import msgspec
 from bridgehead.contract.report import Usage
 from bridgehead.contract.task import Requirement
 from bridgehead.contract.verdict import JUDGED_TASKS
-from bridgehead.contract.words import OutputState, Verdict
+from bridgehead.contract.words import OutputState, Status, Verdict
 from bridgehead.council.attendance import Attendance
 from bridgehead.council.calls import sum_known
 from bridgehead.council.debate.five_phase import debate_verdict
+from bridgehead.council.findings.acted_on import acted_on
 from bridgehead.council.findings.dismissals import (
     Dismissable,
     Dismissed,
@@ -254,6 +255,20 @@ def requirement_entries(
     )
 
 
+def _dismissed_fingerprints(plan: CouncilPlan) -> frozenset[str]:
+    entries = [read_entry(table) for table in plan.dismissals.tables]
+    return frozenset(entry.fingerprint for entry in entries if entry is not None)
+
+
+def families_of(seats: Sequence[SeatReport]) -> frozenset[str]:
+    """The model families that took part to the end."""
+    return frozenset(
+        seat.report.model_family
+        for seat in seats
+        if seat.confirms and seat.report.status is Status.COMPLETED
+    )
+
+
 def assemble_report(
     plan: CouncilPlan,
     inputs: RunInputs,
@@ -269,9 +284,16 @@ def assemble_report(
     """The report on the findings after Stage B, and the history records as they are after this run."""
     tree = inputs.tree or Tree.of({})
     failed = debated.outcome == FAILED
+    known = acted_on(plan.records, _dismissed_fingerprints(plan))
     entries = [
         finding_entry(
-            one, inputs.tree, inputs.renames, debated.notes, coordinator_failed=failed
+            one,
+            inputs.tree,
+            inputs.renames,
+            debated.notes,
+            coordinator_failed=failed,
+            looked=len(families_of(seats)),
+            acted_on=known,
         )
         for one in findings
     ]

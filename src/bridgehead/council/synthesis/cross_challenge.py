@@ -26,8 +26,8 @@ from bridgehead.council.debate.call_batch import (
 )
 from bridgehead.council.debate.first_round import ITEMS, items_of, make_ask
 from bridgehead.council.debate.ledger import Log
-from bridgehead.council.findings.dedupe import Candidate, matches
 from bridgehead.council.findings.evidence import EvidenceOutcome, check_evidence
+from bridgehead.council.findings.joining import Comment, is_same_problem
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.prompts.debate import (
     Debated,
@@ -283,7 +283,7 @@ class CrossChallenge:
     def _new_findings(self, drafts: Sequence[Draft]) -> list[CouncilFinding]:
         """Integration findings that are not there already."""
         known = [
-            Candidate.of(as_output(finding))
+            Comment.of(as_output(finding))
             for finding in (*self._settled, *self.findings)
         ]
         added: list[CouncilFinding] = []
@@ -298,8 +298,10 @@ class CrossChallenge:
             finding = CouncilFinding(
                 cls=FindingClass.INTEGRATION, **told(draft), **about
             )
-            candidate = Candidate.of(as_output(finding))
-            if any(matches(other, candidate, same_domain=False) for other in known):
+            candidate = Comment.of(as_output(finding))
+            if any(
+                is_same_problem(other, candidate, same_domain=False) for other in known
+            ):
                 self._log("warning", detail="integration finding repeats a known one")
                 continue
             number += 1

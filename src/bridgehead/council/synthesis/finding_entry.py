@@ -8,12 +8,22 @@ from typing import Any, Final
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import Confidence
 from bridgehead.council.debate.challenges import NOBODY_ANSWERED
+from bridgehead.council.findings.acted_on import ActedOn
 from bridgehead.council.findings.fingerprint import (
     Identity,
     cluster_fingerprint,
     is_weak,
     with_identity,
 )
+from bridgehead.council.findings.joining import Comment, likeness
+from bridgehead.council.findings.probability import (
+    ChallengeOutcome,
+    Checked,
+    Signs,
+    probability,
+    shipped_prior,
+)
+from bridgehead.council.findings.references import Relation
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.reporting.report import (
     ArgumentStep,
@@ -56,6 +66,8 @@ def finding_entry(
     notes: Sequence[ChallengeNote] = (),
     *,
     coordinator_failed: bool,
+    looked: int = 1,
+    acted_on: ActedOn | None = None,
 ) -> FindingEntry:
     """The entry of one finding; its evidence is that of the member whose citation held best."""
     members = [source.output for source in finding.sources] or [
@@ -77,6 +89,9 @@ def finding_entry(
             [one for one in notes if one.finding_id in (finding.id, finding.was)],
         )
     )
+    estimate = probability(
+        signs_of(finding, looked), acted_on or ActedOn(), shipped_prior()
+    )
     questions = sum(one.step == "challenge" and one.by == YOU for one in record)
     return FindingEntry(
         id=finding.id,
@@ -93,7 +108,12 @@ def finding_entry(
         else (),
         source_bridge=next(alone, None),
         source_findings=tuple(
-            SourceFinding(source.seat.name, source.output.id, source.is_unverified)
+            SourceFinding(
+                source.seat.name,
+                source.output.id,
+                source.is_unverified,
+                _identity(source.output).fingerprint,
+            )
             for source in finding.sources
         ),
         severity_votes=finding.votes,
@@ -122,7 +142,62 @@ def finding_entry(
         requirement_id=finding.requirement_id,
         was=finding.was,
         severity_original=finding.severity_original,
+        probability=estimate.value,
+        probability_reasons=estimate.reasons,
+        joined_by=tuple(joined_by(finding)),
     )
+
+
+def signs_of(finding: CouncilFinding, looked: int) -> Signs:
+    """What speaks for a finding and against it; `looked` is how many model families took part."""
+    return Signs(
+        seats=finding.confirming_seats,
+        families=len(finding.model_families),
+        looked=looked,
+        domains=finding.domains,
+        severity=finding.severity,
+        evidence=_checked(finding),
+        static=finding.has_static_evidence,
+        challenge=_challenge(finding),
+    )
+
+
+def _checked(finding: CouncilFinding) -> Checked:
+    if finding.not_found is not None:
+        return Checked.NOT_FOUND
+    if finding.is_quoted:
+        return Checked.QUOTED
+    checks = [evidence_check(source.output) for source in finding.sources]
+    is_found = any(check.get("outcome") == "passed" for check in checks)
+    return Checked.FOUND if is_found else Checked.UNCHECKED
+
+
+def _challenge(finding: CouncilFinding) -> ChallengeOutcome:
+    if finding.cls is FindingClass.DISPUTED:
+        return ChallengeOutcome.DISPUTED
+    if finding.severity_original is not None:
+        return ChallengeOutcome.LOWERED
+    return ChallengeOutcome.SURVIVED if finding.da_challenged else ChallengeOutcome.NONE
+
+
+def joined_by(finding: CouncilFinding) -> Iterator[str]:
+    """What each further output has in common with the first one."""
+    if len(finding.sources) < 2:
+        return
+    first = Comment.of(finding.sources[0].output)
+    for source in finding.sources[1:]:
+        alike = likeness(first, Comment.of(source.output))
+        common: list[str] = []
+        if alike.words:
+            common.append("words " + ", ".join(alike.words))
+        if alike.relation is Relation.SAME_LINES:
+            common.append("the same lines")
+        elif alike.relation is Relation.SAME_FILE:
+            common.append("the same file")
+        if alike.weaknesses:
+            common.append("weakness " + ", ".join(sorted(alike.weaknesses)))
+        shared = "; ".join(common) or "what others in the group share with both"
+        yield f"{source.seat.name} {source.output.id}: {shared}"
 
 
 def record_of(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import Final
 
 from bridgehead.contract.ids import id_sort_key, numbered_id
@@ -15,7 +15,7 @@ from bridgehead.contract.words import (
     TaskType,
     severity_rank,
 )
-from bridgehead.council.findings.dedupe import Candidate, Cluster, cluster, matches
+from bridgehead.council.findings.joining import Comment, Pair, is_same_problem, join
 from bridgehead.council.reporting.report import FindingClass, StatedPosition
 from bridgehead.council.synthesis.finding import (
     COORDINATOR,
@@ -30,8 +30,12 @@ DISPUTED_STEPS: Final = 3
 CLI: Final = "cli"
 
 
-def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[CouncilFinding]:
-    """Every live item of the COMPLETED seats, joined, classified and numbered."""
+def stage_a(
+    reports: Sequence[SeatReport],
+    task_type: TaskType,
+    splits: Sequence[tuple[str, str]] = (),
+) -> list[CouncilFinding]:
+    """Every live item of the COMPLETED seats, joined, classified and numbered; `splits` are not joined again."""
     completed = [seat for seat in reports if seat.report.status is Status.COMPLETED]
     live = [
         Source(seat, output)
@@ -40,7 +44,7 @@ def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[CouncilF
         if output.status is not OutputState.WITHDRAWN
     ]
     withdrawn = [
-        (Source(seat, output), Candidate.of(output))
+        (Source(seat, output), Comment.of(output))
         for seat in completed
         if seat.confirms
         for output in seat.report.withdrawn_outputs
@@ -48,7 +52,9 @@ def stage_a(reports: Sequence[SeatReport], task_type: TaskType) -> list[CouncilF
     met = _met_elsewhere(live) if task_type is TaskType.AUDIT else []
     positions_only = set(map(id, met))
     own_entry = [source for source in live if id(source) not in positions_only]
-    joined = [_classified(members, withdrawn, met) for members in _clusters(own_entry)]
+    joined = [
+        _classified(members, withdrawn, met) for members in _clusters(own_entry, splits)
+    ]
     return number(joined)
 
 
@@ -79,14 +85,16 @@ def _numbering_order(finding: CouncilFinding) -> tuple[object, ...]:
     )
 
 
-def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
+def _clusters(
+    sources: Sequence[Source], splits: Sequence[tuple[str, str]]
+) -> list[tuple[Source, ...]]:
     """Same matcher as inside a seat, domain not required; order severity, seat, id."""
     by_key = {f"{place}": source for place, source in enumerate(sources)}
     candidates = [
-        replace(Candidate.of(source.output), id=key) for key, source in by_key.items()
+        replace(Comment.of(source.output), id=key) for key, source in by_key.items()
     ]
 
-    def order(candidate: Candidate) -> tuple[object, ...]:
+    def order(candidate: Comment) -> tuple[object, ...]:
         source = by_key[candidate.id]
         return (
             -severity_rank(candidate.severity),
@@ -94,13 +102,37 @@ def _clusters(sources: Sequence[Source]) -> list[tuple[Source, ...]]:
             id_sort_key(source.output.id),
         )
 
-    found: list[Cluster] = cluster(candidates, same_domain=False, order=order)
+    found = join(
+        candidates,
+        same_domain=False,
+        order=order,
+        kept_apart=_kept_apart(by_key, splits),
+    )
     return [tuple(by_key[key] for key in joined.ids) for joined in found]
+
+
+def _kept_apart(
+    by_key: Mapping[str, Source], splits: Sequence[tuple[str, str]]
+) -> set[Pair]:
+    """The pairs of sources that carry the fingerprints of a split, one on each side."""
+    apart: set[Pair] = set()
+    for one, other in splits:
+        first = [key for key, source in by_key.items() if _carries(source, one)]
+        second = [key for key, source in by_key.items() if _carries(source, other)]
+        apart.update(frozenset(pair) for pair in product(first, second))
+    return apart
+
+
+def _carries(source: Source, fingerprint: str) -> bool:
+    names = source.output.fingerprints
+    return source.output.fingerprint == fingerprint or (
+        isinstance(names, tuple) and fingerprint in names
+    )
 
 
 def _classified(
     members: tuple[Source, ...],
-    withdrawn: Sequence[tuple[Source, Candidate]],
+    withdrawn: Sequence[tuple[Source, Comment]],
     met: Sequence[Source],
 ) -> CouncilFinding:
     lead = members[0].output
@@ -145,17 +177,17 @@ def _classified(
 
 
 def _withdrawn_by_others(
-    finding: CouncilFinding, withdrawn: Sequence[tuple[Source, Candidate]]
+    finding: CouncilFinding, withdrawn: Sequence[tuple[Source, Comment]]
 ) -> tuple[StatedPosition, ...]:
     """Seats that raised the same problem, have no live item of it left, and took it back (rule a)."""
     if not withdrawn:
         return ()
-    leader = Candidate.of(finding.sources[0].output)
+    leader = Comment.of(finding.sources[0].output)
     return tuple(
         source.stated(_withdrawal_text(source))
         for source, candidate in withdrawn
         if source.seat.name not in finding.seats
-        and matches(leader, candidate, same_domain=False)
+        and is_same_problem(leader, candidate, same_domain=False)
     )
 
 

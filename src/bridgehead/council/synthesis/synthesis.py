@@ -80,7 +80,7 @@ class Synthesis:
         debate: bool,
     ) -> tuple[Call, ...]:
         """Stage A, then the first calls of Stage B; without any the layer is done at once."""
-        joined = stage_a(reports, self._plan.task.task_type)
+        joined = stage_a(reports, self._plan.task.task_type, self._plan.splits)
         self._log("stage_a", findings=len(joined))
         fresh = [
             replace(one, id="")

@@ -347,8 +347,8 @@ def _finding(
         ),
         element(
             "p",
-            f"{sentences.standing(entry, compared=compared)}; confidence "
-            f"{entry.confidence}; {entry.id}",
+            f"{sentences.standing(entry, compared=compared)}; "
+            f"{sentences.likelihood(entry)}; {entry.id}",
             class_="soft",
         ),
     ]

@@ -166,10 +166,8 @@ def _finding(
     where = (
         f"{escaped(sentences.place_of(entry))}: " if sentences.place_of(entry) else ""
     )
-    yield (
-        f"{where}{escaped(sentences.standing(entry, compared=compared))}, confidence "
-        f"{entry.confidence}"
-    )
+    standing = escaped(sentences.standing(entry, compared=compared))
+    yield f"{where}{standing}, {sentences.likelihood(entry)}"
     description, evidence = sentences.said(entry)
     if description:
         yield f"\n{escaped(description)}"

@@ -140,11 +140,12 @@ def one_line(text: str) -> str:
 
 
 def ordered(entries: Iterable[FindingEntry]) -> list[FindingEntry]:
-    """Highest severity first; within one, what several seats confirm before what one says."""
+    """Highest severity first; within one the likeliest, then what several seats confirm before what one says."""
     return sorted(
         entries,
         key=lambda entry: (
             -severity_rank(entry.severity),
+            -(entry.probability or 0.0),
             -len(entry.confirmed_by),
             entry.cls.value,
             id_sort_key(entry.id),
@@ -224,6 +225,25 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
     if compared and entry.state in ("new", "regressed"):
         facts.append(entry.state)
     return " · ".join(facts)
+
+
+def likelihood(entry: FindingEntry) -> str:
+    """How likely a finding is real; reports from before that was told have the word of their seats."""
+    if entry.probability is None:
+        return f"confidence {entry.confidence}"
+    return f"probability {entry.probability:.0%}"
+
+
+def why(entry: FindingEntry) -> list[str]:
+    """What made the probability of a finding, and what joined its sources."""
+    lines = [f"{likelihood(entry)}: {', '.join(entry.probability_reasons)}"]
+    if not entry.probability_reasons:
+        lines = [likelihood(entry)]
+    if entry.joined_by:
+        first = entry.source_findings[0]
+        lines.append(f"joined with {first.bridge} {first.finding_id} by")
+        lines += [f"  {one}" for one in entry.joined_by]
+    return lines
 
 
 def challenged(

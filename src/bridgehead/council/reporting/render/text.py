@@ -79,9 +79,11 @@ def render_text(
     return "\n".join(lines) + "\n"
 
 
-def render_finding(entry: FindingEntry, screen: Screen) -> str:
-    """One finding opened: claim, cited lines, the argument about it, what to do."""
+def render_finding(entry: FindingEntry, screen: Screen, *, why: bool = False) -> str:
+    """One finding opened: claim, cited lines, the argument about it, what to do; `why`: and what joined it."""
     lines = list(_finding(entry, screen, (), compared=True))
+    if why:
+        lines += ["", *map(sentences.visible, sentences.why(entry))]
     for paragraph in filter(None, "\n".join(sentences.said(entry)).split("\n")):
         lines += ["", *textwrap.wrap(sentences.one_line(paragraph), screen.width)]
     for place, code in sentences.cited_code(entry):

@@ -1,29 +1,30 @@
-"""Clustering: the index that makes it fast finds exactly what comparing every pair would find."""
+"""Joining: which comments speak of one problem."""
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Sequence
 from importlib import resources
+from itertools import combinations
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.council_labels import agreement, join, labelled_outputs
+from bench.council_labels import agreement, labelled_outputs
+from bench.council_labels import join as join_outputs
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType, Severity
-from bridgehead.council.findings.dedupe import (
-    Candidate,
-    Wording,
-    by_severity_then_id,
-    cluster,
-    matches,
-    tokens,
+from bridgehead.council.findings.joining import (
+    Comment,
+    is_same_problem,
+    join,
+    likeness,
 )
-from bridgehead.council.findings.references import FileReference
+from bridgehead.council.findings.references import FileReference, Relation, relate
 from bridgehead.council.findings.weaknesses import weaknesses
+from bridgehead.council.findings.wording import stem, stems, tokens
 
 WORDS = [
     "order",
@@ -58,10 +59,10 @@ references = st.builds(
 
 
 @st.composite
-def candidates(draw: st.DrawFn) -> list[Candidate]:
+def candidates(draw: st.DrawFn) -> list[Comment]:
     count = draw(st.integers(0, 14))
     return [
-        Candidate(
+        Comment(
             id=f"C{number:03d}",
             type=draw(
                 st.sampled_from(
@@ -74,82 +75,121 @@ def candidates(draw: st.DrawFn) -> list[Candidate]:
             ),
             severity=draw(st.sampled_from([None, *Severity])),
             domain=draw(st.sampled_from(["security", "api"])),
-            wording=Wording(tokens(draw(texts)), tokens(draw(texts))),
+            text=(text := draw(texts)),
+            words=stems(text),
             references=tuple(draw(st.lists(references, max_size=2))),
             requirement_id=draw(st.sampled_from([None, "R-1", "R-2"])),
-            names=frozenset(
-                draw(st.lists(st.sampled_from(["load_order", "saveUser"]), max_size=2))
-            ),
-            told=draw(
-                st.sampled_from(["", "CWE-89", "SQL injection", "path traversal"])
-            ),
         )
         for number in range(count)
     ]
 
 
-def by_every_pair(
-    given_ones: Sequence[Candidate], *, same_domain: bool
-) -> list[tuple[str, ...]]:
-    groups: list[list[Candidate]] = []
-    for candidate in sorted(given_ones, key=by_severity_then_id):
-        home = next(
-            (
-                group
-                for group in groups
-                if matches(group[0], candidate, same_domain=same_domain)
-            ),
-            None,
-        )
-        if home is None:
-            groups.append([candidate])
-        else:
-            home.append(candidate)
-    return [tuple(member.id for member in group) for group in groups]
-
-
-@settings(max_examples=150)
-@given(candidates(), st.booleans())
-def test_property_the_index_finds_what_comparing_every_pair_finds(
-    given_ones: list[Candidate], same_domain: bool
-) -> None:
-    found = [one.ids for one in cluster(given_ones, same_domain=same_domain)]
-    assert found == by_every_pair(given_ones, same_domain=same_domain)
-
-
 @given(candidates())
 def test_property_every_candidate_is_in_exactly_one_cluster(
-    given_ones: list[Candidate],
+    given_ones: list[Comment],
 ) -> None:
-    ids = [name for one in cluster(given_ones, same_domain=True) for name in one.ids]
+    ids = [name for one in join(given_ones, same_domain=True) for name in one.ids]
     assert sorted(ids) == sorted(candidate.id for candidate in given_ones)
 
 
 @given(candidates())
 def test_property_the_survivor_has_the_highest_severity_of_its_cluster(
-    given_ones: list[Candidate],
+    given_ones: list[Comment],
 ) -> None:
-    for one in cluster(given_ones, same_domain=True):
+    for one in join(given_ones, same_domain=True):
         ranks = [
             member.severity.rank if member.severity else 0 for member in one.members
         ]
         assert ranks[0] == max(ranks)
 
 
-def test_the_index_finds_what_comparing_every_pair_finds_in_reports_of_known_duplicates() -> (
-    None
-):
-    labelled = labelled_outputs(400, seed=3)
-    given_ones = [Candidate.of(output) for output in labelled.outputs]
+@given(candidates(), st.randoms(use_true_random=False))
+def test_property_the_order_in_which_comments_arrive_changes_nothing(
+    given_ones: list[Comment], dice: random.Random
+) -> None:
+    shuffled = dice.sample(given_ones, len(given_ones))
 
-    assert [one.ids for one in join(labelled.outputs)] == by_every_pair(
-        given_ones, same_domain=True
+    assert join(shuffled, same_domain=False) == join(given_ones, same_domain=False)
+
+
+@given(candidates())
+def test_property_no_problem_spans_two_files_or_two_requirements(
+    given_ones: list[Comment],
+) -> None:
+    for problem in join(given_ones, same_domain=False):
+        for one, other in combinations(problem.members, 2):
+            assert relate(one.references, other.references) is not Relation.DIFFERENT
+            named = {one.requirement_id, other.requirement_id} - {None}
+            assert len(named) < 2
+
+
+def comment(name: str, text: str) -> Comment:
+    return Comment.of_text(name, OutputType.FINDING, text)
+
+
+REVIEWERS = [
+    comment("C001", "The retry loop in fetchInvoice never stops when the host is down"),
+    comment("C002", "fetchInvoice retries forever if the host cannot be reached"),
+    comment(
+        "C003", "Infinite retries: fetchInvoice has no limit for unreachable hosts"
+    ),
+    comment("C004", "The cache key of the price list leaves out the currency"),
+    comment("C005", "Prices of one currency are served for another from the cache"),
+]
+
+
+def test_what_reviewers_say_of_one_problem_in_other_words_is_joined() -> None:
+    problems = join(REVIEWERS, same_domain=False)
+
+    assert [problem.ids for problem in problems] == [
+        ("C001", "C002", "C003"),
+        ("C004", "C005"),
+    ]
+
+
+def test_a_pair_that_a_person_split_is_not_joined_again() -> None:
+    problems = join(
+        REVIEWERS, same_domain=False, kept_apart=[frozenset({"C004", "C005"})]
     )
+
+    assert [problem.ids for problem in problems][1:] == [("C004",), ("C005",)]
+
+
+def test_a_pair_that_somebody_called_the_same_is_joined_whatever_its_words() -> None:
+    problems = join(
+        [REVIEWERS[0], REVIEWERS[3]],
+        same_domain=False,
+        said_same=[frozenset({"C001", "C004"})],
+    )
+
+    assert [problem.ids for problem in problems] == [("C001", "C004")]
+
+
+def test_what_joins_two_comments_is_named_by_their_own_words() -> None:
+    alike = likeness(REVIEWERS[1], REVIEWERS[2])
+
+    assert alike.words[0] == "fetchInvoice"
+    assert "retries" in alike.words
+    assert alike.relation is Relation.NONE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["validate", "validates", "validated", "validation", "validating"],
+        ["query", "queries"],
+        ["cache", "caches", "cached", "caching"],
+        ["handler", "handles", "handled"],
+        ["dispatch", "dispatches", "dispatching"],
+    ],
+)
+def test_forms_of_one_word_have_one_stem(words: list[str]) -> None:
+    assert len({stem(word) for word in words}) == 1
 
 
 def test_known_duplicates_are_joined_and_hardly_anything_else() -> None:
     labelled = labelled_outputs(1_000, seed=3)
-    found = agreement(join(labelled.outputs), labelled.label)
+    found = agreement(join_outputs(labelled.outputs), labelled.label)
 
     assert found.precision > 0.9
     assert found.recall > 0.85
@@ -184,7 +224,7 @@ def output(
 
 
 def are_joined(one: Output, other: Output) -> bool:
-    return matches(Candidate.of(one), Candidate.of(other), same_domain=False)
+    return is_same_problem(Comment.of(one), Comment.of(other), same_domain=False)
 
 
 ANALYSER = output(
@@ -203,7 +243,7 @@ def test_a_model_and_an_analyser_about_one_place_and_weakness_are_one_finding() 
     )
 
     assert are_joined(model, ANALYSER)
-    assert [len(one.ids) for one in join([model, ANALYSER])] == [2]
+    assert [len(one.ids) for one in join_outputs([model, ANALYSER])] == [2]
 
 
 @pytest.mark.parametrize(
@@ -237,8 +277,8 @@ def test_findings_about_one_thing_of_the_code_are_joined_although_one_names_no_l
         "store.py:12",
     )
     other = output(
-        "Rows go",
-        "load_item ends its order loop early, the last is missing.",
+        "Connection stays open",
+        "load_item does not close it after an error.",
         "store.py:92",
     )
 
@@ -249,12 +289,11 @@ def test_findings_about_one_thing_of_the_code_are_joined_although_one_names_no_l
 def test_names_are_found_in_time_proportional_to_the_text() -> None:
     long = "a" * 300_000
 
-    assert Candidate.of(
-        output("title", f"{long} load_order saveUser close() {long}_x", None)
-    ).names >= {
-        "load_order",
-        "saveUser",
-        "close",
+    assert stems(f"{long} load_order saveUser {long}_x") >= {
+        "=loadorder",
+        "=saveuser",
+        "load",
+        stem("order"),
     }
 
 

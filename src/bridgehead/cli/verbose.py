@@ -16,7 +16,7 @@ from bridgehead.host.terminal import escape_controls, truncate
 LONGEST: Final = 200
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/@\s]+@")
 _AROUND: Final = re.compile(
-    r"^\S+(bwrap| -I -S \S+confinement\.py) .*? -- |(?<=^git )(-c \S+ )+"
+    r"^(\S+(bwrap| -I -S \S+confinement\.py) .*? -- )+|(?<=^git )(-c \S+ )+"
 )
 
 

@@ -1,4 +1,6 @@
-"""What a command prints: data once on stdout (text, or one JSON object), conversation on stderr."""
+"""What a command prints: data once on stdout (text, or one JSON object), conversation
+on stderr.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,18 @@ class App:
         self.stderr = stderr or sys.stderr
 
     def assembly(self, *, warns: bool = True) -> Assembly:
-        """What there is to work with here; warnings about settings are said unless somebody else says them."""
+        """What there is to work with here.
+
+        Warnings about settings are said unless somebody else says them.
+        """
         from bridgehead.assembly.application import Assembly
 
         return Assembly(self.cwd, self.environ, warn=self.warn if warns else None)
 
     def emit(self, document: Mapping[str, Any], text: Callable[[], str]) -> None:
-        """Print the result: `document` with its schema version under --json, else `text()` as it is."""
+        """Print the result: `document` with its schema version under --json, else
+        `text()` as it is.
+        """
         self.stdout.write(json_line(document) if self.as_json else _closed(text()))
         self.stdout.flush()
 
@@ -78,7 +85,9 @@ class App:
 
     @property
     def width(self) -> int:
-        """Columns a line may take: the terminal's, and as many as it needs when somebody else reads."""
+        """Columns a line may take: the terminal's, and as many as it needs when
+        somebody else reads.
+        """
         return width(self.stdout, self.environ) if self.stdout.isatty() else UNLIMITED
 
     @property
@@ -109,7 +118,10 @@ def ago(then: datetime, now: datetime) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]], *, width: int, flexible: int) -> str:
-    """Rows as aligned columns; the `flexible` one is cut so that lines fit `width`, the last is never padded."""
+    """Rows as aligned columns.
+
+    The `flexible` one is cut so that lines fit `width`, the last is never padded.
+    """
     if not rows:
         return ""
     widths = [

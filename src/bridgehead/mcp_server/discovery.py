@@ -1,4 +1,7 @@
-"""What a client reads first: capabilities, the list of tools, prompts. Imports nothing of what they do."""
+"""What a client reads first: capabilities, the list of tools, prompts.
+
+Imports nothing of what they do.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,10 @@ def discovered() -> dict[str, Any]:
 
 
 class Prompt(NamedTuple):
-    """A text with places for its arguments; an argument that is not given leaves its sentence out."""
+    """A text with places for its arguments.
+
+    An argument that is not given leaves its sentence out.
+    """
 
     name: str
     title: str
@@ -239,7 +245,9 @@ AT_ONCE: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 
 
 def result_for(client: Client, method: str, value: dict[str, Any]) -> dict[str, Any]:
-    """A result as the client's version of the protocol wants it (2026-07-28 adds its kind and how long it keeps)."""
+    """A result as the client's version of the protocol wants it (2026-07-28 adds its
+    kind and how long it keeps).
+    """
     if not client.sends_envelopes:
         return value
     caching = {

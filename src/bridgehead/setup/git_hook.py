@@ -1,4 +1,7 @@
-"""A pre-push hook that looks at the verdict of the newest council, and holds none. An existing hook is kept and run."""
+"""A pre-push hook that looks at the verdict of the newest council, and holds none.
+
+An existing hook is kept and run.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,11 @@ _MARK: Final = "# bridgehead: the gate of the newest council"
 
 
 def hook_text(level: str) -> str:
-    """The hook. It answers for the verdict alone: without a report, or without bridgehead, the push goes on."""
+    """The hook.
+
+    It answers for the verdict alone: without a report, or without bridgehead, the push
+    goes on.
+    """
     return f"""\
 #!/bin/sh
 {_MARK}. No council is held here.

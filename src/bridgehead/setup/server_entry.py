@@ -1,5 +1,5 @@
-"""How each host writes down an MCP server: the file's format, JSON or TOML, where in it, and the entry itself.
-Pure.
+"""How each host writes down an MCP server: the file's format, JSON or TOML, where in
+it, and the entry itself. Pure.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ def _in_toml(path: tuple[str, ...], entry: Entry) -> Registration:
 
 
 def _completed(known: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry with everything the user added to it; what the user decided about it stays decided."""
+    """The entry with everything the user added to it.
+
+    What the user decided about it stays decided.
+    """
     return {**known, **entry, **{key: known[key] for key in _USERS_OWN if key in known}}
 
 

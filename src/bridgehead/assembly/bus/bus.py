@@ -1,4 +1,6 @@
-"""The bus put together with the rest: its settings, its events in the record, approvals, an assistant."""
+"""The bus put together with the rest: its settings, its events in the record,
+approvals, an assistant.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 
 def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
-    """The [bus] table from files and environment, with what was given on the command line on top."""
+    """The [bus] table from files and environment, with what was given on the command
+    line on top.
+    """
     configured = {
         name.removeprefix("bus."): _plain(resolved.value)
         for name, resolved in assembly.settings.values.items()

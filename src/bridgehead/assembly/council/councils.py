@@ -1,5 +1,5 @@
-"""Councils on this machine: held, resumed, planned without a call (`--dry-run`), and what is refused before one
-begins.
+"""Councils on this machine: held, resumed, planned without a call (`--dry-run`), and
+what is refused before one begins.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Councils:
             council = opened.council
             refuse_gate(council, gate)
             with hold_council(self.assembly, council.review_id):
-                # A root that is taken, or nothing to branch off from, is found out before the council exists.
+                # A root that is taken, or nothing to branch off from, is found out
+                # before the council exists.
                 HostSeatRequests.of(self.assembly, council, self.clock)
                 Workplace.prepare(self.assembly, council, opened.scope)
                 # From here on a gate knows that it was begun, whatever becomes of it.
@@ -129,7 +130,9 @@ class Councils:
         close: bool = False,
         gate: Gate | None = None,
     ) -> Finished:
-        """Take a council up again: fold in what was answered, seat again whom `retry` names, or `close` the wait."""
+        """Take a council up again: fold in what was answered, seat again whom `retry`
+        names, or `close` the wait.
+        """
         with closing(
             CouncilJournal(self.assembly.places.project, self.clock)
         ) as journal:
@@ -155,7 +158,10 @@ class Councils:
         *,
         gate: Gate | None = None,
     ) -> Finished:
-        """Put one more question about one finding to its seat and the others; the report is superseded."""
+        """Put one more question about one finding to its seat and the others.
+
+        The report is superseded.
+        """
         stored = Reports(self.assembly, self.clock).find(reference)
         finding = stored.askable(finding_id)
         if not text.strip():
@@ -177,7 +183,10 @@ class Councils:
             return process.conduct(audience, [asked])
 
     def stop(self, reference: str | None) -> str:
-        """Ask the council that runs to end with what it has; its id. Without a name: the newest that is open."""
+        """Ask the council that runs to end with what it has; its id.
+
+        Without a name: the newest that is open.
+        """
         with closing(
             CouncilJournal(self.assembly.places.project, self.clock)
         ) as journal:
@@ -202,7 +211,10 @@ class Councils:
     def _open(
         self, request: CouncilRequest, journal: CouncilJournal, audience: Audience
     ) -> Opened:
-        """Settle a council; a crash on the way is recorded, a refusal in words is not."""
+        """Settle a council.
+
+        A crash on the way is recorded, a refusal in words is not.
+        """
 
         def is_taken(review_id: str) -> bool:
             return review_id in journal.ids() or self._is_recorded(review_id)
@@ -231,7 +243,9 @@ class Councils:
     def _named(
         self, reference: str | None, journal: CouncilJournal, retry: Sequence[str]
     ) -> str:
-        """The council that is meant: the newest with something to do when none is named."""
+        """The council that is meant: the newest with something to do when none is
+        named.
+        """
         if reference is not None:
             return only_council(reference, journal.ids())
         if retry and (ids := journal.ids()):
@@ -283,7 +297,8 @@ class Councils:
             )
             council = msgspec.structs.replace(council, plan=plan)
         journal.take_up(council.review_id)
-        # A closed council that is opened again needs its scope, and the commit in it, until it closes again.
+        # A closed council that is opened again needs its scope, and the commit in it,
+        # until it closes again.
         StoredScopes(self.assembly).save(council.review_id, scope)
         record.withdraw_halted(retried, calls)
         record.save(RunState.RUNNING, event="council.resumed")
@@ -300,7 +315,10 @@ class Councils:
         return process, retried
 
     def _scope_again(self, council: StoredCouncil) -> tuple[Scope, bool]:
-        """The scope as it was when the council began; what is on disk now when that is gone."""
+        """The scope as it was when the council began.
+
+        What is on disk now when that is gone.
+        """
         scopes = StoredScopes(self.assembly)
         now = scopes.resolve(council)
         before = scopes.read(council.review_id)

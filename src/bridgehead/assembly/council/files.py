@@ -1,5 +1,5 @@
-"""Files a council reads and keeps: seat settings, dismissals, finding history, scopes of open councils, and its
-lock.
+"""Files a council reads and keeps: seat settings, dismissals, finding history, scopes
+of open councils, and its lock.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ def read_seats_file(assembly: Assembly) -> SeatsFile:
 
 
 def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:
-    """Write the user's choices again, freshly dated; a trusted file stays trusted (council §13)."""
+    """Write the user's choices again, freshly dated.
+
+    A trusted file stays trusted (council §13).
+    """
     document = seats.document() or {}
     bridges = document.setdefault("bridges", {})
     if isinstance(bridges, dict):
@@ -153,7 +156,10 @@ def read_history(assembly: Assembly) -> History:
 def records_in_scope(
     history: History, scope: Scope, project: Path
 ) -> tuple[FindingRecord, ...]:
-    """The records this scope can say something about; one of a file that is there but not looked at stays as it is."""
+    """The records this scope can say something about.
+
+    One of a file that is there but not looked at stays as it is.
+    """
     hidden = {entry.path for entry in scope.left_out}
 
     def is_concerned(record: FindingRecord) -> bool:
@@ -231,12 +237,17 @@ def _content_at(git: Git, commit: str, name: str) -> bytes | None:
 
 
 def read_rules_section(text: str) -> str:
-    """What stands under "Review guidelines" or "Review rules", down to the next heading of that weight."""
+    """What stands under "Review guidelines" or "Review rules", down to the next heading
+    of that weight.
+    """
     return "\n".join(one[2] for one in RULES_SECTION.finditer(text))
 
 
 def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
-    """The project's rules for reviews as `commit` has them, and where they stand; never those of a change."""
+    """The project's rules for reviews as `commit` has them, and where they stand.
+
+    Never those of a change.
+    """
     project = assembly.places.project
     git = repository_at(project, assembly.environ)
     told: dict[str, str] = {}
@@ -257,7 +268,10 @@ def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
 
 
 def read_own_domains(assembly: Assembly) -> tuple[str | None, tuple[str, ...]]:
-    """The project's own domains as they are written, and what to warn of; a file nobody trusts counts for nothing."""
+    """The project's own domains as they are written, and what to warn of.
+
+    A file nobody trusts counts for nothing.
+    """
     path = assembly.places.project / DOMAINS_FILE
     if not path.exists():
         return None, ()
@@ -334,7 +348,9 @@ def _open_folder(project: Path) -> None:
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
-    """Dates as text: an entry is kept with its council as JSON, and read the same either way."""
+    """Dates as text: an entry is kept with its council as JSON, and read the same
+    either way.
+    """
     return {
         key: value.isoformat() if isinstance(value, dt.date | dt.time) else value
         for key, value in entry.items()
@@ -360,7 +376,8 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
         ) from error
     try:
         yield
-        # Removed while it is held: who waits for it sees that it is gone and makes a new one.
+        # Removed while it is held: who waits for it sees that it is gone and makes a
+        # new one.
         with suppress(FileNotFoundError):
             path.unlink()
     finally:
@@ -368,7 +385,9 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
 
 
 def was_left_behind(assembly: Assembly, review_id: str) -> bool:
-    """Whether the process that held this council on this machine is gone without having ended it."""
+    """Whether the process that held this council on this machine is gone without having
+    ended it.
+    """
     path = _lock_path(assembly, review_id)
     if not path.exists():
         return False
@@ -396,7 +415,9 @@ def ask_to_stop(assembly: Assembly, review_id: str) -> None:
 def heeding_stop(
     assembly: Assembly, review_id: str, given: Cancel | None
 ) -> Iterator[Cancel]:
-    """A token for whoever holds this council: cancelled with the `given` one, or when somebody asked it to stop."""
+    """A token for whoever holds this council: cancelled with the `given` one, or when
+    somebody asked it to stop.
+    """
     asked = _lock_path(assembly, review_id).with_suffix(STOP)
     ended = threading.Event()
     stop = Cancel()
@@ -426,7 +447,10 @@ def _lock_path(assembly: Assembly, review_id: str) -> Path:
 
 
 class StoredScopes:
-    """One private file per open council, in the user's data directory; texts that no model may see are not kept."""
+    """One private file per open council, in the user's data directory.
+
+    Texts that no model may see are not kept.
+    """
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
@@ -438,7 +462,10 @@ class StoredScopes:
         )
 
     def read(self, review_id: str) -> Scope | None:
-        """The scope as it was stored; None when the council was closed, or the file cannot be read."""
+        """The scope as it was stored.
+
+        None when the council was closed, or the file cannot be read.
+        """
         try:
             return msgspec.json.decode(
                 read_bounded(self._path(review_id), MOST_SCOPE_BYTES), type=Scope
@@ -451,7 +478,10 @@ class StoredScopes:
             self._path(review_id).unlink()
 
     def resolve(self, council: StoredCouncil) -> Scope | None:
-        """What the council looked at, as it is on disk now; None when there is nothing of it any more."""
+        """What the council looked at, as it is on disk now.
+
+        None when there is nothing of it any more.
+        """
         project = self._assembly.places.project
         try:
             return resolve_scope(

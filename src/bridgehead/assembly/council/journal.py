@@ -1,4 +1,6 @@
-"""A council as the flow journal stores it: enough to build the same run again in another process (council §4)."""
+"""A council as the flow journal stores it: enough to build the same run again in
+another process (council §4).
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ _inputs: Final = msgspec.json.Decoder(Input)
 
 
 class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
-    """The request, the plan that was made of it, and everything else that was settled before the first call."""
+    """The request, the plan that was made of it, and everything else that was settled
+    before the first call.
+    """
 
     request: CouncilRequest
     plan: CouncilPlan
@@ -85,7 +89,9 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def stored(self) -> dict[str, Any]:
-        """As it is written down: the options stand among the fields of the request, the plan among the others."""
+        """As it is written down: the options stand among the fields of the request, the
+        plan among the others.
+        """
         document: dict[str, Any] = msgspec.to_builtins(self)
         document["request"] |= document["request"].pop("options")
         plan = document.pop("plan")
@@ -124,7 +130,9 @@ def make_run(council: StoredCouncil, scope: Scope) -> CouncilRun:
 
 
 def seat_reports(run: CouncilRun, inputs: Sequence[Input]) -> list[BridgeReport]:
-    """The last report of every seat, found by going through what happened in a run that has not started."""
+    """The last report of every seat, found by going through what happened in a run that
+    has not started.
+    """
     if not inputs:
         return []
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
@@ -146,14 +154,16 @@ def registry_with(own: str | None) -> Registry:
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
     """What the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
-    # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
+    # A file that may not be shown is there all the same: a citation of it is
+    # unreadable, not invented.
     hidden: Mapping[str, str | None] = dict.fromkeys(
         (entry.path for entry in scope.left_out), None
     )
     return RunInputs(
         registry=registry_with(council.domains_text),
         secret=council.secret,
-        # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
+        # What is made in an implementation is in no tree yet: there is nothing to check
+        # its notes against.
         tree=None
         if council.task.task_type is TaskType.IMPLEMENTATION
         else Tree.of({**hidden, **scope.texts}, changed_lines(scope.diff or "", "-")),
@@ -168,7 +178,10 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
 
 
 class CouncilJournal:
-    """All councils of a project that can be taken up again. A request that is refused leaves no journal behind."""
+    """All councils of a project that can be taken up again.
+
+    A request that is refused leaves no journal behind.
+    """
 
     def __init__(self, project: Path, clock: Clock) -> None:
         self._root = FlowRoot.open(project)
@@ -233,7 +246,9 @@ class CouncilJournal:
 
 
 class MadeCall(NamedTuple):
-    """One call as it was made: what was asked, and what came back unless it is still under way."""
+    """One call as it was made: what was asked, and what came back unless it is still
+    under way.
+    """
 
     name: str
     started_at: str
@@ -242,7 +257,10 @@ class MadeCall(NamedTuple):
 
 
 class StoredCalls:
-    """The calls of one council (`CallJournal`); remembers a signal that ended the run in this process."""
+    """The calls of one council (`CallJournal`).
+
+    Remembers a signal that ended the run in this process.
+    """
 
     def __init__(self, journal: SqliteJournal, review_id: str, clock: Clock) -> None:
         self._journal = journal
@@ -267,7 +285,10 @@ class StoredCalls:
         self._append(path, _STARTED, at, input_sha=call.prompt_sha256, result=packed)
 
     def made(self) -> list[MadeCall]:
-        """Every call in the order they were started, each with what came back; last those asked of our own host."""
+        """Every call in the order they were started, each with what came back.
+
+        Last those asked of our own host.
+        """
         results = {
             str(one.key): one
             for one in self._inputs

@@ -1,7 +1,8 @@
-"""A council as it goes, rebuilt from its events: seats with rounds, what was raised, who challenged whom, how it ended.
+"""A council as it goes, rebuilt from its events: seats with rounds, what was raised,
+who challenged whom, how it ended.
 
-Pure: the same events give the same picture, whether the council runs, waits or is long over. Events this version does
-not know are passed over.
+Pure: the same events give the same picture, whether the council runs, waits or is long
+over. Events this version does not know are passed over.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class LiveOutput(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     round: int
     state: str | None = None
-    """`confirmed revised withdrawn disputed discovered`, `merged`, or None while nobody has challenged it."""
+    """`confirmed revised withdrawn disputed discovered`, `merged`, or None while nobody
+    has challenged it.
+    """
 
 
 class LiveChallenge(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +46,9 @@ class LiveChallenge(msgspec.Struct, frozen=True, kw_only=True):
     round: int
     text: str
     outcome: str = "open"
-    """`open defend revise withdraw no_response`, then the ruling: `withdraw maintain escalate`."""
+    """`open defend revise withdraw no_response`, then the ruling:
+    `withdraw maintain escalate`.
+    """
 
 
 class LiveRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +63,9 @@ class LiveRound(msgspec.Struct, frozen=True, kw_only=True):
 class LiveSeat(msgspec.Struct, frozen=True, kw_only=True):
     bridge: str
     state: str = "waiting"
-    """`waiting` until its first line, then `running`, `pending` (a rig that was asked), `done skipped halted`."""
+    """`waiting` until its first line, then `running`, `pending` (a rig that was asked),
+    `done skipped halted`.
+    """
     reason: str | None = None
     connection: str | None = None
     rounds: tuple[LiveRound, ...] = ()
@@ -105,7 +112,9 @@ class LiveNote(msgspec.Struct, frozen=True, kw_only=True):
 class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[LiveSeat, ...]
     second_look: LiveSeat | None = None
-    """The debate over the joined findings (Stage B); its outputs and challenges are `joined` and `notes`."""
+    """The debate over the joined findings (Stage B); its outputs and challenges are
+    `joined` and `notes`.
+    """
     joined: tuple[JoinedFinding, ...] = ()
     notes: tuple[LiveNote, ...] = ()
 

@@ -1,4 +1,5 @@
-"""From a request to a council that can begin: scope, context, questions, seats, route (council §13, §16).
+"""From a request to a council that can begin: scope, context, questions, seats, route
+(council §13, §16).
 
 Everything that can be refused is refused here, before anything is written or called.
 """
@@ -90,7 +91,8 @@ _CLARIFIED: Final = [
 ]
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 6
-# Names of files say what a request is about; beyond these nothing new is learned from them.
+# Names of files say what a request is about; beyond these nothing new is learned from
+# them.
 MOST_NAMES: Final = 500
 MOST_DRAWS: Final = 100
 
@@ -116,7 +118,10 @@ def open_council(
     is_taken: Callable[[str], bool],
     ask: AskQuestion | None = None,
 ) -> Opened:
-    """Settle everything about a council; `ask` puts the questions of §16 to the user, None asks nobody."""
+    """Settle everything about a council.
+
+    `ask` puts the questions of §16 to the user, None asks nobody.
+    """
     _refuse_early(request, is_taken)
     now = clock.now()
     domains_text, domain_warnings = read_own_domains(assembly)
@@ -246,7 +251,10 @@ class _Opening:
         self._given = self._named_in_words() if request.verb == ASK else request.scope
 
     def clarify(self, ask: AskQuestion | None) -> ScopeClarification:
-        """Ask at most three questions about what is open, or nobody; the rest is assumed."""
+        """Ask at most three questions about what is open, or nobody.
+
+        The rest is assumed.
+        """
         scope = self.resolved(self._given) if self._given.kinds else None
         request = self._request
         verb = request.meaning
@@ -283,7 +291,9 @@ class _Opening:
         return Code(run, changed, tests=list(places.values()).count("tests"))
 
     def scope_request(self, artifact: str | None) -> ScopeRequest:
-        """The scope that was named, else what was answered, else the changed files, else everything."""
+        """The scope that was named, else what was answered, else the changed files,
+        else everything.
+        """
         if self._given.kinds:
             return self._given
         if artifact is not None and (self._assembly.cwd / artifact).exists():
@@ -381,7 +391,10 @@ def _seats(
 def _kind_of_task(
     request: CouncilRequest, settled: ScopeClarification
 ) -> tuple[TaskType, Mode | None]:
-    """What the verb stands for; a free request is what its words and answers settled."""
+    """What the verb stands for.
+
+    A free request is what its words and answers settled.
+    """
     verb = request.meaning
     task_type = (
         settled.task_type

@@ -1,5 +1,5 @@
-"""Reports of councils: written in their forms (council §18), found again through the record, judged, dismissed
-from.
+"""Reports of councils: written in their forms (council §18), found again through the
+record, judged, dismissed from.
 """
 
 from __future__ import annotations
@@ -121,7 +121,10 @@ class StoredReport:
 
     @property
     def doubt(self) -> str | None:
-        """Why the file cannot be taken for the report that was written; the record has its digest."""
+        """Why the file cannot be taken for the report that was written.
+
+        The record has its digest.
+        """
         if self.files.sha256 is None:
             return "the record has no digest of it"
         return (
@@ -225,7 +228,9 @@ class DismissedNow:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A baseline that was written: findings new in it, kept from the one before, and critical ones left out."""
+    """A baseline that was written: findings new in it, kept from the one before, and
+    critical ones left out.
+    """
 
     new: int
     kept: int
@@ -241,7 +246,9 @@ class Reports:
         self._clock = clock or SystemClock()
 
     def runs(self, *, limit: int, everywhere: bool = False) -> list[Run]:
-        """The latest begun first, as the record has them: their times may come from several clocks."""
+        """The latest begun first, as the record has them: their times may come from
+        several clocks.
+        """
         project = None if everywhere else self._assembly.project
         begun = EventFilter(kinds=BEGUN, parts=(Part.COUNCIL,), project=project)
         with self._assembly.store(read_only=True) as store:
@@ -257,7 +264,10 @@ class Reports:
         return sorted(runs, key=lambda run: _place(order, run.id))
 
     def find(self, reference: str | None, *, everywhere: bool = False) -> StoredReport:
-        """The report of the council whose id begins like this; the newest without one."""
+        """The report of the council whose id begins like this.
+
+        The newest without one.
+        """
         known = self.runs(limit=MOST_LISTED, everywhere=everywhere)
         runs = [run for run in known if isinstance(run.data.get("report"), dict)]
         if reference is not None:
@@ -278,7 +288,10 @@ class Reports:
         return self.stored(runs[0])
 
     def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
-        """Verdict and digest of a report as the record has them; of an edited file its own digest."""
+        """Verdict and digest of a report as the record has them.
+
+        Of an edited file its own digest.
+        """
         with self._assembly.store(read_only=True) as store:
             run = store.run(review_id)
         files = (
@@ -300,7 +313,10 @@ class Reports:
         return (Verdict(run.data["gate_verdict"]), digest) if digest else None
 
     def dismiss(self, reference: str | None, request: DismissRequest) -> DismissedNow:
-        """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
+        """Append the entry of council §25.4.
+
+        Nothing is written when anything about it is wrong.
+        """
         if not request.reason.strip():
             raise UserError("--reason is empty", hint="say why the project accepts it")
         if request.until is not None and request.until < self._clock.now().date():
@@ -349,7 +365,9 @@ class Reports:
     def accept(
         self, reference: str | None, reason: str | None, *, accept_critical: bool
     ) -> Accepted:
-        """Write the baseline: every finding that stands, and of the one before whose code is still there."""
+        """Write the baseline: every finding that stands, and of the one before whose
+        code is still there.
+        """
         stored = self.find(reference)
         project = self._assembly.places.project
         if isinstance(stored.report, AbortedReport):
@@ -527,7 +545,10 @@ def mark_superseded(
     seats: Sequence[BridgeReport],
     council: StoredCouncil,
 ) -> None:
-    """The old report says which one took its place; one that was edited or is gone is left alone."""
+    """The old report says which one took its place.
+
+    One that was edited or is gone is left alone.
+    """
     with suppress(FileError):
         if old.sha256 is None or _digest(project, old.json) != old.sha256:
             return

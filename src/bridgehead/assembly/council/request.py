@@ -1,5 +1,5 @@
-"""What a user asks of a council, as plain data every surface builds the same way (council §24), with seed findings
-(§14.7).
+"""What a user asks of a council, as plain data every surface builds the same way
+(council §24), with seed findings (§14.7).
 """
 
 from __future__ import annotations
@@ -137,7 +137,10 @@ class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_a_change(self) -> bool:
-        """Whether a change is looked at rather than files; its own dismissals are then watched (council §24)."""
+        """Whether a change is looked at rather than files.
+
+        Its own dismissals are then watched (council §24).
+        """
         return bool(self.scope.kinds) and self.scope.kinds != ["paths"]
 
 
@@ -157,7 +160,8 @@ def refuse_contradictions(request: CouncilRequest) -> None:
         raise UserError(
             f"--requirements works with audit only, not with {request.verb}"
         )
-    # Files, branches and folders are called after the id, so it must not mean another folder.
+    # Files, branches and folders are called after the id, so it must not mean another
+    # folder.
     if request.review_id is not None and not _ID.fullmatch(request.review_id):
         raise UserError(
             f"--id {request.review_id!r} is not a valid council ID",

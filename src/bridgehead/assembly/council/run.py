@@ -1,5 +1,5 @@
-"""One council in one process: what it works with, who watches it, what is written when it pauses or ends (council
-§14.1).
+"""One council in one process: what it works with, who watches it, what is written when
+it pauses or ends (council §14.1).
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ from bridgehead.host.command import Cancel
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who is with a running council: watchers, and somebody to ask; nobody by default."""
+    """Who is with a running council: watchers, and somebody to ask.
+
+    Nobody by default.
+    """
 
     watchers: tuple[Observer, ...] = ()
     ask: AskQuestion | None = None
@@ -216,7 +219,9 @@ class CouncilProcess:
 
     @contextmanager
     def _recording_failure(self) -> Iterator[None]:
-        """What ends the council against everybody's will is in the record before it is raised."""
+        """What ends the council against everybody's will is in the record before it is
+        raised.
+        """
         try:
             yield
         except (BridgeheadError, OSError) as error:
@@ -308,7 +313,9 @@ class CouncilProcess:
     def _settle(
         self, facts: Mapping[str, Any] | None = None, *, aborted: bool = False
     ) -> None:
-        """Leave the council open while a rig may still answer, else put everything of it away."""
+        """Leave the council open while a rig may still answer, else put everything of
+        it away.
+        """
         review_id = self.council.review_id
         if self.host_seat is not None:
             self.host_seat.end()

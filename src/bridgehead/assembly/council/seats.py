@@ -1,5 +1,5 @@
-"""The seats of a council on this machine: who could sit and why not, where agents work, how rigs are reached
-(council §23, §24).
+"""The seats of a council on this machine: who could sit and why not, where agents work,
+how rigs are reached (council §23, §24).
 """
 
 from __future__ import annotations
@@ -83,14 +83,20 @@ _NOTHING_TO_DO: Final = BridgeInput(
 
 
 class RigTransport:
-    """`SeatTransport` over the rigs part. A request is remembered as `thread/file@commit`."""
+    """`SeatTransport` over the rigs part.
+
+    A request is remembered as `thread/file@commit`.
+    """
 
     def __init__(self, project: Path, review_id: str) -> None:
         self._project = str(project)
         self._review_id = review_id
 
     def knows(self, rig_id: str) -> bool:
-        """Whether the rig has spoken or been spoken to in this repository; the remote may know more than we do."""
+        """Whether the rig has spoken or been spoken to in this repository.
+
+        The remote may know more than we do.
+        """
         try:
             rig = self._rig()
             return _is_known(rig, rig_id) or (
@@ -120,7 +126,10 @@ class RigTransport:
         return f"{sent.file_path}@{sent.commit_sha}"
 
     def answer(self, rig_id: str, request: str) -> RigAnswer | RigRejected | None:
-        """The newest RESPONSE that names our request; one that must not be used says why."""
+        """The newest RESPONSE that names our request.
+
+        One that must not be used says why.
+        """
         rig = self._rig()
         self._synchronised(rig)
         path, _, commit = request.partition("@")
@@ -177,7 +186,9 @@ def _judged(envelope: ShownEnvelope) -> RigAnswer | RigRejected:
 
 
 def make_machine(assembly: Assembly) -> Machine:
-    """The machine as pre-flight sees it, with what earlier commands found out about its programs."""
+    """The machine as pre-flight sees it, with what earlier commands found out about its
+    programs.
+    """
     return Machine(dict(assembly.environ), memory=ProbeFile(_probes(assembly)))
 
 
@@ -188,7 +199,9 @@ def forget_probes(assembly: Assembly) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where seats work: the private copy, and for an implementation a checkout of its own."""
+    """Where seats work: the private copy, and for an implementation a checkout of its
+    own.
+    """
 
     snapshot: Snapshot
     worktree: Worktree | None = None
@@ -240,7 +253,10 @@ def local_seats(
     *,
     resumed: bool = False,
 ) -> LocalSeats:
-    """The seats of a stored council. Who is named, or called for again, is asked whatever it refused before."""
+    """The seats of a stored council.
+
+    Who is named, or called for again, is asked whatever it refused before.
+    """
     now = clock.now()
     refused = believed_refusals(assembly, now)
     named = council.seats if resumed else council.request.options.runtimes
@@ -281,7 +297,9 @@ def local_seats(
 
 
 def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
-    """Folders of the project that hold envelopes, where the council has a seat on another machine."""
+    """Folders of the project that hold envelopes, where the council has a seat on
+    another machine.
+    """
     transport = _transport(project, council)
     return transport.threads() if transport else frozenset()
 
@@ -361,14 +379,18 @@ def list_availability(assembly: Assembly) -> list[Availability]:
 
 
 def _looked_at(assembly: Assembly) -> tuple[Settings, Machine, frozenset[str]]:
-    """The settings of the seats, the machine, and the runtimes that are refused for good."""
+    """The settings of the seats, the machine, and the runtimes that are refused for
+    good.
+    """
     now = SystemClock().now()
     retired = retired_runtimes(believed_refusals(assembly, now))
     return read_seats_file(assembly).settings(now), make_machine(assembly), retired
 
 
 def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
-    """The agents that speak ACP: those that are installed, and those that the settings name."""
+    """The agents that speak ACP: those that are installed, and those that the settings
+    name.
+    """
     from bridgehead.council.runtimes.acp import KNOWN
 
     installed = [
@@ -380,7 +402,9 @@ def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
 
 
 def address_of_running_hub(assembly: Assembly) -> str | None:
-    """Where the embedded hub of this user listens now, whatever it was told at its start."""
+    """Where the embedded hub of this user listens now, whatever it was told at its
+    start.
+    """
     from bridgehead.bus.gateway.status_site import running_bridge
 
     chosen = assembly.settings.text("bus.state")
@@ -390,7 +414,9 @@ def address_of_running_hub(assembly: Assembly) -> str | None:
 
 
 def port_rules(assembly: Assembly) -> PortRules:
-    """Which ports the user opened for confined programs, and on which our own servers listen."""
+    """Which ports the user opened for confined programs, and on which our own servers
+    listen.
+    """
     settings = assembly.settings
     try:
         chosen = tuple(map(parse_span, settings.texts("council.ports")))
@@ -407,7 +433,10 @@ def port_rules(assembly: Assembly) -> PortRules:
 
 
 def held_programs(assembly: Assembly) -> dict[str, str]:
-    """The AI programs that are installed and what confines each here; empty text where nothing does."""
+    """The AI programs that are installed and what confines each here.
+
+    Empty text where nothing does.
+    """
     machine = make_machine(assembly)
     found: dict[str, str] = {}
     for name in runtime_names():
@@ -473,7 +502,8 @@ def _availability(
             machine,
             Wishes(settings.reasoning_level),
         )
-    except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
+    except Exception as error:
+        # an adapter from outside is a guest, and the others are still to be looked at
         logger.warning("the check of %s failed", bridge, exc_info=True)
         return Availability(
             bridge,

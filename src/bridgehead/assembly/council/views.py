@@ -1,7 +1,9 @@
-"""Councils for whoever shows them: the list over all projects, one council as it goes, its report, dismissing from it.
+"""Councils for whoever shows them: the list over all projects, one council as it goes,
+its report, dismissing from it.
 
-Everything is read from the record and the project's own files, and handed out as plain data, the same for dashboard,
-MCP and command line. Nothing here writes but `dismiss_finding`.
+Everything is read from the record and the project's own files, and handed out as plain
+data, the same for dashboard, MCP and command line. Nothing here writes but
+`dismiss_finding`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ MOST_HALTED: Final = 1_000
 
 
 class CouncilStatus(StrEnum):
-    """What a person wants to know first. A council can be done and still have a halted seat to be retried."""
+    """What a person wants to know first.
+
+    A council can be done and still have a halted seat to be retried.
+    """
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -78,7 +83,10 @@ class CouncilLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CouncilPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of councils, the newest first; `before` fetches the next one, None ends the list."""
+    """A page of councils, the newest first.
+
+    `before` fetches the next one, None ends the list.
+    """
 
     councils: tuple[CouncilLine, ...]
     before: str | None = None

@@ -1,7 +1,8 @@
 """The runs of a fleet, from any machine: hand in, list, look at, cancel, retry.
 
-DBOS keeps them in Postgres as jobs of its queues, in a schema beside the record's; a run is a chain of jobs, one for
-each pass (flows/fleet.py). Queues, timers and recovery are DBOS' own; of its library only this room knows.
+DBOS keeps them in Postgres as jobs of its queues, in a schema beside the record's; a
+run is a chain of jobs, one for each pass (flows/fleet.py). Queues, timers and recovery
+are DBOS' own; of its library only this room knows.
 """
 
 from __future__ import annotations
@@ -192,8 +193,12 @@ class Fleet:
         version: str | None = None,
         after_seconds: float | None = None,
     ) -> None:
-        """Put a pass into its queue, once. Without a version, whoever has the newest takes it."""
-        # What has begun goes before what is new: an answer must not wait for a backlog. DBOS takes those without first.
+        """Put a pass into its queue, once.
+
+        Without a version, whoever has the newest takes it.
+        """
+        # What has begun goes before what is new: an answer must not wait for a backlog.
+        # DBOS takes those without first.
         first = job.priority if job.number == 1 else None
         more = {
             "priority": first,
@@ -233,7 +238,10 @@ class Fleet:
             self.client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
 
     def waiting(self, queue: str) -> Iterator[Job]:
-        """The passes of a queue that are put off; those with a damaged row are passed over."""
+        """The passes of a queue that are put off.
+
+        Those with a damaged row are passed over.
+        """
         for one in self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue):
             job = _job_of(one)
             if job is not None:
@@ -262,7 +270,9 @@ class Fleet:
         return ListResult(tuple(_run_of(one) for _, one in newest), waits_for=agents)
 
     def load(self) -> Counter[tuple[str, str]]:
-        """How many runs of each queue a worker has, or nobody yet: by queue and worker, `queued` or `waiting`."""
+        """How many runs of each queue a worker has, or nobody yet: by queue and worker,
+        `queued` or `waiting`.
+        """
         unheld = {"ENQUEUED": "queued", "DELAYED": "waiting"}
         found = self._all(
             name=FLOW_JOB,
@@ -357,7 +367,10 @@ class Fleet:
         return ended
 
     def retry(self, reference: str, from_step: str | None = None) -> Run:
-        """Go on with a run that failed, on a worker with the newest code; its records are kept."""
+        """Go on with a run that failed, on a worker with the newest code.
+
+        Its records are kept.
+        """
         with self._no_pruning():
             newest, job = self._find(reference)
             run = _run_of(newest)
@@ -381,9 +394,12 @@ class Fleet:
     def prune(
         self, days: float, *, failed: bool = False, dry_run: bool = False
     ) -> Iterator[Run]:
-        """Delete runs that ended so long ago, with all the record knows of them; each that is or would be deleted.
+        """Delete runs that ended so long ago, with all the record knows of them.
 
-        DBOS deletes nothing by itself. Failed runs, which could be retried, go only with `failed`.
+        Each that is or would be deleted.
+
+        DBOS deletes nothing by itself. Failed runs, which could be retried, go only
+        with `failed`.
         """
         now = datetime.now(UTC)
         before = now - timedelta(days=min(days, MOST_DAYS))
@@ -408,7 +424,8 @@ class Fleet:
                         [job_id for _, jobs in ended for job_id in jobs]
                     )
             yield from (run for run, _ in ended)
-        # Of a time that has just come, another worker may not know yet that it was seen to.
+        # Of a time that has just come, another worker may not know yet that it was seen
+        # to.
         old["completed_before"] = min(before, now - timedelta(days=1)).isoformat()
         if not dry_run:
             self.client.delete_workflows(
@@ -418,7 +435,9 @@ class Fleet:
     def _ended(
         self, last: Mapping[str, int], before: str, *, failed: bool
     ) -> Sequence[tuple[Run, Sequence[str]]]:
-        """Of runs whose passes up to a number have ended, those that are over, with the ids of all their jobs."""
+        """Of runs whose passes up to a number have ended, those that are over, with the
+        ids of all their jobs.
+        """
         ids = [
             f"{run_id}/{number}"
             for run_id, most in last.items()
@@ -514,7 +533,10 @@ def delay_before(wake: datetime | None, now: datetime) -> float:
 
 
 def _pass_of(job_id: str) -> tuple[str, int]:
-    """Return the run and the number of the pass that an id names; 0 for an id that names none."""
+    """Return the run and the number of the pass that an id names.
+
+    0 for an id that names none.
+    """
     found = _PASS_ID.fullmatch(job_id)
     return (found[1], int(found[2])) if found else (job_id, 0)
 
@@ -543,7 +565,10 @@ def _unreadable_job(status: WorkflowStatus) -> Job:
 
 
 def _run_of(status: WorkflowStatus) -> Run:
-    """Return a run as journals keep it, from its last pass; `damaged` where that cannot be read."""
+    """Return a run as journals keep it, from its last pass.
+
+    `damaged` where that cannot be read.
+    """
     job = _job_of(status)
     output: object = status.output or {}
     moved = _moment(status.updated_at)

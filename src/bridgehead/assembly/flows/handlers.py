@@ -1,6 +1,8 @@
-"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a rig elsewhere (flows §14).
+"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a
+rig elsewhere (flows §14).
 
-And the watch over all projects that the record knows, for `flow watch` and the dashboard.
+And the watch over all projects that the record knows, for `flow watch` and the
+dashboard.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ SHARED: Final = (
     "the record is shared, and entries of other users must not start programs here"
 )
 SERVER_PATIENCE_SECONDS: Final = 3.0
-"""A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
+"""A script that answers and resumes by itself is quicker than that; both at once would
+get in each other's way.
+"""
 
 
 def is_shared(record_url: str) -> bool:
@@ -61,7 +65,10 @@ def watching(
     concurrency: int = DEFAULT_CONCURRENCY,
     patience_seconds: float = 0.0,
 ) -> Iterator[Watch]:
-    """A watch over `roots`, or over every project where the record knows a paused flow; ends with what it started."""
+    """A watch over `roots`, or over every project where the record knows a paused flow.
+
+    Ends with what it started.
+    """
     from bridgehead.assembly.flows.recording import size_limits
     from bridgehead.assembly.flows.views import paused_projects
 
@@ -131,7 +138,9 @@ def handler_makers(
 
 
 class RuntimeHandler(Handler):
-    """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt must say everything."""
+    """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt
+    must say everything.
+    """
 
     def __init__(
         self, assembly: Assembly, name: str, tools: tuple[ToolServer, ...] = ()
@@ -184,10 +193,12 @@ class RuntimeHandler(Handler):
 
 
 class RigHandler(Handler):
-    """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references it.
+    """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references
+    it.
 
-    The thread is named for the question, not for one attempt at it: after a kill, or when its time is over, the next
-    command finds the REQUEST there, sends none, and collects a RESPONSE that has come meanwhile.
+    The thread is named for the question, not for one attempt at it: after a kill, or
+    when its time is over, the next command finds the REQUEST there, sends none, and
+    collects a RESPONSE that has come meanwhile.
     """
 
     def __init__(self, project: Path, rig_id: str, say: Callable[[str], None]) -> None:
@@ -280,7 +291,9 @@ class RigHandler(Handler):
 
 
 def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
-    """The id under which the question was first asked, since it last had an answer that the flow could not use."""
+    """The id under which the question was first asked, since it last had an answer that
+    the flow could not use.
+    """
     if not files.root.journal.exists():
         return request_id
     with open_sqlite(files.root) as journal:

@@ -1,7 +1,9 @@
-"""A worker of a fleet: takes runs from a queue, carries out one pass of each, brings runs back when answers come.
+"""A worker of a fleet: takes runs from a queue, carries out one pass of each, brings
+runs back when answers come.
 
-DBOS recovers the jobs of a worker that is gone, but has to be told that it is gone. Each worker holds an advisory lock
-in the database as long as it lives; who gets the lock of another one knows that it does not.
+DBOS recovers the jobs of a worker that is gone, but has to be told that it is gone.
+Each worker holds an advisory lock in the database as long as it lives; who gets the
+lock of another one knows that it does not.
 """
 
 from __future__ import annotations
@@ -87,7 +89,9 @@ _RECOVERY_LOCKS = 0x6272646A
 _KEEPALIVE: Final = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 )
-"""So the server notices within seconds that a worker's machine is gone, and frees its lock."""
+"""So the server notices within seconds that a worker's machine is gone, and frees its
+lock.
+"""
 
 _LIMIT: Final = re.compile(
     r"([^=]+)=(?:([1-9][0-9]{0,5})(?![0-9/]),?)?(?:([1-9][0-9]{0,8})/([smh]))?"
@@ -98,7 +102,10 @@ T = TypeVar("T")
 
 
 class Limit(NamedTuple):
-    """How much of an agent or a handler the whole fleet uses at once and in a time; a queue of its own keeps it."""
+    """How much of an agent or a handler the whole fleet uses at once and in a time.
+
+    A queue of its own keeps it.
+    """
 
     name: str
     concurrency: int | None = None
@@ -132,7 +139,9 @@ class FlowFailedHere(Exception):
 
 
 def flows_of(folder: Path) -> tuple[dict[str, Flow], str]:
-    """The flows a worker in `folder` serves, by name, and the version of their code: a digest of its Python files."""
+    """The flows a worker in `folder` serves, by name, and the version of their code: a
+    digest of its Python files.
+    """
     found: dict[str, Flow] = {}
     files = sorted([*folder.glob("*.py"), *folder.glob("flows/*.py")])
     for file in files:
@@ -157,7 +166,10 @@ def flows_of(folder: Path) -> tuple[dict[str, Flow], str]:
 
 
 class Worker:
-    """One process of a fleet. `start` returns when it takes jobs; `stop` lets running passes end."""
+    """One process of a fleet.
+
+    `start` returns when it takes jobs; `stop` lets running passes end.
+    """
 
     def __init__(
         self,
@@ -173,7 +185,10 @@ class Worker:
         folder: Path | None = None,
         keep_days: float = 0,
     ) -> None:
-        """`handler`: who answers what flows ask, by the name it was made from; without one, anybody may."""
+        """`handler`: who answers what flows ask, by the name it was made from.
+
+        Without one, anybody may.
+        """
         self._address = address
         self._flows = flows
         self._version = version
@@ -204,9 +219,11 @@ class Worker:
             executor_id=self.id,
             log_level="CRITICAL",
             scheduler_polling_interval_sec=5.0,
-            notification_coalesce_sec=1.0,  # nothing here uses DBOS' messages; by default it looks 100 times a second
+            # nothing here uses DBOS' messages; by default it looks 100 times a second
+            notification_coalesce_sec=1.0,
         )
-        self._fleet.store.last_seq()  # says in plain words when the server cannot be reached
+        # says in plain words when the server cannot be reached
+        self._fleet.store.last_seq()
         self._fleet.prepare()
         alive = self._hold_lock()
         DBOS(config=config)
@@ -297,7 +314,11 @@ class Worker:
         }
 
     def _checkpoint(self, name: str, work: Callable[[], Any]) -> Any:
-        """A DBOS step. An `async def` flow has a loop in this thread, where DBOS would refuse it: so in another one."""
+        """A DBOS step.
+
+        An `async def` flow has a loop in this thread, where DBOS would refuse it: so in
+        another one.
+        """
         from dbos import DBOS
 
         try:
@@ -310,7 +331,9 @@ class Worker:
         ).result()
 
     def _note(self, store: Store, job: Job, ended: PassEnd) -> None:
-        """Tell the record where the run stands; a waiting one is put off until an answer or its time comes.
+        """Tell the record where the run stands.
+
+        A waiting one is put off until an answer or its time comes.
 
         Everything here may be done twice: a worker may die in the middle of it.
         """
@@ -342,7 +365,8 @@ class Worker:
             return
         known = {attempt.request_id for attempt in job.attempts}
         for attempt in ended.open_requests:
-            # What the handler's own answer opened again is not put to it again: somebody has to look at that.
+            # What the handler's own answer opened again is not put to it again:
+            # somebody has to look at that.
             is_new = attempt.request_id not in known and attempt.path != ended.forget
             for_person = is_person(attempt.document.get("agent_name"))
             if self._handler and is_new and not for_person:
@@ -369,7 +393,9 @@ class Worker:
         return self._lasting(look)
 
     def _lasting(self, work: Callable[[Store], T]) -> T:
-        """Done when the database lets us: a server that restarts is no reason to fail a run."""
+        """Done when the database lets us: a server that restarts is no reason to fail a
+        run.
+        """
         from sqlalchemy.exc import InterfaceError, OperationalError  # what DBOS raises
 
         pause = FIRST_PAUSE_SECONDS
@@ -386,7 +412,9 @@ class Worker:
     # Answering
 
     def _ask_handler(self, request: Mapping[str, Any], project: str) -> None:
-        """Put a question into the queue of its agent, of its handler, or of the first for a place in the second."""
+        """Put a question into the queue of its agent, of its handler, or of the first
+        for a place in the second.
+        """
         assert self._handler is not None
         limits = [
             self._limits.get(name)
@@ -425,7 +453,10 @@ class Worker:
         )
 
     def _called(self, document: Mapping[str, Any], job_id: str) -> list[Any]:
-        """What the handler said; where it has a limit besides its agent's, in its turn."""
+        """What the handler said.
+
+        Where it has a limit besides its agent's, in its turn.
+        """
         if document["inner"] is None:
             return self._call(document)
 
@@ -507,7 +538,9 @@ class Worker:
     # Bringing runs back
 
     def _follow(self) -> None:
-        """Wake runs as their answers are recorded, first those whose answers came while nobody did. One worker does."""
+        """Wake runs as their answers are recorded, first those whose answers came while
+        nobody did. One worker does.
+        """
         wanted = EventFilter(kinds=("pending.answered",), parts=(Part.FLOWS,))
         after: int | None = None
         self._follows.wait()
@@ -523,7 +556,8 @@ class Worker:
                     if event.event.run_id and event.event.project.startswith(FLEET):
                         self._fleet.wake(event.event.run_id)
                     after = event.seq
-            except Exception as error:  # DBOS', the record's or the connection's: nobody else wakes these runs
+            except Exception as error:
+                # DBOS', the record's or the connection's: nobody else wakes these runs
                 self._say(f"answers cannot be followed: {_why(error)}; trying again")
                 self._stopping.wait(FIRST_PAUSE_SECONDS)
 
@@ -533,12 +567,17 @@ class Worker:
                 self._fleet.wake(job.run_id)
 
     def _prune(self) -> None:
-        """Delete what ended long ago, as the setting flows.keep_days says. The worker that follows answers does."""
+        """Delete what ended long ago, as the setting flows.keep_days says.
+
+        The worker that follows answers does.
+        """
         self._follows.wait()
         while not self._stopping.is_set():
             try:
                 deque(self._fleet.prune(self._keep_days), maxlen=0)
-            except Exception as error:  # DBOS', the record's or the connection's: in an hour there is another chance
+            except Exception as error:
+                # DBOS', the record's or the connection's: in an hour there is another
+                # chance
                 self._say(
                     f"old runs were not deleted: {type(error).__name__}; trying again "
                     "in an hour"
@@ -559,7 +598,10 @@ class Worker:
         return connection
 
     def _stay_alive(self, alive: psycopg.Connection[Any]) -> None:
-        """Hold our lock, and recover the jobs of those who hold theirs no more. Of each version one worker does."""
+        """Hold our lock, and recover the jobs of those who hold theirs no more.
+
+        Of each version one worker does.
+        """
         from dbos import DBOS
 
         recovers = False

@@ -1,5 +1,5 @@
-"""Envelopes awaiting a reply: as pending items, and fenced so that an agent can be shown them (rigs §8, design
-§5, item 5).
+"""Envelopes awaiting a reply: as pending items, and fenced so that an agent can be
+shown them (rigs §8, design §5, item 5).
 """
 
 import sys
@@ -60,7 +60,9 @@ def trust_of(state: VerificationState) -> "Trust":
 
 
 class FencedEnvelope(NamedTuple):
-    """One envelope that waits: `id` is what `bridgehead answer` takes, `text` the whole file, fenced."""
+    """One envelope that waits: `id` is what `bridgehead answer` takes, `text` the whole
+    file, fenced.
+    """
 
     id: str
     notice: Notice
@@ -130,7 +132,8 @@ def _fenced_object(fenced: FencedEnvelope) -> dict[str, object]:
 def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesForAgent:
     """What waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most` of it.
 
-    A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out with a warning.
+    A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile
+    is left out with a warning.
     """
     found = desk(rig)
     fence = _new_fence()
@@ -152,9 +155,11 @@ def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesFor
 
 
 class ArrivalRunner:
-    """Runs a command of the operator's for each envelope that waits for a rig: once in this run, one at a time.
+    """Runs a command of the operator's for each envelope that waits for a rig: once in
+    this run, one at a time.
 
-    The envelope is on its standard input, fenced; what it prints goes to our stderr. It may take `timeout_seconds`.
+    The envelope is on its standard input, fenced; what it prints goes to our stderr. It
+    may take `timeout_seconds`.
     """
 
     def __init__(
@@ -243,7 +248,10 @@ def _owed_line(owed: Obligation, turn: Turn) -> str:
 
 
 def _head(fence: "Fence", turn: Turn, debt: Obligation | None) -> str:
-    """Return what an agent has to know of an envelope; all of it was written elsewhere."""
+    """Return what an agent has to know of an envelope.
+
+    All of it was written elsewhere.
+    """
     facts = f"{turn.type} in thread {turn.thread_id}, commit {turn.commit_sha}"
     due = f", due by {debt.due}" if debt and debt.due else ""
     return f"{fence.wrap_line(facts + due)}."
@@ -308,7 +316,10 @@ class PendingEnvelopes:
         ]
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
-        """Send the answer as a RESPONSE that names what it answers; what another rig owes stays open for that rig."""
+        """Send the answer as a RESPONSE that names what it answers.
+
+        What another rig owes stays open for that rig.
+        """
         from bridgehead.rigs.operations.send import SendRequest, send
 
         context = item.question.context

@@ -1,5 +1,5 @@
-"""Threads of rigs as a page shows them: the list over every known clone, one as a timeline, findings as sentences
-(rigs §9.4).
+"""Threads of rigs as a page shows them: the list over every known clone, one as a
+timeline, findings as sentences (rigs §9.4).
 """
 
 from collections import Counter
@@ -89,7 +89,10 @@ class ThreadLine(NamedTuple):
 
     @property
     def heads(self) -> int:
-        """How many turns do not know of each other; worked out for those who ask only."""
+        """How many turns do not know of each other.
+
+        Worked out for those who ask only.
+        """
         return len(self.known.causality(self.id).heads())
 
     @property
@@ -160,7 +163,9 @@ class ThreadView(NamedTuple):
 
     @property
     def partners(self) -> tuple[str, ...]:
-        """Whom a reply may address: the others, whoever wrote or was written to last first."""
+        """Whom a reply may address: the others, whoever wrote or was written to last
+        first.
+        """
         named = (
             rig
             for one in reversed(self.envelopes)
@@ -172,7 +177,10 @@ class ThreadView(NamedTuple):
 
 
 def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
-    """Every thread of a clone. `waiting` is what waits for someone, from the waiting list."""
+    """Every thread of a clone.
+
+    `waiting` is what waits for someone, from the waiting list.
+    """
     try:
         rig = make_rig(clone.root, lambda _text: None)
         known, found = cached_status(rig)

@@ -1,4 +1,5 @@
-"""`bridgehead pending` and `answer`: what waits for someone, and the one answer it takes. Declared in `record`.
+"""`bridgehead pending` and `answer`: what waits for someone, and the one answer it
+takes. Declared in `record`.
 
 Without click, which takes longer to import than most lists take to read.
 """
@@ -101,7 +102,9 @@ def give_answer(app: App, item_id: str, given: Answer | None) -> None:
 
 
 def evidence_of(app: App, item_id: str, question: str, answer: str | None) -> Evidence:
-    """Return what is known of whoever runs this command, and what a person says about the answer at the terminal."""
+    """Return what is known of whoever runs this command, and what a person says about
+    the answer at the terminal.
+    """
     from bridgehead.host.person import confirm_at_terminal, has_terminal, known_agent
 
     evidence = Evidence(known_agent(app.environ), has_terminal())
@@ -137,7 +140,10 @@ def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
 
 
 def question_text(item: PendingItem, now: datetime) -> str:
-    """The question as a person reads it; what others wrote is shown escaped, line by line."""
+    """The question as a person reads it.
+
+    What others wrote is shown escaped, line by line.
+    """
     question = item.question
     asker = escape_controls(one_line(question.origin))
     place = f" in {escape_controls(question.project)}" if question.project else ""

@@ -1,4 +1,6 @@
-"""`bridgehead council`: call several agents together, take a council up again, look at what came of it."""
+"""`bridgehead council`: call several agents together, take a council up again, look at
+what came of it.
+"""
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ EXAMPLES = {
 def council() -> None:
     """Review, audit or plan with several AI agents that debate and end in one report.
 
-    Any verdict exits 0 unless --gate is given. Without an AI agent installed, the static seat (ruff, ast-grep, oxlint
-    and others) reports alone and says so.
+    Any verdict exits 0 unless --gate is given. Without an AI agent installed, the
+    static seat (ruff, ast-grep, oxlint and others) reports alone and says so.
     """
 
 
@@ -188,7 +190,8 @@ def resume(
     sarif: Path | None,
     watch: bool,
 ) -> int:
-    """Resume a council: add answers that have arrived, ask a runtime again, or stop waiting.
+    """Resume a council: add answers that have arrived, ask a runtime again, or stop
+    waiting.
 
     REVIEW_ID defaults to the newest open council. Completed calls are never repeated.
     """
@@ -206,7 +209,8 @@ def resume(
 @click.argument("review_id", required=False)
 @click.pass_obj
 def stop(app: App, review_id: str | None) -> None:
-    """Stop a running council, as Ctrl-C in its terminal does. What it has found is reported.
+    """Stop a running council, as Ctrl-C in its terminal does. What it has found is
+    reported.
 
     REVIEW_ID defaults to the newest open council. `council resume` continues it.
     """
@@ -251,7 +255,8 @@ def challenge(
 ) -> int:
     """Ask the seat that reported FINDING, and the others, one more question about it.
 
-    The answers may lower, dispute or withdraw the finding, never raise it. The new report replaces the old one.
+    The answers may lower, dispute or withdraw the finding, never raise it. The new
+    report replaces the old one.
     """
     from bridgehead.council.reporting.gate import Gate
 
@@ -323,7 +328,11 @@ def _ended(
     watch: bool,
     about: str = "",
 ) -> int:
-    """Print and judge it; after a challenge what was answered `about` that finding, because the rest is as it was."""
+    """Print and judge it.
+
+    After a challenge what was answered `about` that finding, because the rest is as it
+    was.
+    """
     from bridgehead.council.reporting.report import CouncilReport
 
     report = finished.report

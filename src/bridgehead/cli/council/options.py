@@ -1,4 +1,7 @@
-"""The options every council takes (council §24), and the files they name; a refusal says which one."""
+"""The options every council takes (council §24), and the files they name.
+
+A refusal says which one.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ watch_option = click.option(
 def _place_for_sarif(
     context: click.Context, option: click.Parameter, path: Path | None
 ) -> Path | None:
-    """Refused before any call is made: nobody wants to pay for a council and then miss its file."""
+    """Refused before any call is made: nobody wants to pay for a council and then miss
+    its file.
+    """
     if path is not None and path.is_dir():
         raise UserError(
             f"--sarif {path}: this is a directory", hint="give a file name in it"

@@ -1,4 +1,7 @@
-"""Questions a council puts to the person at the terminal; Ctrl-C ends the waiting at once."""
+"""Questions a council puts to the person at the terminal.
+
+Ctrl-C ends the waiting at once.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def _prompt(app: App, text: str) -> None:
 
 
 def _typed_unless(cancel: Cancel) -> str | None:
-    """One line from standard input. A thread that waits in `readline` could not be called off."""
+    """One line from standard input.
+
+    A thread that waits in `readline` could not be called off.
+    """
     reader, writer = os.pipe()
     try:
         with cancel.waking(lambda: os.write(writer, b"!")):

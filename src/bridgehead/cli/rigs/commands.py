@@ -9,7 +9,10 @@ _POSTING = frozenset({"--no-push", "--no-retry", "--allow-secret"})
 
 
 class RigCommand(NamedTuple):
-    """One command. `usage` follows its name; its handler has the same name in cli/rigs/handlers.py."""
+    """One command.
+
+    `usage` follows its name; its handler has the same name in cli/rigs/handlers.py.
+    """
 
     flags: Flags
     usage: str

@@ -1,4 +1,6 @@
-"""The tools `command` and `flow_run`: commands of ours, run as a shell would run them, and flows of this project."""
+"""The tools `command` and `flow_run`: commands of ours, run as a shell would run them,
+and flows of this project.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
 
 
 def run_flow(caller: Caller, wanted: FlowRunArguments) -> ToolReply:
-    """What a flow of this project printed, fenced. Nothing else of this machine is started."""
+    """What a flow of this project printed, fenced.
+
+    Nothing else of this machine is started.
+    """
     if wanted.action == "run":
         if wanted.flow is None:
             raise UserError("run needs the name of a flow", hint="give it as `flow`")
@@ -155,7 +160,10 @@ def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
 
 
 def command_words(wanted: CommandArguments) -> list[str]:
-    """The words behind `bridgehead`; what the caller names stands behind `--`, so that it is read as no option."""
+    """The words behind `bridgehead`.
+
+    What the caller names stands behind `--`, so that it is read as no option.
+    """
     if wanted.action in ("council challenge", "council dismiss") and not (
         wanted.target and wanted.reason
     ):

@@ -1,4 +1,6 @@
-"""A council in words for the calling agent: the verdict first, then the findings, then what it has to do."""
+"""A council in words for the calling agent: the verdict first, then the findings, then
+what it has to do.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from bridgehead.mcp_server.tools.schemas import (
 
 WIDTH: Final = 300
 MOST_PROMPT_CHARACTERS: Final = 60_000
-"""Of the requests shown at once, since hosts cut long results; the others wait and come with the next call."""
+"""Of the requests shown at once, since hosts cut long results; the others wait and come
+with the next call.
+"""
 MOST_FINDINGS: Final = 100
 WAYS_ON: Final = (
     "The tool `command` can challenge a finding (reason: your question), or dismiss "

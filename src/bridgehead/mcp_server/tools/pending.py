@@ -1,4 +1,6 @@
-"""The tools `pending` and `answer`: what waits for someone, as text and data, and answering it once."""
+"""The tools `pending` and `answer`: what waits for someone, as text and data, and
+answering it once.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +147,10 @@ def answered_by_person(
 def give_persons_answer(
     caller: Caller, item_id: str, content: Mapping[str, Any]
 ) -> PendingItem | None:
-    """The item as it is with the person's answer; None when there is no answer in the form, or was no form."""
+    """The item as it is with the person's answer.
+
+    None when there is no answer in the form, or was no form.
+    """
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         question = (item := waiting.find(item_id)).question
@@ -164,7 +169,11 @@ def give_persons_answer(
 
 
 def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
-    """The question as a form; None where the client shows none, and for what is settled, fits none or may be secret."""
+    """The question as a form.
+
+    None where the client shows none, and for what is settled, fits none or may be
+    secret.
+    """
     question = item.question
     foreign = ForeignText()
     schema = question.schema or {"type": "string"}
@@ -214,7 +223,10 @@ def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
 
 
 def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
-    """A flow's request by its own id; a program that told nobody what it asks is answered in its directory."""
+    """A flow's request by its own id.
+
+    A program that told nobody what it asks is answered in its directory.
+    """
     with caller.assembly.store() as store:
         for root in dict.fromkeys(
             [caller.assembly.cwd, caller.assembly.places.project]
@@ -354,7 +366,10 @@ def how_to_answer(item: PendingItem, foreign: ForeignText) -> str:
 
 
 def how_to_go_on(item: PendingItem, foreign: ForeignText) -> str:
-    """What has to be done after the answer; a flow goes on by itself only where `flow watch` or the dashboard runs."""
+    """What has to be done after the answer.
+
+    A flow goes on by itself only where `flow watch` or the dashboard runs.
+    """
     question = item.question
     run_id = item.question.run_id or ""
     if question.kind is PendingKind.FLOW_REQUEST and run_id.startswith("council-"):

@@ -26,7 +26,9 @@ HOW_TO_ANSWER = (
 def inbox(
     caller: Caller, wanted: schemas.RigInboxArguments, before: str = ""
 ) -> ToolReply:
-    """What waits for the rig of this clone and what was delivered to it, fenced, after a sentence of ours."""
+    """What waits for the rig of this clone and what was delivered to it, fenced, after
+    a sentence of ours.
+    """
     waiting = envelopes_for_agent(
         make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit
     )
@@ -94,7 +96,10 @@ def send(caller: Caller, wanted: schemas.RigSendArguments) -> ToolReply:
 
 
 def open_thread(caller: Caller, wanted: schemas.RigOpenArguments) -> ToolReply:
-    """A directory with a draft that nobody sees; the first `rig_send` of a REQUEST takes its place."""
+    """A directory with a draft that nobody sees.
+
+    The first `rig_send` of a REQUEST takes its place.
+    """
     opened = new(
         make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread)
     )

@@ -1,4 +1,6 @@
-"""Streamable HTTP inside the dashboard: sessions, one call at a time per request, a token on every request."""
+"""Streamable HTTP inside the dashboard: sessions, one call at a time per request, a
+token on every request.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,10 @@ _free_calls = threading.BoundedSemaphore(MOST_CALLS)
 
 
 class HttpApp:
-    """One endpoint; its path is where it was mounted. `stop()` it when the server shuts down."""
+    """One endpoint; its path is where it was mounted.
+
+    `stop()` it when the server shuts down.
+    """
 
     def __init__(self, make_assembly: Callable[[], Assembly], *, token: str) -> None:
         if not token:
@@ -255,7 +260,11 @@ class HttpCall:
         self._unanswered: list[Callable[[], None]] = []
 
     async def events(self, ended: Callable[[], None]) -> AsyncIterator[bytes]:
-        """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
+        """The stream.
+
+        A client of 2026-07-28 stops the call by closing it, older ones look for the
+        result later.
+        """
         if not _free_calls.acquire(blocking=False):
             ended()
             busy = jsonrpc.RpcError(
@@ -308,7 +317,10 @@ class HttpCall:
             return self._questions.ask(params, self._send_progress, self._left)
 
     def _send_progress(self, content: bytes) -> bool:
-        """Progress for whoever still reads; what a slow reader misses is only progress."""
+        """Progress for whoever still reads.
+
+        What a slow reader misses is only progress.
+        """
         if self._progress.qsize() < MOST_WAITING:
             self._in_loop(lambda: self._progress.put_nowait(content))
         return True
@@ -325,7 +337,9 @@ def _event(content: bytes) -> bytes:
 
 
 def _refuse_mismatch(headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> None:
-    """2026-07-28: what intermediaries read in the headers must be what the message says."""
+    """2026-07-28: what intermediaries read in the headers must be what the message
+    says.
+    """
     said = {
         "mcp-protocol-version": request.meta.get(jsonrpc.VERSION_KEY),
         "mcp-method": request.method,
@@ -369,7 +383,10 @@ def _json(content: bytes, status: int = 200) -> Response:
 def _refused(
     request_id: jsonrpc.RequestId | None, error: jsonrpc.RpcError, *, modern: bool
 ) -> Response:
-    """An error of the protocol; older clients read 404 as the end of their session, so they get 200."""
+    """An error of the protocol.
+
+    Older clients read 404 as the end of their session, so they get 200.
+    """
     return _json(
         jsonrpc.error(request_id, error),
         _STATUS.get(error.code, 200) if modern else 200,

@@ -1,6 +1,7 @@
 """Anthropic Messages, what Claude Code speaks: `POST <base>/v1/messages?beta=true`.
 
-After a broken or cut stream Claude asks again without `stream`, so whole answers matter here.
+After a broken or cut stream Claude asks again without `stream`, so whole answers matter
+here.
 """
 
 from __future__ import annotations

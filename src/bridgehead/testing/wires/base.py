@@ -1,4 +1,6 @@
-"""What every wire can do: read a question, say an answer streamed or whole, refuse, break off."""
+"""What every wire can do: read a question, say an answer streamed or whole, refuse,
+break off.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ class Wire(ABC):
     """What a tool that writes a file calls the path."""
     write_tools: ClassVar[tuple[str, ...]]
     shell_tools: ClassVar[tuple[str, ...]]
-    """Tool names in order of preference; the first one is called when none of them is offered."""
+    """Tool names in order of preference; the first one is called when none of them is
+    offered.
+    """
 
     @abstractmethod
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
@@ -64,7 +68,10 @@ class Wire(ABC):
         """The refusal in this vendor's shape."""
 
     def pick_tool(self, call: CallTool, offered: Iterable[str]) -> str:
-        """The offered tool that does what `call` wants; the usual one when none is offered, to see it refused."""
+        """The offered tool that does what `call` wants.
+
+        The usual one when none is offered, to see it refused.
+        """
         if call.kind is ToolKind.NAMED:
             return next(
                 (

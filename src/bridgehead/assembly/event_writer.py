@@ -26,7 +26,9 @@ CLOSING_SECONDS: Final = 10.0
 
 
 def kept_since(settings: Settings, days: float | None = None) -> str | None:
-    """The moment before which what has ended may be deleted; None to keep everything.
+    """Return the moment before which what has ended may be deleted.
+
+    None to keep everything.
 
     `days` overrides the setting.
     """

@@ -138,7 +138,7 @@ def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> 
 
 
 def _is_quick_flow(arguments: Sequence[str]) -> bool:
-    """Whether this is about one flow to be run.
+    """Return whether this is about one flow to be run.
 
     The command's own help and completion are click's business.
     """

@@ -280,8 +280,8 @@ class LazyGroup(Group):
             ) from None
 
     def _meant(self, ctx: click.Context, given: str) -> list[str]:
-        """What an unknown name may stand for: one of ours, one in a group of ours, one
-        whose sentence has the word.
+        """Return what an unknown name may stand for: one of ours, one in a group of
+        ours, one whose sentence has the word.
         """
         from difflib import get_close_matches
 

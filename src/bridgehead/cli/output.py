@@ -55,7 +55,7 @@ class App:
         self.stderr = stderr or sys.stderr
 
     def assembly(self, *, warns: bool = True) -> Assembly:
-        """What there is to work with here.
+        """Return what there is to work with here.
 
         Warnings about settings are said unless somebody else says them.
         """
@@ -97,7 +97,7 @@ class App:
 
 
 def json_line(document: Mapping[str, Any]) -> str:
-    """One compact JSON object that carries its schema version."""
+    """Return one compact JSON object that carries its schema version."""
     return (
         json.dumps(
             {"schema_version": SCHEMA_VERSION, **document},
@@ -113,7 +113,7 @@ def _closed(text: str) -> str:
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """How long ago: `2 min`, `1 h`, `3 d`."""
+    """Return how long ago: `2 min`, `1 h`, `3 d`."""
     return rough((now - then).total_seconds())
 
 
@@ -135,7 +135,7 @@ def columns(rows: Sequence[Sequence[str]], *, width: int, flexible: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, for a cell of a table."""
+    """Return `text` on one line, for a cell of a table."""
     return " ".join(text.split())
 
 
@@ -148,7 +148,10 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
-    """Its content; one that cannot be read makes the request mistaken (council §20)."""
+    """Return its content.
+
+    One that cannot be read makes the request mistaken (council §20).
+    """
     try:
         return read_bounded(path, most_bytes)
     except FileError as error:
@@ -156,7 +159,7 @@ def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes
 
 
 def read_text(path: Path | str, most_bytes: int, *, hint: str | None = None) -> str:
-    """A text that was named on the command line; `-` is standard input."""
+    """Return a text that was named on the command line; `-` is standard input."""
     if str(path) == "-":
         content = sys.stdin.buffer.read(most_bytes + 1)
     else:

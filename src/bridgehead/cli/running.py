@@ -128,7 +128,7 @@ def _nowhere(mode: Literal["r", "w"]) -> TextIO:
 
 
 def _ending(error: Exception) -> BridgeheadError:
-    """The sentence for an error nobody foresaw.
+    """Return the sentence for an error nobody foresaw.
 
     The process itself may have lost what it stands on.
     """

@@ -91,7 +91,7 @@ class Fence:
         return LINE_PREAMBLE.format(marker=self.marker)
 
     def wrap_line(self, text: str) -> str:
-        """A title or name as one line inside a mark of its own, neutralised.
+        """Return a title or name as one line inside a mark of its own, neutralised.
 
         Empty text stays empty.
         """
@@ -101,7 +101,9 @@ class Fence:
         return f"<<< foreign text {self.marker}: {inside} :{self.marker} >>>"
 
     def wrap(self, text: str, *, origin: str, trust: Trust) -> str:
-        """`text` between marker lines, neutralised, labelled with its origin and trust."""
+        """Return `text` between marker lines, neutralised, labelled with its origin and
+        trust.
+        """
         label = (
             neutralise(origin, self.marker)
             .replace("|", "/")
@@ -160,8 +162,8 @@ def _quote_lookalike(line: str) -> str:
 
 
 def _skeleton(line: str) -> str:
-    """`line` as a careless reader sees it: compatibility forms folded, accents and
-    disguises removed.
+    """Return `line` as a careless reader sees it: compatibility forms folded, accents
+    and disguises removed.
     """
     if line.isascii():
         bare = line.lower()  # nothing to fold and no accents
@@ -173,7 +175,7 @@ def _skeleton(line: str) -> str:
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text from outside.
+    """Return the tables of a TOML text from outside.
 
     `a.a.a. … = 1`: tomllib takes the square of the number of parts, so nobody gets to
     name many.

@@ -34,7 +34,8 @@ def id_sort_key(output_id: str) -> tuple[str, int, str]:
 
 
 def model_slugs(models: Sequence[str]) -> list[str]:
-    """One slug per `provider/model`: the provider when all differ, else the model.
+    """Return one slug per `provider/model`: the provider when all differ, else the
+    model.
 
     `-2` on collision (K8).
     """

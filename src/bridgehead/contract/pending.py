@@ -92,7 +92,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flat_properties(schema: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """What a form asks for: the properties of a flat object.
+    """Return what a form asks for: the properties of a flat object.
 
     None for a schema that asks for anything else.
     """
@@ -137,7 +137,7 @@ def shown_digest(item_id: str, text: str, choices: Sequence[str]) -> str:
 
 
 def refusal(question: Question, answer: Answer) -> str | None:
-    """Why this answer does not fit the question, or None when it does."""
+    """Return why this answer does not fit the question, or None when it does."""
     if answer.status is not AnswerStatus.SUCCESS:
         return (
             None

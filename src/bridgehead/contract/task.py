@@ -80,13 +80,13 @@ class BridgeInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usual_mode(task_type: TaskType) -> Mode | None:
-    """The mode of a task that names none."""
+    """Return the mode of a task that names none."""
     return _MODE_OF_TASK[task_type]
 
 
 def usual_context_policy(mode: Mode | None) -> ContextPolicy:
-    """What seats are told in a mode when nobody chose: little where ideas are wanted,
-    else everything.
+    """Return what seats are told in a mode when nobody chose: little where ideas are
+    wanted, else everything.
     """
     return (
         ContextPolicy.MINIMAL_NON_LEADING

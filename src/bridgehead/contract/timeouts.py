@@ -42,7 +42,7 @@ class Timeout:
 
 
 def timeout_skip_reason(timeout_s: int) -> str:
-    """The skip reason when a call hits this limit."""
+    """Return the skip reason when a call hits this limit."""
     return f"timeout_after_{timeout_s}s"
 
 
@@ -54,7 +54,7 @@ def estimate_timeout(
     bridge: str,
     multi_agent_enabled: bool = False,
 ) -> Timeout:
-    """The limit of one runtime call.
+    """Return the limit of one runtime call.
 
     `files` and `loc` are None when they cannot be counted.
     """
@@ -75,8 +75,8 @@ def estimate_timeout(
 def waves(
     domains: int, max_concurrency: int = DEFAULT_CONCURRENCY, models: int = 1
 ) -> int:
-    """How many times the concurrency limit must be filled to let every agent speak
-    once.
+    """Return how many times the concurrency limit must be filled to let every agent
+    speak once.
     """
     return math.ceil(models * (domains + STANDING_AGENTS) / max_concurrency)
 

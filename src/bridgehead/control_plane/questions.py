@@ -54,7 +54,7 @@ class Change(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
 
     def event(self, event_id: str, at: str) -> Event | None:
-        """The event to append, or None when nothing changed."""
+        """Return the event to append, or None when nothing changed."""
         if self.event_kind is None:
             return None
         question = self.item.question
@@ -70,7 +70,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def ask(item_id: str, question: Question, at: str) -> Change:
-    """A question nobody asked before."""
+    """Add a question that nobody asked before."""
     item = PendingItem(
         id=item_id, question=question, state=PendingState.OPEN, opened_at=at
     )
@@ -78,8 +78,8 @@ def ask(item_id: str, question: Question, at: str) -> Change:
 
 
 def ask_again(item: PendingItem, question: Question, at: str) -> Change:
-    """A question whose key is known: an answer stands, a withdrawal is undone, an open
-    one takes the new wording.
+    """Ask a question whose key is known once more: an answer stands, a withdrawal is
+    undone, an open one takes the new wording.
     """
     if item.state is PendingState.ANSWERED or (
         item.state is PendingState.OPEN and item.question == question
@@ -95,8 +95,8 @@ def ask_again(item: PendingItem, question: Question, at: str) -> Change:
 def answer(
     item: PendingItem, given: Answer, at: str, asked: Question | None = None
 ) -> Change:
-    """The one answer, if it fits and the question is still open, in the wording of
-    `asked` if that is given.
+    """Record the one answer, if it fits and the question is still open, in the wording
+    of `asked` if that is given.
     """
     if item.state is PendingState.ANSWERED:
         first = item.answer or Answer()
@@ -135,7 +135,7 @@ def withdraw(item: PendingItem, reason: str) -> Change:
 
 
 def is_expired(item: PendingItem, at: str) -> bool:
-    """Whether the time to answer is over: after `expires_at`, not at it."""
+    """Return whether the time to answer is over: after `expires_at`, not at it."""
     expires_at = item.question.expires_at
     return expires_at is not None and datetime.fromisoformat(
         at
@@ -147,7 +147,7 @@ def item_id(number: int) -> str:
 
 
 def item_number(full_id: str) -> int:
-    """The number in a full id, as `item_id` writes it."""
+    """Return the number in a full id, as `item_id` writes it."""
     match = _ITEM_ID.fullmatch(full_id)
     if match is None:
         raise UnknownItem(full_id)

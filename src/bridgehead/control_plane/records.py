@@ -46,8 +46,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def supersedes(saved: Run, kept: Run) -> bool:
-    """Whether `saved` may take the place of `kept`: the later update wins, whatever the
-    states.
+    """Return whether `saved` may take the place of `kept`: the later update wins,
+    whatever the states.
 
     A run that ended is opened again by a later update (`council resume --retry`), never
     by a late writer that still holds an older picture. At the same millisecond an end
@@ -107,7 +107,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def admits(self, entry: Event | Run | PendingItem) -> bool:
-        """Whether a listing limited like this shows `entry`."""
+        """Return whether a listing limited like this shows `entry`."""
         asked = entry.question if isinstance(entry, PendingItem) else entry
         columns = self.allowed().items()
         return all(
@@ -133,8 +133,8 @@ class EventFilter(Filter, frozen=True, kw_only=True):
         plain_text(self.text, "the text asked for")
 
     def bounds(self) -> list[tuple[str, str]]:
-        """What no column's value alone decides, as conditions of SQL with one value
-        each.
+        """Return what no column's value alone decides, as conditions of SQL with one
+        value each.
         """
         # The databases know small letters of ASCII only.
         sought = re.sub(

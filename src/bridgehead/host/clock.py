@@ -110,7 +110,7 @@ def iso_ms(moment: datetime) -> str:
 
 
 def rough(seconds: float) -> str:
-    """`2 min`, `1 h`, `3 d`: a time in the largest unit that says it."""
+    """Return `2 min`, `1 h`, `3 d`: a time in the largest unit that says it."""
     for unit, length in UNITS:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"

@@ -187,7 +187,7 @@ class Confinement:
         """
 
     def environment(self) -> dict[str, str]:
-        """What the program is told about its home and temporary folder.
+        """Return what the program is told about its home and temporary folder.
 
         Other homes are not named to it.
         """
@@ -201,7 +201,7 @@ class Confinement:
         return told
 
     def wrap(self, argv: list[str], cwd: str, python: tuple[str, ...]) -> list[str]:
-        """The command that starts `argv` confined.
+        """Return the command that starts `argv` confined.
 
         `python` runs this file as a script.
         """
@@ -256,7 +256,7 @@ class Confinement:
         return [*argv, "--chdir", cwd, "--"]
 
     def seatbelt_profile(self) -> str:
-        """The profile for sandbox-exec.
+        """Return the profile for sandbox-exec.
 
         Nobody here has tried it on a Mac; its text is tested.
         """
@@ -277,7 +277,7 @@ class Confinement:
 
 
 def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:
-    """`folders` without what is hidden in them: a folder around a hidden one is
+    """Return `folders` without what is hidden in them: a folder around a hidden one is
     replaced by its other entries.
     """
     left: list[str] = []
@@ -297,7 +297,7 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def installation(program: str, search_path: str) -> tuple[str, ...]:
-    """What a program needs of its own to start: itself, its packages, and the
+    """Return what a program needs of its own to start: itself, its packages, and the
     interpreter its first line names.
     """
     found: dict[str, None] = {}
@@ -319,7 +319,7 @@ def installation(program: str, search_path: str) -> tuple[str, ...]:
 
 
 def mechanism_here(bubblewrap: str | None) -> tuple[str, str] | None:
-    """What can hold a program to some paths here, and the helper it takes.
+    """Return what can hold a program to some paths here, and the helper it takes.
 
     None when nothing can.
 
@@ -334,7 +334,7 @@ def mechanism_here(bubblewrap: str | None) -> tuple[str, str] | None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock this kernel has; 0 where there is none."""
+    """Return the version of Landlock this kernel has; 0 where there is none."""
     if sys.platform != "linux":
         return 0
     import ctypes
@@ -350,7 +350,7 @@ def landlock_version() -> int:
 
 
 def holds_ports() -> bool:
-    """Whether this kernel can hold a program to TCP ports."""
+    """Return whether this kernel can hold a program to TCP ports."""
     return landlock_version() >= _PORTS_SINCE
 
 
@@ -429,8 +429,8 @@ def _allow_ports(libc: CDLL, rules: int, spans: list[range]) -> None:
 
 
 def port_filter(machine: str) -> list[tuple[int, int, int, int]]:
-    """The system calls by which a program reaches a TCP server without the `connect` of
-    TCP that Landlock sees.
+    """Return the system calls by which a program reaches a TCP server without the
+    `connect` of TCP that Landlock sees.
 
     A program for the kernel (seccomp): sockets of protocols that fall back to TCP
     (MPTCP, SMC), data sent with the opening of a connection, and io_uring, which takes
@@ -533,7 +533,8 @@ def _interpreter(script: str, search_path: str) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """`-r PATH`, `-w PATH`, `-c PORT-PORT`, `--`, then the program and its arguments.
+    """Take `-r PATH`, `-w PATH`, `-c PORT-PORT`, `--`, then the program and its
+    arguments.
 
     Comes back only with a failure.
 

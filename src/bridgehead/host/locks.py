@@ -52,7 +52,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def locked_at_once(handle: int) -> bool:
-    """Whether an open file is locked now.
+    """Return whether an open file is locked now.
 
     It stays so for as long as a copy of the handle is open anywhere.
     """
@@ -195,7 +195,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number, ours or another user's."""
+    """Return whether there is a process of that number, ours or another user's."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

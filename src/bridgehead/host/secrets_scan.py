@@ -188,8 +188,8 @@ def scan(text: str | bytes) -> list[SecretHit]:
 
 
 def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text with a note in the place of each secret, and the kinds that were left
-    out.
+    """Return the text with a note in the place of each secret, and the kinds that were
+    left out.
     """
     content = text.encode("utf-8", "surrogatepass")
     kept = b""
@@ -212,8 +212,8 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def with_values_masked(text: bytes) -> bytes:
-    """`text` with the values that are given to telling names masked: a password in an
-    example, or a real one.
+    """Return `text` with the values that are given to telling names masked: a password
+    in an example, or a real one.
 
     Keys and tokens that are known by their own shape stay: a text that holds one is not
     to be shown at all.
@@ -228,7 +228,7 @@ def with_values_masked(text: bytes) -> bytes:
 
 
 def _found(content: bytes) -> Iterator[Found]:
-    """What looks like a secret, in order.
+    """Yield what looks like a secret, in order.
 
     A review asks about the same text more than once.
     """
@@ -287,9 +287,9 @@ def _digest(content: bytes) -> bytes:
 
 
 def _find_private_keys(text: bytes) -> Iterator[Found]:
-    """A header alone is only talk about keys.
+    """Yield private keys: a header followed by a line of key material.
 
-    It takes a line of key material as well.
+    A header alone is only talk about keys.
     """
     for position in positions(text, b"-----BEGIN "):
         header = re.compile(_PEM_HEADER).match(text, position)
@@ -310,9 +310,9 @@ def _find_web_tokens(text: bytes) -> Iterator[Found]:
 
 
 def _is_token_header(encoded: bytes) -> bool:
-    """A JSON Web Token opens with a JSON object that names its algorithm.
+    """Return whether this is the header of a JSON Web Token.
 
-    Other things start with eyJ too.
+    That is a JSON object that names an algorithm; other things start with eyJ too.
     """
     import base64
     import json

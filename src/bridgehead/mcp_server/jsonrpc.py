@@ -110,7 +110,7 @@ class RpcError(Exception):
 
 
 def read_message(content: bytes) -> Message:
-    """The message in one line or body.
+    """Return the message in one line or body.
 
     Never raises, because a peer may send anything.
     """
@@ -202,7 +202,7 @@ def has_envelope(request: RpcRequest) -> bool:
 
 
 def client_of_initialize(params: Mapping[str, Any]) -> Client:
-    """The client that sends `initialize`.
+    """Return the client that sends `initialize`.
 
     A version we do not know is answered with the newest we do.
     """
@@ -218,7 +218,7 @@ def client_of_initialize(params: Mapping[str, Any]) -> Client:
 
 
 def client_of_envelope(request: RpcRequest) -> Client:
-    """The client as one request of 2026-07-28 describes it."""
+    """Return the client as one request of 2026-07-28 describes it."""
     meta = request.meta
     version = meta.get(VERSION_KEY)
     capabilities = meta.get(CAPABILITIES_KEY)
@@ -244,7 +244,7 @@ def _name(client_info: object) -> str:
 
 
 def _offers(capabilities: object) -> tuple[bool, bool]:
-    """Whether a client lends us its model, and whether it shows forms.
+    """Return whether a client lends us its model, and whether it shows forms.
 
     `{}` stands for forms (MCP 2025-11-25).
     """

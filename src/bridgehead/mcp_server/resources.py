@@ -47,7 +47,7 @@ def list_resources(caller: Caller) -> dict[str, Any]:
 
 
 def read_resource(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
-    """`resources/read`.
+    """Answer `resources/read`.
 
     An unknown address is answered with the error of the client's version.
     """

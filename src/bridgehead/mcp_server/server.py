@@ -29,7 +29,7 @@ class Server:
         self._make_assembly = make_assembly
 
     def answer_at_once(self, request: RpcRequest, client: Client) -> dict[str, Any]:
-        """The result of a method that needs no handler.
+        """Return the result of a method that needs no handler.
 
         RpcError for one that does not exist.
         """
@@ -47,7 +47,7 @@ class Server:
     def carry_out(
         self, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire
     ) -> dict[str, Any]:
-        """The result of a method that takes time.
+        """Return the result of a method that takes time.
 
         Imports what it needs when it is first called.
         """

@@ -28,7 +28,7 @@ _MARK: Final = "# bridgehead: the gate of the newest council"
 
 
 def hook_text(level: str) -> str:
-    """The hook.
+    """Return the hook.
 
     It answers for the verdict alone: without a report, or without bridgehead, the push
     goes on.
@@ -64,7 +64,7 @@ class HookPlan:
 
 
 def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
-    """Where git looks for hooks, `core.hooksPath` included."""
+    """Return where git looks for hooks, `core.hooksPath` included."""
     asking = Command(
         ["git", "rev-parse", "--git-path", "hooks"], cwd=directory, env=environ
     )
@@ -78,7 +78,7 @@ def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
 
 
 def plan_hook(folder: Path, level: str) -> HookPlan:
-    """What installing would do."""
+    """Return what installing would do."""
     old = _text(folder / NAME)
     foreign = old is not None and _MARK not in old
     return HookPlan(
@@ -89,7 +89,7 @@ def plan_hook(folder: Path, level: str) -> HookPlan:
 
 
 def plan_removal(folder: Path) -> HookPlan:
-    """What removing would do; a hook that is not ours stays."""
+    """Return what removing would do; a hook that is not ours stays."""
     old = _text(folder / NAME)
     kept = _text(folder / KEPT)
     if old is None or _MARK not in old:

@@ -177,7 +177,7 @@ class RequestLog:
             ]
 
     def questions(self, *, scenario: str | None = None) -> list[LoggedRequest]:
-        """The requests that asked the model something."""
+        """Return the requests that asked the model something."""
         return [entry for entry in self.entries(scenario=scenario) if entry.wire]
 
     def wait_until(

@@ -62,7 +62,7 @@ class ModelServer:
         return f"http://{host!s}:{port}"
 
     def base_url(self, scenario: str = DEFAULT) -> str:
-        """What a client is given as its base URL.
+        """Return what a client is given as its base URL.
 
         OpenAI's clients want `/v1` after it.
         """

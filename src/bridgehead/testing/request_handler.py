@@ -171,7 +171,7 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         self._answer_simply(200, listed)
 
     def _read_body(self) -> dict[str, Any] | None:
-        """The JSON object that was posted.
+        """Return the JSON object that was posted.
 
         A request that holds none is answered with 400 or 413.
         """

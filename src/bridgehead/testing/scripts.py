@@ -92,7 +92,7 @@ def address(path: str) -> Addressed:
 
 
 def react(request: ModelRequest) -> Reaction:
-    """What the model does in the scenario of `request`.
+    """Return what the model does in the scenario of `request`.
 
     Stateless, so any number of clients may share it.
     """

@@ -63,7 +63,7 @@ def agent_for(
     timeout_s: float = 30,
     tools: Sequence[str] = (),
 ) -> Agent | None:
-    """The agent that `bus.assistant` names.
+    """Return the agent that `bus.assistant` names.
 
     What cannot answer is refused before anything is served.
     """
@@ -91,7 +91,7 @@ def agent_for(
 
 
 def tool_servers(entries: Sequence[str]) -> dict[str, ToolServer]:
-    """The MCP servers in `bus.assistant_tools`, by name: `NAME=URL`, or
+    """Return the MCP servers in `bus.assistant_tools`, by name: `NAME=URL`, or
     `NAME=COMMAND WORDS`.
     """
     from bridgehead.council.runtimes.exchange import ToolServer
@@ -210,7 +210,7 @@ class OwnCommand:
         self._timeout_s = timeout_s
 
     async def document(self, *words: str) -> dict[str, Any]:
-        """The JSON object it prints.
+        """Return the JSON object it prints.
 
         ModelFailed with its last words where there is none.
         """
@@ -242,13 +242,17 @@ class OwnCommand:
 def _last_words(result: CommandResult) -> str:
     if result.exit_code == ExitCode.WAITING:
         return "it is waiting for another answer; see `bridgehead pending`"
-    said = result.error_text().strip()[-_STDERR_SHOWN:]
-    # a council that was aborted says why in its report.
+    error = result.error_text().strip()[-_STDERR_SHOWN:]
+    if error:
+        return error
+    # A council that was aborted says why in its report.
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         report = json.loads(result.stdout)
-        reasons = (f"{name}: {why}" for name, why in report["skip_reasons"].items())
-        said = said or "; ".join([report["abort_reason"], *reasons])
-    return said or f"exit {result.exit_code}"
+        skipped = [f"{name}: {why}" for name, why in report["skip_reasons"].items()]
+        reasons = "; ".join([report["abort_reason"], *skipped])
+        if reasons:
+            return reasons
+    return f"exit {result.exit_code}"
 
 
 class CouncilAgent:
@@ -283,8 +287,9 @@ class CouncilAgent:
 
 
 def spoken_report(report: dict[str, Any]) -> str:
-    """The first findings of a council in sentences: what several say, what one says,
-    what is disputed.
+    """Return the first findings of a council in sentences.
+
+    A sentence says so if only one seat found it, or if others dispute it.
     """
     from bridgehead.council.reporting.report import (
         AbortedReport,
@@ -295,14 +300,15 @@ def spoken_report(report: dict[str, Any]) -> str:
     read = council_report_from_json(json.dumps(report))
     if isinstance(read, AbortedReport):
         raise ModelFailed("council research", read.abort_reason)
-    lead = {FindingClass.DISPUTED: "Disputed: "}
+    openings = {FindingClass.DISPUTED: "Disputed: "}
     if len(read.participants) > 1:
-        lead[FindingClass.SINGLE] = "One says: "
-    first = list(read.findings())[:MOST_SPOKEN]
-    said = [
-        lead.get(one.cls, "") + (one.description.strip() or one.title) for one in first
-    ]
-    return " ".join(said) or "The council has no answer to that."
+        openings[FindingClass.SINGLE] = "One says: "
+    sentences = []
+    for finding in list(read.findings())[:MOST_SPOKEN]:
+        opening = openings.get(finding.cls, "")
+        text = finding.description.strip() or finding.title
+        sentences.append(f"{opening}{text}")
+    return " ".join(sentences) or "The council has no answer to that."
 
 
 class FlowAgent:

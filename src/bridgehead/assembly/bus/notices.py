@@ -184,7 +184,7 @@ def question_notice(item: PendingItem) -> Notice:
 
 
 def _closed(item: PendingItem) -> Notice:
-    """What became of an item.
+    """Return what became of an item.
 
     The answer itself may be confidential and stays in the record.
     """

@@ -53,7 +53,7 @@ class BusView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bus_address(assembly: Assembly) -> str | None:
-    """Where participants connect while a bus runs on this machine.
+    """Return where participants connect while a bus runs on this machine.
 
     The bus itself is not asked.
     """
@@ -63,7 +63,7 @@ def bus_address(assembly: Assembly) -> str | None:
 def bus_view(
     assembly: Assembly, *, after: int = 0, participant: str = "", topic: str = ""
 ) -> BusView:
-    """How the bus stands now.
+    """Return how the bus stands now.
 
     `after` is the last head already seen; the other two narrow the tail.
     """
@@ -81,7 +81,7 @@ def bus_view(
 
 
 def message_content(assembly: Assembly, number: int) -> MessageContent | None:
-    """What the message with this number carries.
+    """Return what the message with this number carries.
 
     None when it is gone or was too large to be kept.
     """
@@ -94,13 +94,13 @@ def message_content(assembly: Assembly, number: int) -> MessageContent | None:
 
 
 def running_status(folder: StateFolder) -> BusStatus | None:
-    """How the bridge stands that serves from this folder, None if none answers."""
+    """Return how the bridge stands that serves from this folder, None if none answers."""
     bridge = read_running(folder.path)
     return None if bridge is None else _ask(bridge, "/status", BusStatus)
 
 
 def participant_source(folder: StateFolder, participant_id: str) -> str | None:
-    """The source that a participant has now, else its name.
+    """Return the source that a participant has now, else its name.
 
     None if the bridge that runs does not know it.
     """
@@ -120,7 +120,7 @@ def participant_source(folder: StateFolder, participant_id: str) -> str | None:
 
 
 def new_chat_link(folder: StateFolder) -> str:
-    """A link that opens the chat page of the bridge that runs, once."""
+    """Return a link that opens the chat page of the bridge that runs, once."""
     return _ask_running(folder, "/link/chat", ChatLink, b"").url
 
 

@@ -195,7 +195,10 @@ class Councils:
         return review_id
 
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
-        """Every call that would be made now; nothing is called and nothing written."""
+        """Return every call that would be made now.
+
+        Nothing is called and nothing written.
+        """
         opened = open_council(
             self.assembly,
             request,
@@ -243,8 +246,8 @@ class Councils:
     def _named(
         self, reference: str | None, journal: CouncilJournal, retry: Sequence[str]
     ) -> str:
-        """The council that is meant: the newest with something to do when none is
-        named.
+        """Return the council that is meant: the newest with something to do when none
+        is named.
         """
         if reference is not None:
             return only_council(reference, journal.ids())
@@ -282,7 +285,7 @@ class Councils:
     def _take_up(
         self, council: StoredCouncil, journal: CouncilJournal, retry: Sequence[str]
     ) -> tuple[CouncilProcess, list[str]]:
-        """The council as it was left, and the seats to be taken again."""
+        """Return the council as it was left, and the seats to be taken again."""
         record = CouncilRecord(self.assembly, council, self.clock)
         calls = journal.calls_of(council.review_id)
         scope, changed = self._scope_again(council)
@@ -315,7 +318,7 @@ class Councils:
         return process, retried
 
     def _scope_again(self, council: StoredCouncil) -> tuple[Scope, bool]:
-        """The scope as it was when the council began.
+        """Return the scope as it was when the council began.
 
         What is on disk now when that is gone.
         """
@@ -337,7 +340,7 @@ class Councils:
 def planned_calls(
     assembly: Assembly, opened: Opened, machine: Machine, clock: Clock
 ) -> DryRun:
-    """The calls of a council that was settled and not begun."""
+    """Return the calls of a council that was settled and not begun."""
     council = opened.council
     scope = opened.scope
     seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
@@ -373,7 +376,7 @@ def planned_calls(
 
 
 def call_prices(assembly: Assembly) -> dict[str, float]:
-    """What a call of each seat cost on average lately."""
+    """Return what a call of each seat cost on average lately."""
     spent: dict[str, tuple[float, int]] = {}
     for council in list_councils(assembly, limit=LATELY).councils:
         for seat in council_now(assembly, council.id).live.seats:

@@ -188,8 +188,9 @@ class CouncilRecord:
                 )
 
     def answered_retry(self, calls: StoredCalls) -> list[str]:
-        """Seats of this council whose last halt was answered with `retry`, which has
-        not been done yet.
+        """Return the seats to be retried: their last halt was answered with `retry`.
+
+        A retry that was done since does not count.
         """
         where = PendingFilter(
             states=(PendingState.ANSWERED,),
@@ -198,21 +199,19 @@ class CouncilRecord:
         )
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
-        answers = [(one.question, one.answer) for one in items if one.answer]
-        given = (
-            (asked, said)
-            for asked, said in answers
-            if said.status is AnswerStatus.SUCCESS
-        )
-        wanted = [asked for asked, said in given if (said.text or "").strip() == RETRY]
-        retries = [
-            (str(asked.context["bridge"]), asked.context.get("seating"))
-            for asked in wanted
-        ]
-        return [seat for seat, seating in retries if calls.seating(seat) == seating]
+        seats = []
+        for item in items:
+            if item.answer is None or item.answer.status is not AnswerStatus.SUCCESS:
+                continue
+            if (item.answer.text or "").strip() != RETRY:
+                continue
+            seat = str(item.question.context["bridge"])
+            if calls.seating(seat) == item.question.context.get("seating"):
+                seats.append(seat)
+        return seats
 
     def withdraw_halted(self, bridges: Sequence[str], calls: StoredCalls) -> None:
-        """These are seated again: nobody has to answer for them any more."""
+        """Withdraw the questions about seats that are taken again."""
         with self._assembly.store() as store:
             for seat in bridges:
                 asked = self._halted_key(seat, calls.seating(seat))
@@ -314,7 +313,7 @@ class RecordObserver:
 
 
 def _settled(council: StoredCouncil) -> dict[str, Any]:
-    """What was known before the first call."""
+    """Return what was known before the first call."""
     facts = council_facts(council.task, council.seats)
     del facts["review_id"]  # the run is called by it
     return {**facts, "mode": council.task.mode.value if council.task.mode else None}
@@ -323,7 +322,7 @@ def _settled(council: StoredCouncil) -> dict[str, Any]:
 def report_facts(
     report: CouncilReport | AbortedReport, files: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What the record says about a report."""
+    """Return what the record says about a report."""
     facts: dict[str, Any] = {
         "report": dict(files),
         "timestamp": report.timestamp,

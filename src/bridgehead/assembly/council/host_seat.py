@@ -62,7 +62,7 @@ class HostSeatRequests:
     def of(
         cls, assembly: Assembly, council: StoredCouncil, clock: Clock
     ) -> HostSeatRequests | None:
-        """The requests of a council that has a host seat.
+        """Return the requests of a council that has a host seat.
 
         A root that another flow is paused in is refused.
         """
@@ -218,7 +218,7 @@ class HostSeatRequests:
         return Attempt(str(key), request.to_file_dict(), AttemptStatus.QUEUED)
 
     def _deadline(self, bridge: str) -> int:
-        """The whole seat's time, because the host may answer one after the other
+        """Return the whole seat's time, because the host may answer one after the other
         (council §4, §5).
         """
         task = self.council.task
@@ -264,7 +264,7 @@ class HostSeatRequests:
     # -- the record: one list of what waits, whoever answers
 
     def _recorded_answer(self, attempt: Attempt) -> dict[str, Any] | None:
-        """An answer given through the record instead of the files."""
+        """Return an answer given through the record instead of the files."""
         try:
             with self.assembly.store(read_only=True) as store:
                 item = store.pending_item(self._question_key(attempt))

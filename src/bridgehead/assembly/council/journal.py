@@ -75,7 +75,7 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> StoredCouncil:
-        """A council from its stored form."""
+        """Return a council from its stored form."""
         options = stored["request"]
         dismissals = {"tables": stored["dismissals"], "base": stored["base_dismissals"]}
         plan = {
@@ -125,23 +125,27 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_run(council: StoredCouncil, scope: Scope) -> CouncilRun:
-    """The run of a stored council over a scope."""
+    """Return the run of a stored council over a scope."""
     return CouncilRun(council.plan, run_inputs(council, scope))
 
 
 def seat_reports(run: CouncilRun, inputs: Sequence[Input]) -> list[BridgeReport]:
-    """The last report of every seat, found by going through what happened in a run that
-    has not started.
+    """Return the last report of every seat, in the order of the seats.
+
+    `run` must not have started: it goes through what happened once more.
     """
     if not inputs:
         return []
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
-    last = {report.bridge: report for turn in turns for report in turn.seat_reports}
+    last: dict[str, BridgeReport] = {}
+    for turn in turns:
+        for report in turn.seat_reports:
+            last[report.bridge] = report
     return [last[seat] for seat in run.plan.seats if seat in last]
 
 
 def registry_with(own: str | None) -> Registry:
-    """The domains that are known, with those of the project's file."""
+    """Return the domains that are known, with those of the project's file."""
     if own is None:
         return load_registry()
     return with_own_domains(
@@ -152,7 +156,7 @@ def registry_with(own: str | None) -> Registry:
 
 
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
-    """What the pure parts of the council are given besides the plan."""
+    """Return what the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
     # A file that may not be shown is there all the same: a citation of it is
     # unreadable, not invented.
@@ -285,7 +289,7 @@ class StoredCalls:
         self._append(path, _STARTED, at, input_sha=call.prompt_sha256, result=packed)
 
     def made(self) -> list[MadeCall]:
-        """Every call in the order they were started, each with what came back.
+        """Return every call in the order they were started, each with what came back.
 
         Last those asked of our own host.
         """
@@ -322,7 +326,7 @@ class StoredCalls:
         self._inputs.append(happened)
 
     def halt_message(self, bridge: str) -> str:
-        """What a halted bridge said a person should do."""
+        """Return what a halted bridge said a person should do."""
         said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
         return next(
             (one.halt_message or "" for one in reversed(said) if one.bridge == bridge),
@@ -330,7 +334,7 @@ class StoredCalls:
         )
 
     def seating(self, bridge: str) -> int:
-        """How often the bridge was seated: once, and again after every retry."""
+        """Return how often the bridge was seated: once, and again after every retry."""
         again = [one for one in self._inputs if isinstance(one, Retried | UserAnswered)]
         return 1 + sum(one.seat == bridge for one in again)
 

@@ -124,13 +124,10 @@ class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int | None:
-        return sum_known(
-            [
-                count
-                for seat in self._everybody
-                for count in (seat.tokens_in, seat.tokens_out)
-            ]
-        )
+        counts: list[int | None] = []
+        for seat in self._everybody:
+            counts += [seat.tokens_in, seat.tokens_out]
+        return sum_known(counts)
 
     @property
     def cost_usd(self) -> float | None:
@@ -142,7 +139,7 @@ class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rebuild(bridges: Iterable[str], events: Iterable[Event]) -> LiveCouncil:
-    """The picture after `events`, in the order in which they were recorded."""
+    """Return the picture after `events`, in the order in which they were recorded."""
     picture = LiveCouncil(seats=tuple(LiveSeat(bridge=seat) for seat in bridges))
     for event in events:
         if event.kind == "council.event":
@@ -153,7 +150,7 @@ def rebuild(bridges: Iterable[str], events: Iterable[Event]) -> LiveCouncil:
 def picture_after(
     picture: LiveCouncil, bridge: str, line: Mapping[str, Any]
 ) -> LiveCouncil:
-    """The picture after one more line of a seat's log, or of the council's own."""
+    """Return the picture after one more line of a seat's log, or of the council's own."""
     if bridge == COUNCIL or line.get("event") in ABOUT_A_SEAT:
         return _after_council_line(picture, line)
     return _with_seat(picture, bridge, line)
@@ -213,7 +210,7 @@ def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCo
 
 
 def seat_after(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    """The seat after one line of its log."""
+    """Return the seat after one line of its log."""
     change = _CHANGES.get(str(line.get("event")))
     changed = change(seat, line) if change else seat
     return replace(changed, last_at=line.get("ts"))

@@ -71,7 +71,7 @@ def refusals_in(store: Store) -> dict[str, LastRefusal]:
 
 
 def believed_refusals(assembly: Assembly, now: datetime) -> dict[str, LastRefusal]:
-    """Those that are recent enough to spare the runtime another call (hazard 5)."""
+    """Return those that are recent enough to spare the runtime another call (hazard 5)."""
     refused = last_refusals(assembly).items()
     return {seat: last for seat, last in refused if last.is_believed(now)}
 

@@ -238,7 +238,7 @@ class Fleet:
             self.client.resume_workflow(job.workflow_id, queue_name=job.queue_name)
 
     def waiting(self, queue: str) -> Iterator[Job]:
-        """The passes of a queue that are put off.
+        """Yield the passes of a queue that are put off.
 
         Those with a damaged row are passed over.
         """
@@ -259,7 +259,7 @@ class Fleet:
     # Looking
 
     def list(self, limit: int = 50) -> ListResult:
-        """The runs of all queues, the latest touched first."""
+        """Return the runs of all queues, the latest touched first."""
         newest = list(self._newest(4 * limit).items())[:limit]
         agents: dict[str, tuple[str, ...]] = {}
         for run_id, row in newest:
@@ -412,7 +412,8 @@ class Fleet:
                     self._delete(ended)
             yield from (run for run, _ in ended)
         if not dry_run:
-            # Another worker may not know yet that a time that has just come was seen to.
+            # Another worker may not know yet that a time that has just come was seen
+            # to.
             self._delete_schedule_jobs(min(before, now - timedelta(days=1)))
 
     def _last_passes(self, before: datetime) -> dict[str, int]:
@@ -500,7 +501,10 @@ class Fleet:
 
 
 def has_begun(url: str) -> bool:
-    """Whether the database has a fleet; one that cannot be reached is a StoreError."""
+    """Return whether the database has a fleet.
+
+    One that cannot be reached is a StoreError.
+    """
     if not url.startswith(POSTGRES):
         return False
     import psycopg
@@ -530,7 +534,7 @@ def open_fleet(url: str) -> Iterator[Fleet]:
 
 
 def delay_before(wake: datetime | None, now: datetime) -> float:
-    """How long a waiting run is put off."""
+    """Return how long a waiting run is put off."""
     if wake is None:
         return NO_ANSWER_SECONDS
     return max(

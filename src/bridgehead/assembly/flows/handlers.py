@@ -10,12 +10,12 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
@@ -51,7 +51,7 @@ get in each other's way.
 
 
 def is_shared(record_url: str) -> bool:
-    """Whether others write to the record, too."""
+    """Return whether others write to the record, too."""
     return "://" in record_url and not record_url.startswith("sqlite:")
 
 
@@ -256,7 +256,9 @@ class RigHandler(Handler):
         send(rig, wanted)
 
     def _answer_in(self, thread_id: str) -> str | None:
-        """The body of the answer, once it has arrived and nothing speaks against it."""
+        """Return the body of the answer, once it has arrived and nothing speaks against
+        it.
+        """
         from bridgehead.rigs.operations.sync import SyncRequest, sync
         from bridgehead.rigs.operations.thread import thread
         from bridgehead.rigs.trust.verification_kinds import VerificationState
@@ -270,29 +272,31 @@ class RigHandler(Handler):
             with rig.repository.lock():  # killed between commit and push
                 rig.repository.push(rig.repository.upstream(), asked)
         for envelope in thread(rig, thread_id).envelopes:
-            frontmatter = envelope.frontmatter
-            references = frontmatter.get("references")
-            names_it = isinstance(references, list) and any(
-                asked.startswith(str(entry)) for entry in references
-            )
-            if (
-                frontmatter.get("type") == "RESPONSE"
-                and frontmatter.get("from") == self._rig_id
-                and names_it
-            ):
-                if envelope.verification.state is VerificationState.BROKEN:
-                    self._say(
-                        f"{envelope.filename} was not used: "
-                        f"{', '.join(envelope.verification.kinds)}"
-                    )
-                    continue
+            if not self._is_answer(envelope.frontmatter, asked):
+                continue
+            if envelope.verification.state is not VerificationState.BROKEN:
                 return envelope.body
+            self._say(
+                f"{envelope.filename} was not used: "
+                f"{', '.join(envelope.verification.kinds)}"
+            )
         return None
+
+    def _is_answer(self, frontmatter: Mapping[str, Any], asked: str) -> bool:
+        """Return whether an envelope of the asked rig answers the commit `asked`."""
+        if frontmatter.get("type") != "RESPONSE":
+            return False
+        if frontmatter.get("from") != self._rig_id:
+            return False
+        references = frontmatter.get("references")
+        if not isinstance(references, list):
+            return False
+        return any(asked.startswith(str(commit)) for commit in references)
 
 
 def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
-    """The id under which the question was first asked, since it last had an answer that
-    the flow could not use.
+    """Return the id under which the question was first asked, since it last had an
+    answer that the flow could not use.
     """
     if not files.root.journal.exists():
         return request_id
@@ -316,7 +320,7 @@ def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
 
 
 def _request_in(rig: Rig, thread_id: str) -> str | None:
-    """The commit of the REQUEST that this rig sent in a thread."""
+    """Return the commit of the REQUEST that this rig sent in a thread."""
     from bridgehead.rigs.operations.thread import thread
 
     own = rig.config.rig_id

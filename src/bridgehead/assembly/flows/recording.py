@@ -109,7 +109,7 @@ class RecordingAnnouncer(Announcer):
 
 
 def template_directories(root: Path) -> tuple[Path, ...]:
-    """Where packages go that no --output places: the setting flows.templates, a
+    """Return where packages go that no --output places: the setting flows.templates, a
     relative one below the root.
     """
     from bridgehead.assembly.application import Assembly
@@ -119,8 +119,8 @@ def template_directories(root: Path) -> tuple[Path, ...]:
 
 
 def size_limits(settings: Settings) -> dict[str, int]:
-    """The bytes that the files of a flow may have, as the settings flows.request_mib
-    and so on say (flows §10).
+    """Return the bytes that the files of a flow may have, as the settings
+    flows.request_mib and so on say (flows §10).
     """
     from bridgehead.flows.files.checkpoint_files import MIB
     from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, STATE_FILE
@@ -140,8 +140,8 @@ def size_limits(settings: Settings) -> dict[str, int]:
 
 
 def keep_days(settings: Settings) -> float:
-    """How long runs that have ended stay in the journal, as the setting flows.keep_days
-    says.
+    """Return how long runs that have ended stay in the journal, as the setting
+    flows.keep_days says.
     """
     days = float(settings.number("flows.keep_days") or 0)
     if not 0 <= days <= LONGEST_KEPT_DAYS:
@@ -185,7 +185,7 @@ def record_event(store: Store, event: FlowEvent) -> None:
 
 
 def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
-    """The run as the record keeps it: where it stands, and whom it waits for."""
+    """Return the run as the record keeps it: where it stands, and whom it waits for."""
     from bridgehead.contract.record_words import Part, RunState
     from bridgehead.control_plane.records import Run
     from bridgehead.host.clock import iso_ms, parse_iso
@@ -227,7 +227,7 @@ def withdraw_request(store: Store, request_id: str, root: str, reason: str) -> N
 
 
 def item_of(store: Store, request_id: str, root: str) -> PendingItem | None:
-    """The item of a request.
+    """Return the item of a request.
 
     None where the program that asks told the record nothing.
     """

@@ -93,8 +93,8 @@ class FlowView(NamedTuple):
 def list_flows(
     assembly: Assembly, store: Store, *, limit: int = 50
 ) -> tuple[FlowSummary, ...]:
-    """The flows of every project the record knows and of the present one, the latest
-    started first.
+    """Return the flows of every project the record knows and of the present one, the
+    latest started first.
     """
     recorded = store.runs(records.RunFilter(parts=(Part.FLOWS,)), limit=limit)
     found = {run.id: _recorded(run) for run in recorded}
@@ -108,7 +108,7 @@ def list_flows(
 
 
 def fleet_load(assembly: Assembly) -> dict[tuple[str, str], int]:
-    """What the fleet of this record has under way.
+    """Return what the fleet of this record has under way.
 
     Nothing where there is none, or it cannot be reached.
     """
@@ -122,7 +122,7 @@ def fleet_load(assembly: Assembly) -> dict[tuple[str, str], int]:
 
 
 def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
-    """The flow with this id, or the only one whose id ends in it.
+    """Return the flow with this id, or the only one whose id ends in it.
 
     NotFound when there is none.
     """
@@ -149,8 +149,8 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
 def paused_projects(
     store: Store, name: str | None = None
 ) -> dict[Path, frozenset[str]]:
-    """Where the record knows flows that have not ended, of that name: their ids by
-    project that is still there.
+    """Return where the record knows flows that have not ended, of that name: their ids
+    by project that is still there.
     """
     where = records.RunFilter(
         parts=(Part.FLOWS,), states=(RunState.WAITING, RunState.RUNNING)
@@ -164,7 +164,7 @@ def paused_projects(
 
 
 def why_unfit(flow_name: str, request: OpenFlowRequest, answer: str) -> str | None:
-    """Why the flow would not use this answer, judged as the flow itself will.
+    """Return why the flow would not use this answer, judged as the flow itself will.
 
     None when it would.
 

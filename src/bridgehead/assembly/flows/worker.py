@@ -92,7 +92,8 @@ _RECOVERY_LOCKS = 0x6272646A
 _KEEPALIVE: Final = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 )
-"""The server notices within seconds that a worker's machine is gone, and frees its lock.
+"""The server notices within seconds that a worker's machine is gone, and frees its
+lock.
 """
 
 _LIMIT: Final = re.compile(
@@ -605,8 +606,8 @@ class Worker:
             try:
                 deque(self._fleet.prune(self._keep_days), maxlen=0)
             except Exception as error:
-                # DBOS, the record or the connection may have raised it; there is another
-                # chance in an hour.
+                # DBOS, the record or the connection may have raised it; there is
+                # another chance in an hour.
                 self._say(
                     f"old runs were not deleted: {type(error).__name__}; trying again "
                     "in an hour"
@@ -683,8 +684,8 @@ def _questions_for_handler(job: Job, ended: PassEnd) -> list[Attempt]:
     questions = []
     for attempt in ended.open_requests:
         is_new = attempt.request_id not in known
-        # The handler's own answer made the flow ask this once more: a person has to look
-        # at it.
+        # The handler's own answer made the flow ask this once more: a person has to
+        # look at it.
         was_rejected = attempt.path == ended.forget
         for_person = is_person(attempt.document.get("agent_name"))
         if is_new and not was_rejected and not for_person:

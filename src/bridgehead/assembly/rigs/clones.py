@@ -38,7 +38,7 @@ def clone_id(root: str) -> str:
 
 
 def known_clones(here: Path, store: Store) -> list[RigClone]:
-    """The present one first, then those in which something happened last."""
+    """Return the present project first, then those in which something happened last."""
     recent = store.events(
         EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True
     )

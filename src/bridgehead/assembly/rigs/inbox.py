@@ -95,14 +95,13 @@ class EnvelopesForAgent(NamedTuple):
         if not count and not self.delivered:
             note = f"\n\n{self.preamble}" if owed else ""
             return f"No envelope waits for this rig.{owed}{note}\n"
-        opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for rig {self.rig_id}."
+        waiting = "envelope waits" if count == 1 else "envelopes wait"
+        opening = f"{count} {waiting} for rig {self.rig_id}."
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
-            opening += (
-                f" {len(self.delivered)} "
-                f"{'was' if len(self.delivered) == 1 else 'were'} delivered to it."
-            )
+            were = "was" if len(self.delivered) == 1 else "were"
+            opening += f" {len(self.delivered)} {were} delivered to it."
         blocks = [
             fenced.block(answer_with) for fenced in (*self.envelopes, *self.delivered)
         ]
@@ -130,7 +129,8 @@ def _fenced_object(fenced: FencedEnvelope) -> dict[str, object]:
 
 
 def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesForAgent:
-    """What waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most` of it.
+    """Return what waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most`
+    of it.
 
     A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile
     is left out with a warning.
@@ -309,11 +309,10 @@ class PendingEnvelopes:
         self._reviews = reviews
 
     def items(self) -> Sequence[PendingItem]:
-        return [
-            item
-            for clone in known_clones(self._here, self._store)
-            for item in self._items_of(clone.root)
-        ]
+        items: list[PendingItem] = []
+        for clone in known_clones(self._here, self._store):
+            items += self._items_of(clone.root)
+        return items
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
         """Send the answer as a RESPONSE that names what it answers.
@@ -358,14 +357,9 @@ def _item(
 ) -> PendingItem:
     turn = envelope.turn
     root = rig.repository.root
-    due = (
-        f", {'overdue since' if owed.is_overdue(rig.now_ms()) else 'due'} {owed.due}"
-        if owed.due
-        else ""
-    )
-    due = f", taken on{due}" if owed.state is DebtState.TAKEN else due
     name = turn.path
     debtor = {}
+    due = _due(owed, rig.now_ms())
     if owed.debtor != rig.config.rig_id:  # escalated
         name = f"{name} {owed.debtor}"
         debtor = {"debtor": owed.debtor}
@@ -397,3 +391,14 @@ def _item(
         state=PendingState.OPEN,
         opened_at=opened_at,
     )
+
+
+def _due(owed: Obligation, now_ms: int) -> str:
+    """Return how an obligation stands, as the end of a title."""
+    due = ""
+    if owed.due:
+        since = "overdue since" if owed.is_overdue(now_ms) else "due"
+        due = f", {since} {owed.due}"
+    if owed.state is DebtState.TAKEN:
+        return f", taken on{due}"
+    return due

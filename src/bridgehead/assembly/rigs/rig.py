@@ -27,7 +27,7 @@ def make_rig(
     say: Callable[[str], None],
     reviews: Callable[[str], Reviews] = _no_reviews,
 ) -> Rig:
-    """The rig of the clone around `directory`, or a UserError.
+    """Return the rig of the clone around `directory`, or a UserError.
 
     `say` gets the conversation.
 
@@ -41,8 +41,8 @@ def make_rig(
 
 
 def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews]) -> Rig:
-    """The rig of the clone around the current directory, which is looked for when a
-    command needs it.
+    """Return the rig of the clone around the current directory, which is looked for
+    when a command needs it.
     """
 
     @cache
@@ -111,7 +111,7 @@ def _announcer(
 
 
 def _make_ledger(rig: Rig) -> Ledger:
-    """The control plane where one is configured.
+    """Return the control plane where one is configured.
 
     Importing SQLite is not worth it otherwise.
     """

@@ -40,7 +40,7 @@ class Cache(Generic[Key, Answer]):
     def get_or_make(
         self, key: Key, state: Hashable, make: Callable[[], Answer]
     ) -> Answer:
-        """The answer kept, or a new one.
+        """Return the answer kept, or a new one.
 
         It is made outside the lock, at worst twice at the same time.
         """
@@ -82,7 +82,7 @@ _threads: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_THREADS)
 
 
 def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
-    """All threads of a clone as they lie now, and how they stand.
+    """Return all threads of a clone as they lie now, and how they stand.
 
     Freezes end by themselves: ask for them anew.
     """
@@ -95,7 +95,7 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
 
 
 def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
-    """Everything that concerns a rig.
+    """Return everything that concerns a rig.
 
     What is overdue, and what was looked at, may have changed since.
     """
@@ -111,7 +111,7 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
 
 
 def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
-    """Everything about a thread that does not need its bodies or signatures."""
+    """Return everything about a thread that does not need its bodies or signatures."""
     known = catalogue(rig, thread_id, survey=rig.repository.survey(thread_id))
     return _threads.get_or_make(
         (rig.repository.root, thread_id),
@@ -123,7 +123,7 @@ def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
 def _cached_catalogue(
     rig: Rig, survey: "GitSurvey | None" = None
 ) -> tuple[Catalogue, Hashable]:
-    """The catalogue and the state it was made from."""
+    """Return the catalogue and the state it was made from."""
     known = catalogue(rig, survey=survey)
     state = _state(rig, known)
     return _clones.get_or_make(rig.repository.root, state, lambda: known), state

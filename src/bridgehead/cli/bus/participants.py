@@ -54,7 +54,7 @@ def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, State
 
 
 def hub_url(settings: BusSettings, folder: StateFolder) -> str:
-    """The configured hub, else the one of the bus running here."""
+    """Return the configured hub, else the one of the bus running here."""
     running = running_bridge(folder.path)
     address = "" if running is None else running.hub_address
     return settings.serving.hub or f"ws://{address or settings.serving.hub_listen}/core"

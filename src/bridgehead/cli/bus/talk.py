@@ -392,7 +392,7 @@ def _words(spoken: Spoken) -> str:
 async def _next_line(
     app: App, reached: Satellite | HubClient, lines: TypedLines
 ) -> str:
-    """What is typed next; notices that arrive meanwhile are shown at once."""
+    """Return what is typed next; notices that arrive meanwhile are shown at once."""
     if sys.stdin.isatty():
         app.stderr.write("> ")
         app.stderr.flush()
@@ -449,7 +449,10 @@ class TypedLines:
         threading.Thread(target=self._read, name="typed-lines", daemon=True).start()
 
     async def next(self) -> str:
-        """The next line with its line feed; empty at the end, as `readline` has it."""
+        """Return the next line with its line feed.
+
+        Empty at the end, as `readline` has it.
+        """
         return await self._lines.get()
 
     def _read(self) -> None:

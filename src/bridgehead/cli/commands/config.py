@@ -113,8 +113,8 @@ def _table(settings: Settings, *, origin: bool, width: int) -> str:
 
 
 def without_secrets(name: str, value: Value) -> Value:
-    """What may be shown of a value: a token not at all, a URL without the password in
-    it.
+    """Return what may be shown of a value: a token not at all, a URL without the
+    password in it.
     """
     if not isinstance(value, str):
         return value

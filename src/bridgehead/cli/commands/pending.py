@@ -31,7 +31,7 @@ PLAIN = {"integer": "NUMBER", "number": "NUMBER", "boolean": "true|false"}
 
 
 def run_usual(command: str, words: Sequence[str], *, as_json: bool) -> int:
-    """`pending`, or `answer ID TEXT`, as they are usually typed."""
+    """Run `pending`, or `answer ID TEXT`, as they are usually typed."""
     app = App(as_json=as_json)
     if command == "pending":
         show_list(app, PendingFilter(states=(PendingState.OPEN,)), LIMIT)
@@ -66,7 +66,7 @@ def answer_of(
     message: str | None = None,
     by: str | None = None,
 ) -> Answer:
-    """An answer given now, by this user unless another name is given."""
+    """Return an answer given now, by this user unless another name is given."""
     return Answer(
         status=status,
         text=text,
@@ -140,7 +140,7 @@ def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
 
 
 def question_text(item: PendingItem, now: datetime) -> str:
-    """The question as a person reads it.
+    """Return the question as a person reads it.
 
     What others wrote is shown escaped, line by line.
     """
@@ -204,7 +204,7 @@ def _row(
 
 
 def _next(item: PendingItem) -> str | None:
-    """How what waited goes on, where somebody has to see to it."""
+    """Return how what waited goes on, where somebody has to see to it."""
     from shlex import quote
 
     if council := council_of(item):

@@ -51,7 +51,7 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
 def _moment(
     _context: click.Context, option: click.Parameter, given: str | None
 ) -> str | None:
-    """A day or a time, as people write it, here where they are.
+    """Return a day or a time, as people write it, here where they are.
 
     In UTC as the record has it.
     """
@@ -169,7 +169,7 @@ def events(
 
 
 def as_document(recorded: RecordedEvent) -> dict[str, Any]:
-    """An event with its number, as --json prints it."""
+    """Return an event with its number, as --json prints it."""
     document: dict[str, Any] = msgspec.to_builtins(recorded.event)
     return {"seq": recorded.seq, **document}
 

@@ -178,7 +178,7 @@ class Agreement:
         return not (self.dry_run or self.yes)
 
     def reached(self, changes: Sequence[Change]) -> bool:
-        """Whether to write; asking shows the changes first."""
+        """Return whether to write; asking shows the changes first."""
         if self.asks and any(change.action != "keep" for change in changes):
             self._ask(changes)
         return not self.dry_run

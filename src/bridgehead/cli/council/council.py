@@ -62,7 +62,7 @@ def council() -> None:
 
 
 def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> int:
-    """One council, from what was typed to the exit code."""
+    """Hold one council, from what was typed to the exit code."""
     import msgspec
 
     from bridgehead.assembly.council.request import ASK, CouncilRequest
@@ -124,7 +124,7 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
 
 
 def _show_calls(app: App, request: CouncilRequest) -> int:
-    """Every call that would be made, and none of them made."""
+    """Show every call that would be made, and make none."""
     from bridgehead.cli.council.display import calls_document, calls_text
 
     planned = _councils(app).dry_run(request, _audience(app, request))
@@ -386,7 +386,7 @@ def _text(app: App, finished: Finished, about: str) -> str:
 
 
 def _change(written: Written) -> str:
-    """Where an implementation is, and how to look at it and take it."""
+    """Return where an implementation is, and how to look at it and take it."""
     if written.branch is None:
         return "change  none: no file was changed\n"
     branch = written.branch

@@ -201,8 +201,8 @@ class SpokenWarnings(Observer):
 
 
 def table_title(verb: str, facts: Mapping[str, Any]) -> str:
-    """`council k3v9qa  review of src/ (34 files, 4,120 lines)   standard   security,
-    testing`.
+    """Return `council k3v9qa  review of src/ (34 files, 4,120 lines)   standard
+    security, testing`.
     """
     size = (
         f" ({plural(facts['files'], 'file')}, {plural(facts.get('loc') or 0, 'line')})"
@@ -222,7 +222,7 @@ def table_lines(
     now: dt.datetime,
     width: int,
 ) -> list[str]:
-    """The whole table, one line per seat and none wider than the terminal.
+    """Return the whole table, one line per seat and none wider than the terminal.
 
     What matters less is cut off first.
     """

@@ -63,7 +63,7 @@ def flow() -> None:
 def common_flags(
     *, leave_out: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flags every flow understands, from the one table that scripts use too."""
+    """Return the flags every flow understands, from the one table that scripts use too."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for flag in reversed(FLAGS):

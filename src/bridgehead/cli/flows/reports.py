@@ -153,7 +153,7 @@ def run_document(run: Run) -> dict[str, Any]:
 
 
 def listed_run(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
-    """A line of the list.
+    """Return a line of the list.
 
     The run that has not ended shows its steps and what it waits for as well.
     """
@@ -171,8 +171,8 @@ def listed_run(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
 
 
 def _outstanding(found: StatusResult) -> list[dict[str, Any]]:
-    """The open requests as they stand in the request file, prompt and answer schema
-    included.
+    """Return the open requests as they stand in the request file, prompt and answer
+    schema included.
     """
     return [
         {**call.current.document, "path": call.path, "deadline": _deadline(call)}

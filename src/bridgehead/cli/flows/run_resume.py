@@ -67,7 +67,7 @@ def run(app: App, name: str, line: CommandLine) -> int:
 
 
 def explain(app: App, name: str) -> int:
-    """What the flow `name` is for, and its options."""
+    """Return what the flow `name` is for, and its options."""
     from bridgehead.flows.discovery import find_flow
     from bridgehead.flows.script import usage_of
 

@@ -497,7 +497,9 @@ def _give_memory_back() -> None:
 def _arrival_runner(
     console: RigConsole, rig: Rig, thread_id: str | None
 ) -> "ArrivalRunner | None":
-    """What runs the command of --exec for what waits for this rig, each envelope once."""
+    """Return what runs the command of --exec for what waits for this rig, each envelope
+    once.
+    """
     typed = console.arguments.value("--exec")
     if typed is None:
         return None
@@ -524,7 +526,7 @@ def _sleep_while_read(seconds: float) -> None:
 
 
 def _written(arguments: Arguments) -> dict[str, Any]:
-    """What an envelope says."""
+    """Return what an envelope says."""
     return {
         "status": arguments.value("--status"),
         "tldr": arguments.value("--tldr"),
@@ -534,7 +536,7 @@ def _written(arguments: Arguments) -> dict[str, Any]:
 
 
 def _landing(arguments: Arguments) -> dict[str, Any]:
-    """How far it is taken."""
+    """Return how far it is taken."""
     return {
         "push": not arguments.has("--no-push"),
         "retry": not arguments.has("--no-retry"),

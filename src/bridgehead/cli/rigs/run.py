@@ -98,9 +98,9 @@ def _run_command(
 
 
 def _interrupted(program: str, *, by_terminal: bool) -> int:
-    """What was begun has been finished or undone by now.
+    """Say that the command was interrupted, and return its exit code.
 
-    A second signal ends at once (rigs §13).
+    What was begun has been finished or undone by now. A second signal ends at once (rigs §13).
     """
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)

@@ -52,7 +52,10 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
 
 
 def record_file(address: str | Path) -> Path | None:
-    """The file the record at this address is in; None when it is in no file of ours."""
+    """Return the file the record at this address is in.
+
+    None when it is in no file of ours.
+    """
     scheme = _scheme(address)
     if scheme in ("memory", "postgresql", "postgres"):
         return None
@@ -80,7 +83,7 @@ def _open_postgres(url: str, *, read_only: bool) -> Store:
 
 
 def _sqlite_path(url: str) -> Path:
-    """`sqlite:///var/record.db`.
+    """Return `sqlite:///var/record.db`.
 
     The four slashes other tools write for the same file are fine too.
     """

@@ -198,7 +198,7 @@ class Store(ABC):
 
     @abstractmethod
     def _version(self, transaction: Transaction) -> int:
-        """How many migrations the record has seen."""
+        """Return how many migrations the record has seen."""
 
     @abstractmethod
     def _note_version(self, transaction: Transaction, version: int) -> None:
@@ -206,7 +206,7 @@ class Store(ABC):
 
     @abstractmethod
     def _failure(self, error: Exception) -> StoreError:
-        """Why a statement failed."""
+        """Return why a statement failed."""
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -257,7 +257,7 @@ class Store(ABC):
         limit: int = 100,
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
-        """The events with `after < seq < before`, at most `limit`."""
+        """Return the events with `after < seq < before`, at most `limit`."""
         bounds: list[tuple[str, Any]] = [
             ("seq > ?", min(max(after, 0), _LARGEST)),
             *where.bounds(),
@@ -271,7 +271,7 @@ class Store(ABC):
         )
 
     def last_seq(self) -> int:
-        """The seq of the newest event, 0 when there is none."""
+        """Return the seq of the newest event, 0 when there is none."""
         found = self._read(lambda transaction: transaction.rows(LAST_SEQ))
         return int(found[0][0]) if found else 0
 
@@ -327,7 +327,7 @@ class Store(ABC):
         return self._write(save)
 
     def run(self, run_id: str) -> records.Run | None:
-        """The run with this id."""
+        """Return the run with this id."""
         records.plain_text(run_id, "the run asked for")
         return self._read(lambda transaction: _run(transaction, run_id))
 
@@ -338,7 +338,7 @@ class Store(ABC):
         limit: int = 100,
         before: str | None = None,
     ) -> list[records.Run]:
-        """The latest started first.
+        """Return the runs, the latest started first.
 
         `before` is the id of the last run of the page before.
         """
@@ -352,7 +352,7 @@ class Store(ABC):
         )
 
     def find_run(self, reference: str) -> records.Run:
-        """The run with this id, or the only one whose id begins or ends with it."""
+        """Return the run with this id, or the only one whose id begins or ends with it."""
         ids = [reference] if self.run(reference) else self._runs_like(reference)
         if len(ids) > 1:
             raise questions.AmbiguousReference(reference, ids)
@@ -379,7 +379,7 @@ class Store(ABC):
         limit: int = 100,
         before: str | None = None,
     ) -> list[PendingItem]:
-        """The latest asked first.
+        """Return the items, the latest asked first.
 
         `before` is the id of the last item of the page before.
         """
@@ -394,7 +394,7 @@ class Store(ABC):
         )
 
     def pending_item(self, which: str | records.QuestionKey) -> PendingItem:
-        """The item with this full id, or with this key."""
+        """Return the item with this full id, or with this key."""
         return self._read(lambda transaction: _item(transaction, which))
 
     def answer_pending(
@@ -424,8 +424,8 @@ class Store(ABC):
         return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
     def find_pending(self, reference: str) -> PendingItem:
-        """The item a person means by `q-12`, `12`, or by the last digits that only one
-        item has.
+        """Return the item a person means by `q-12`, `12`, or by the last digits that
+        only one item has.
         """
         meant = questions.ItemReference.parse(reference)
         numbers = self._numbers_ending(meant) if meant.abbreviated else [meant.number]
@@ -621,8 +621,8 @@ def listing(
     order: str,
     limit: int,
 ) -> Page:
-    """A page of `table`: rows with the allowed values, within the bounds (a condition
-    and its one value each).
+    """Return a page of `table`: rows with the allowed values, within the bounds (a
+    condition and its one value each).
 
     It may be only so long: answers stay bounded whatever a surface asks for.
     """

@@ -109,8 +109,8 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
 
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
-    """`inspect`, and note the result: a damaged record takes no more events until all
-    of it was found whole.
+    """Call `inspect`, and note the result: a damaged record takes no more events until
+    all of it was found whole.
     """
     found = inspect(address, quick=quick)
     path = record_file(address)
@@ -130,7 +130,7 @@ def check(address: str | Path, *, quick: bool = False) -> Inspection:
 
 
 def export(address: str | Path) -> Iterator[Exported]:
-    """Every row that can be read.
+    """Yield every row that can be read.
 
     Of a damaged record what is wrong with it comes first.
     """
@@ -211,7 +211,7 @@ def _counted(where: str, found: Iterator[Exported]) -> Inspection:
 
 
 def _rows_of(store: Store) -> Iterator[Exported]:
-    """The rows of a store that looks after its pages itself."""
+    """Yield the rows of a store that looks after its pages itself."""
     seq = 0
     run = None
     item = None
@@ -356,7 +356,7 @@ class Pages:
                 ]
 
     def rows(self) -> Iterator[tuple[int, list[Any]]]:
-        """The number and the columns of each row that has as many as one of ours."""
+        """Yield the number and the columns of each row that has as many as one of ours."""
         for number, page in sorted(self._pages.items()):
             head = 100 if number == 1 else 0
             if page[head : head + 1] != LEAF:

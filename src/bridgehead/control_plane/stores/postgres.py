@@ -204,7 +204,7 @@ class PostgresStore(Store):
     # Connecting
 
     def _connection(self) -> Connection | None:
-        """The connection to a record that is up to date.
+        """Return the connection to a record that is up to date.
 
         None when there is none and we only read.
         """
@@ -271,7 +271,7 @@ class PostgresStore(Store):
     # Transactions
 
     def _begun(self) -> Connection:
-        """A connection inside a write transaction.
+        """Return a connection inside a write transaction.
 
         One that broke while it was idle is replaced, nothing is lost.
         """
@@ -365,8 +365,8 @@ class _NotificationWatch(Watch):
 
 
 def connection_failure(where: str, said: str) -> StoreError:
-    """Why there is no connection. libpq has no codes for this, so its words are read,
-    and not repeated at length.
+    """Return why there is no connection. libpq has no codes for this, so its words are
+    read, and not repeated at length.
     """
     if "FATAL:" in said:
         return failures.ServerRefused(
@@ -386,7 +386,7 @@ def connection_failure(where: str, said: str) -> StoreError:
 def statement_failure(
     where: str, error: psycopg.Error, *, waited_seconds: float
 ) -> StoreError:
-    """Why a statement failed."""
+    """Return why a statement failed."""
     code = error.sqlstate or ""
     if code in ("55P03", "40P01"):  # lock not available, deadlock
         return failures.RecordLocked(where, waited_seconds)

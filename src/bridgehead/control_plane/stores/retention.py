@@ -54,8 +54,8 @@ PRUNED_AT_ONCE: Final = 10_000  # in one transaction: others want to write, too
 
 
 def statements(table: str, dialect: Dialect) -> tuple[str, str, int]:
-    """How old rows of a table are counted and how some of them are deleted, and how
-    often each asks for the moment.
+    """Return how old rows of a table are counted and how some of them are deleted, and
+    how often each asks for the moment.
     """
     key, condition = PRUNED[table]
     ended = condition.replace("{number}", dialect.number_of_item)

@@ -41,8 +41,8 @@ UNREADABLE: Final = (
 
 
 def row_sum(row: Sequence[str | None]) -> int:
-    """What tells a row from a damaged one: a check sum of its columns, without the
-    number the database gives it.
+    """Return what tells a row from a damaged one: a check sum of its columns, without
+    the number the database gives it.
     """
     return (
         crc32("\0".join("\1" if column is None else column for column in row).encode())

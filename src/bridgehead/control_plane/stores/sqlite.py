@@ -177,7 +177,7 @@ class SqliteStore(Store):
                     temporary.with_name(temporary.name + suffix).unlink()
 
     def _connect_if_there(self, path: Path) -> sqlite3.Connection | None:
-        """A connection without any promise about what is in the file.
+        """Return a connection without any promise about what is in the file.
 
         It never creates one.
         """
@@ -241,7 +241,7 @@ class SqliteStore(Store):
         return connection
 
     def _identified_version(self, connection: sqlite3.Connection) -> int:
-        """The version of the record in this file; raises for anything else."""
+        """Return the version of the record in this file; raises for anything else."""
         ((application_id,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
         ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
@@ -363,7 +363,7 @@ class _DataVersionWatch(Watch):
 
 
 def is_record_file(path: Path) -> bool:
-    """Whether there is something at `path`.
+    """Return whether there is something at `path`.
 
     Raises if it is anything but a regular file.
     """
@@ -403,7 +403,7 @@ def _placing(path: Path) -> Iterator[None]:
 
 
 def mark_of(path: Path) -> Path:
-    """The file beside a record that says that it is damaged.
+    """Return the file beside a record that says that it is damaged.
 
     Nothing is appended while it is there.
     """
@@ -419,7 +419,7 @@ def note_damage(path: Path, what: str) -> None:
 
 
 def noted_damage(path: Path) -> str | None:
-    """What was found wrong with the record earlier."""
+    """Return what was found wrong with the record earlier."""
     mark = mark_of(path)
     if not os.path.lexists(mark):
         return None
@@ -436,7 +436,7 @@ def log_of(path: Path) -> Path:
 
 
 def _log_state(path: Path) -> int | None:
-    """None without a log.
+    """Return None without a log.
 
     Else what changes when a connection finds it left behind: it makes the index anew.
     """
@@ -449,7 +449,7 @@ def _log_state(path: Path) -> int | None:
 
 
 def log_damage(path: Path) -> str | None:
-    """What is wrong with the log beside a record, None if nothing is.
+    """Return what is wrong with the log beside a record, None if nothing is.
 
     SQLite reads a log up to the first frame that is wrong, because that is how a write
     ends that nobody was told about. A frame that is right after one that is wrong shows
@@ -512,7 +512,7 @@ def _log_sum(content: bytes, before: tuple[int, int], order: str) -> tuple[int, 
 
 
 def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> StoreError:
-    """Why a statement failed."""
+    """Return why a statement failed."""
     match primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return failures.RecordLocked(where, waited_seconds)

@@ -83,7 +83,7 @@ class ForeignText:
         return f"{self._fence.preamble} {self._fence.line_preamble}"
 
     def block(self, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED) -> str:
-        """A text of any length between marker lines."""
+        """Return a text of any length between marker lines."""
         shown = text
         if len(text) > MOST_CHARACTERS:
             shown = (
@@ -94,7 +94,7 @@ class ForeignText:
         return self._fence.wrap(shown, origin=origin, trust=trust)
 
     def line(self, text: str) -> str:
-        """A title, name or path: one line between marks.
+        """Return a title, name or path: one line between marks.
 
         Words and times that cannot be anything else stay bare.
         """
@@ -104,8 +104,8 @@ class ForeignText:
         return self._fence.wrap_line(self.plain_line(text))
 
     def plain_line(self, text: str) -> str:
-        """The same for a person: nothing hidden in it, nothing that looks like a marker
-        line; not for a model.
+        """Return the same for a person: nothing hidden in it, nothing that looks like a
+        marker line; not for a model.
         """
         return shortened(
             " ".join(neutralise(text, self._fence.marker).split()), LONGEST_LINE
@@ -159,7 +159,7 @@ class Caller:
         self.warnings.append(for_agents(message))
 
     def notes(self) -> list[str]:
-        """The warnings as lines; what they quote is foreign."""
+        """Return the warnings as lines; what they quote is foreign."""
         return list(map(self.foreign.line, self.warnings))
 
 
@@ -188,7 +188,7 @@ class ToolReply(NamedTuple):
 
 
 def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a call; RpcError when there is no such tool."""
+    """Return the result of a call; RpcError when there is no such tool."""
     tool = BY_NAME.get(str(params.get("name")))
     if tool is None:
         raise RpcError(
@@ -246,7 +246,7 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refused(caller: Caller, message: str) -> dict[str, Any]:
-    """A result that says what went wrong.
+    """Return a result that says what went wrong.
 
     What is refused, and why, may quote anybody.
     """
@@ -262,7 +262,8 @@ def escape_lines(text: str) -> str:
 def _returned(
     caller: Caller, tool: Tool, params: Mapping[str, Any]
 ) -> ToolReply | None:
-    """What becomes of the form that a client of 2026-07-28 brings with its retry.
+    """Return what becomes of the form that a client of 2026-07-28 brings with its
+    retry.
 
     None for a first call.
     """
@@ -275,7 +276,7 @@ def _returned(
 
 
 def _content(response: object) -> Mapping[str, Any]:
-    """What a person entered; nothing where the form was declined or closed."""
+    """Return what a person entered; nothing where the form was declined or closed."""
     match response:
         case {"action": "accept", "content": dict(content)}:
             return content
@@ -291,7 +292,7 @@ def _handler(name: str) -> Callable[..., ToolReply]:
 
 
 def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
-    """What the call was given.
+    """Return what the call was given.
 
     `schemas.Arguments` refuses what a tool does not take.
     """
@@ -306,7 +307,7 @@ def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
 
 
 def _response_texts(params: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The texts in `inputResponses`, each by the id it answers."""
+    """Return the texts in `inputResponses`, each by the id it answers."""
     responses = params.get("inputResponses") or {}
     if not isinstance(responses, dict):
         raise UserError("inputResponses must be an object", hint=STILL_WAITS)

@@ -36,7 +36,7 @@ class Tool(NamedTuple):
     takes_form: str = ""
 
     def listed(self) -> dict[str, Any]:
-        """The tool as `tools/list` shows it."""
+        """Return the tool as `tools/list` shows it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -192,7 +192,7 @@ BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in TOOLS}
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a type, written out in place: some hosts do not follow
+    """Return the JSON Schema of a type, written out in place: some hosts do not follow
     references.
 
     Of arguments it says nothing about null, which is the same as leaving one out.

@@ -49,7 +49,7 @@ RUNNING: Final = ("flow run", "flow resume", "flow retry")
 
 
 def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
-    """What the command printed, fenced: it quotes flows, findings and files."""
+    """Return what the command printed, fenced: it quotes flows, findings and files."""
     if wanted.action in RUNNING:
         action = wanted.action.removeprefix("flow ")
         raise UserError(
@@ -62,7 +62,7 @@ def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
 
 
 def run_flow(caller: Caller, wanted: FlowRunArguments) -> ToolReply:
-    """What a flow of this project printed, fenced.
+    """Return what a flow of this project printed, fenced.
 
     Nothing else of this machine is started.
     """
@@ -88,7 +88,7 @@ def _refuse_foreign_run(caller: Caller, root: Path, run_id: str | None) -> None:
 def answered_by_person(
     caller: Caller, item_id: str, content: Mapping[str, Any]
 ) -> ToolReply:
-    """A flow that waited for a person goes on at once."""
+    """Continue a flow that waited for a person, at once."""
     item = give_persons_answer(caller, item_id, content)
     if item is None:
         said = NO_ANSWER.format(item_id)
@@ -147,7 +147,7 @@ def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
 
 
 def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
-    """The form for what a flow waits for, where that is a question to a person."""
+    """Return the form for what a flow waits for, where that is a question to a person."""
     with caller.assembly.store(read_only=True) as store:
         waiting = store.pending(
             PendingFilter(kinds=(PendingKind.FLOW_REQUEST,)), limit=1_000
@@ -160,7 +160,7 @@ def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
 
 
 def command_words(wanted: CommandArguments) -> list[str]:
-    """The words behind `bridgehead`.
+    """Return the words behind `bridgehead`.
 
     What the caller names stands behind `--`, so that it is read as no option.
     """

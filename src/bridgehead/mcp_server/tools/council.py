@@ -82,7 +82,7 @@ def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
 
 
 def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
-    """The councils of this project, or one of them."""
+    """Return the councils of this project, or one of them."""
     if wanted.review_id is None:
         page = list_councils(
             caller.assembly, limit=wanted.limit, project=caller.assembly.project
@@ -96,7 +96,7 @@ def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
 
 
 def _council_here(caller: Caller, reference: str) -> str:
-    """The id of a council of this project, given by it or its beginning or end."""
+    """Return the id of a council of this project, given by it or its beginning or end."""
     with caller.assembly.store(read_only=True) as store:
         run = store.find_run(reference)
     if run.part is not Part.COUNCIL or run.project != caller.assembly.project:
@@ -135,8 +135,8 @@ def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
 
 
 def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
-    """The seat of the calling agent: on over MCP, unless it is declined or others were
-    named (council §4).
+    """Return the seat of the calling agent: on over MCP, unless it is declined or
+    others were named (council §4).
     """
     if wanted.host_seat != AUTO:
         return None if wanted.host_seat == NONE else wanted.host_seat
@@ -190,7 +190,7 @@ def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:
 
 
 def _sample(prompt: str) -> dict[str, Any]:
-    """A prompt for the client's model, as the council wrote it."""
+    """Return a prompt for the client's model, as the council wrote it."""
     messages = [{"role": "user", "content": {"type": "text", "text": prompt}}]
     return {"messages": messages, "maxTokens": LONGEST_REPLY_TOKENS}
 

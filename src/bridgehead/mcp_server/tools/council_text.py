@@ -55,7 +55,7 @@ class CouncilText(NamedTuple):
 def finished_text(
     finished: Finished, requests: Sequence[PendingItem], foreign: ForeignText
 ) -> CouncilText:
-    """What came of a council in this call."""
+    """Return what came of a council in this call."""
     review_id = foreign.line(finished.council.review_id)
     stopped = finished.signal is not None
     files = finished.written.files if finished.written else {}
@@ -79,7 +79,7 @@ def standing_text(
     requests: Sequence[PendingItem],
     foreign: ForeignText,
 ) -> CouncilText:
-    """A council as it stands, looked at from outside."""
+    """Return a council as it stands, looked at from outside."""
     council = now.council
     review_id = foreign.line(council.id)
     if requests:
@@ -100,7 +100,7 @@ def standing_text(
 def listed_text(
     councils: Sequence[CouncilLine], foreign: ForeignText
 ) -> tuple[str, list[CouncilListed]]:
-    """The councils of a project, as lines and as data."""
+    """Return the councils of a project, as lines and as data."""
     listed = [
         CouncilListed(
             review_id=foreign.line(one.id),
@@ -121,7 +121,7 @@ def listed_text(
 
 
 def _requests(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRequest]:
-    """The prompts of a seat, fenced: they quote code and what other seats said."""
+    """Return the prompts of a seat, fenced: they quote code and what other seats said."""
     return [
         SeatRequest(
             id=item.id,

@@ -12,7 +12,7 @@ from bridgehead.mcp_server.tools.schemas import Arguments, Check, DoctorResult
 
 
 def doctor(caller: Caller, _wanted: Arguments) -> ToolReply:
-    """Every check, the broken ones included.
+    """Return every check, the broken ones included.
 
     Versions and paths in it come from other programs.
     """

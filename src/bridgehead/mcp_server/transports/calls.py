@@ -149,7 +149,7 @@ class Calls:
 def answer_of(
     server: Server, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire
 ) -> bytes:
-    """The response to a request that takes time, whatever comes of it."""
+    """Return the response to a request that takes time, whatever comes of it."""
     try:
         return jsonrpc.result(
             request.id, server.carry_out(request, client, cancel, wire)

@@ -214,7 +214,9 @@ class HttpSessions:
         self._sessions: dict[str, HttpSession] = {}
 
     def begin(self, client: jsonrpc.Client) -> str:
-        """A new session's id: unguessable, because it lets its holder stop calls."""
+        """Return a new session's id: unguessable, because it lets its holder stop
+        calls.
+        """
         while len(self._sessions) >= MOST_SESSIONS:
             self.end(next(iter(self._sessions)))
         session_id = secrets.token_urlsafe(24)
@@ -260,7 +262,7 @@ class HttpCall:
         self._unanswered: list[Callable[[], None]] = []
 
     async def events(self, ended: Callable[[], None]) -> AsyncIterator[bytes]:
-        """The stream.
+        """Yield the stream.
 
         A client of 2026-07-28 stops the call by closing it, older ones look for the
         result later.
@@ -355,7 +357,7 @@ def _refuse_mismatch(headers: Mapping[str, str], request: jsonrpc.RpcRequest) ->
 
 
 def _decoded(value: str | None) -> str | None:
-    """A header's value; texts that headers cannot carry come as =?base64?…?=."""
+    """Return a header's value; texts that headers cannot carry come as =?base64?…?=."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     import base64
@@ -367,7 +369,7 @@ def _decoded(value: str | None) -> str | None:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The whole body; None when it is too large."""
+    """Return the whole body; None when it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -383,7 +385,7 @@ def _json(content: bytes, status: int = 200) -> Response:
 def _refused(
     request_id: jsonrpc.RequestId | None, error: jsonrpc.RpcError, *, modern: bool
 ) -> Response:
-    """An error of the protocol.
+    """Return an error of the protocol.
 
     Older clients read 404 as the end of their session, so they get 200.
     """

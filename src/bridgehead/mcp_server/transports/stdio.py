@@ -96,7 +96,7 @@ class _StdioServer:
         return self._calls
 
     def _send(self, content: bytes) -> bool:
-        """One line.
+        """Return one line.
 
         A client that no longer reads is noticed when it closes stdin too.
         """
@@ -111,7 +111,7 @@ class _StdioServer:
 
 
 def _messages(incoming: BinaryIO) -> Iterator[Message]:
-    """Every line as a message.
+    """Yield every line as a message.
 
     Blank lines are passed over, and one that is too long is refused, not kept.
     """

@@ -132,7 +132,7 @@ class AnthropicMessages(Wire):
 
 
 def _block_in_pieces(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A block as its empty beginning and the one delta that fills it."""
+    """Return a block as its empty beginning and the one delta that fills it."""
     if block["type"] == "tool_use":
         return {**block, "input": {}}, {
             "type": "input_json_delta",

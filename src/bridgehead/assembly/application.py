@@ -1,4 +1,7 @@
-"""What one command works with: places, settings, trust, the record. Each is made when first asked for."""
+"""What one command works with: places, settings, trust, the record.
+
+Each is made when first asked for.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ class Assembly:
         *,
         warn: Callable[[str], None] | None = None,
     ) -> None:
-        """Without arguments: for this process, where it runs. `warn` gets each warning about settings."""
+        """Without arguments: for this process, where it runs.
+
+        `warn` gets each warning about settings.
+        """
         self.cwd = cwd or Path.cwd()
         self.environ = os.environ if environ is None else environ
         self.flags = flags or {}
@@ -72,7 +78,10 @@ class Assembly:
         return self.settings.text("store.url") or str(self.places.record)
 
     def store(self, *, read_only: bool = False) -> Store:
-        """Open the record; read-only for commands that only list, so that they create nothing."""
+        """Open the record.
+
+        Read-only for commands that only list, so that they create nothing.
+        """
         from bridgehead.control_plane.stores import open_store
 
         return open_store(self.record_url, read_only=read_only)
@@ -101,6 +110,9 @@ def append_event(
     run_id: str | None = None,
     assembly: Assembly | None = None,
 ) -> None:
-    """Append what happened in `project` just now; `assembly` knows where the record is."""
+    """Append what happened in `project` just now.
+
+    `assembly` knows where the record is.
+    """
     with (assembly or Assembly(Path(project))).store() as store:
         store.append([event_now(project, kind, facts, run_id=run_id)])

@@ -1,4 +1,6 @@
-"""Writes events to the record in a thread of its own, so that whoever announces them never waits for a disk."""
+"""Writes events to the record in a thread of its own, so that whoever announces them
+never waits for a disk.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,12 @@ CLOSING_SECONDS: Final = 10.0
 
 
 def kept_since(settings: Settings, days: float | None = None) -> str | None:
-    """The moment before which what has ended may be deleted; None to keep everything. `days` overrides the setting."""
+    """Return the moment before which what has ended may be deleted.
+
+    None to keep everything.
+
+    `days` overrides the setting.
+    """
     wanted = settings.number(KEEP_DAYS) or 0 if days is None else days
     if not 0 <= wanted <= LONGEST_KEPT_DAYS:
         raise ConfigError(
@@ -39,7 +46,10 @@ def kept_since(settings: Settings, days: float | None = None) -> str | None:
 
 
 def prune_beside(assembly: Assembly, logger: logging.Logger) -> None:
-    """Delete from the record what the setting store.keep_days lets go; what fails is a warning."""
+    """Delete from the record what the setting store.keep_days lets go.
+
+    What fails is a warning.
+    """
     try:
         if (before := kept_since(assembly.settings)) is not None:
             with assembly.store() as store:
@@ -49,7 +59,10 @@ def prune_beside(assembly: Assembly, logger: logging.Logger) -> None:
 
 
 class EventWriter:
-    """Appends in batches what `put` was given; an event too many, or a record that refuses, is a warning."""
+    """Appends in batches what `put` was given.
+
+    An event too many, or a record that refuses, is a warning.
+    """
 
     def __init__(
         self, assembly: Assembly, *, part: str, logger: logging.Logger

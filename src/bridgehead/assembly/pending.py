@@ -1,14 +1,15 @@
 """One list of everything that waits for someone, and one way to answer it.
 
-Most items are in the record. Some are computed by their part when asked for (envelopes awaiting a reply, rigs §8);
-those come from a `ComputedItems` source, which also knows what answering means. Where a part keeps the answer itself
-(a flow's response file), it is handed over before the record gets it: the part's own rule of one answer decides.
+Most items are in the record. Some are computed by their part when asked for (envelopes
+awaiting a reply, rigs §8); those come from a `ComputedItems` source, which also knows
+what answering means. Where a part keeps the answer itself (a flow's response file), it
+is handed over before the record gets it: the part's own rule of one answer decides.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec.structs import replace
@@ -33,10 +34,12 @@ NO_EVIDENCE: Final = Evidence()
 
 
 class ComputedItems(Protocol):
-    """Items that a part works out from its own state instead of keeping them in the record."""
+    """Items that a part works out from its own state instead of keeping them in the
+    record.
+    """
 
     def items(self) -> Sequence[PendingItem]:
-        """What waits now, the newest first."""
+        """Return what waits now, the newest first."""
         ...
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
@@ -79,25 +82,26 @@ class PendingList:
     def items(
         self, where: PendingFilter, *, limit: int, numbered: bool = True
     ) -> list[PendingItem]:
-        """The latest asked first, no two with one title if `numbered`. Computed items are open by nature."""
-        recorded = self._store.pending(where, limit=limit)
-        computed = [
-            item
-            for source in self._computed
-            for item in source.items()
-            if where.admits(item)
-        ]
-        latest = sorted(
-            [*recorded, *computed], key=lambda item: item.opened_at, reverse=True
-        )[:limit]
+        """Return the items, the latest asked first.
+
+        If `numbered`, no two have the same title. Computed items are open by nature.
+        """
+        found = list(self._store.pending(where, limit=limit))
+        found += [item for item in self._computed_items() if where.admits(item)]
+        found.sort(key=lambda item: item.opened_at, reverse=True)
+        latest = found[:limit]
         return told_apart(latest) if numbered else latest
 
+    def _computed_items(self) -> Iterator[PendingItem]:
+        for source in self._computed:
+            yield from source.items()
+
     def find(self, reference: str) -> PendingItem:
-        """The item a person means by an id or its unambiguous ending."""
-        computed = (item for source in self._computed for item in source.items())
-        return next(
-            (item for item in computed if item.id == reference), None
-        ) or self._store.find_pending(reference)
+        """Return the item a person means by an id or its unambiguous ending."""
+        for item in self._computed_items():
+            if item.id == reference:
+                return item
+        return self._store.find_pending(reference)
 
     def answer(
         self,
@@ -131,7 +135,10 @@ class PendingList:
         return self._store.answer_pending(item.id, answer, asked=asked)
 
     def _give_to_part(self, item: PendingItem, answer: Answer) -> None:
-        """Hand the answer to the part that keeps it; one that was first there may not be in the record yet."""
+        """Hand the answer to the part that keeps it.
+
+        One that was first there may not be in the record yet.
+        """
         take = self._takers.get(item.question.kind)
         if take is None:
             return
@@ -145,7 +152,9 @@ class PendingList:
 
 
 def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:
-    """The items, those with one title numbered in the order in which they were asked."""
+    """Return the items, those with one title numbered in the order in which they were
+    asked.
+    """
     alike = Counter(item.question.title for item in items)
     number = Counter[str]()
     named: list[PendingItem] = []
@@ -162,7 +171,9 @@ def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:
 
 
 def grouped(items: Sequence[PendingItem]) -> list[tuple[str | None, list[PendingItem]]]:
-    """What is one thing to do, in the order of its newest part: all a council asks, with its id; others alone."""
+    """Return what is one thing to do, in the order of its newest part: all a council
+    asks, with its id; others alone.
+    """
     groups: dict[str, tuple[str | None, list[PendingItem]]] = {}
     for item in items:
         council = council_of(item)
@@ -174,7 +185,9 @@ def grouped(items: Sequence[PendingItem]) -> list[tuple[str | None, list[Pending
 
 
 def council_of(item: PendingItem) -> str | None:
-    """The council an item belongs to: a seat of it halted, or asks the agent that holds it."""
+    """Return the council an item belongs to: a seat of it halted, or asks the agent
+    that holds it.
+    """
     run_id = item.question.run_id or ""
     if item.question.kind is PendingKind.HALTED_RUNTIME:
         return run_id or None
@@ -190,7 +203,11 @@ def _answer_flow(item: PendingItem, answer: Answer) -> None:
 def pending_list(
     assembly: Assembly, store: Store, warn: Callable[[str], None]
 ) -> PendingList:
-    """Everything that waits for someone: the record's items and what the parts compute. `warn` gets warnings."""
+    """Return everything that waits for someone: the record's items and what the parts
+    compute.
+
+    `warn` gets warnings.
+    """
     project = assembly.places.project
     computed: list[ComputedItems] = []
     if known_clones(project, store):

@@ -1,8 +1,11 @@
-"""The commands `bridgehead` (also `bh`) and `rig-bridge`. Only here do errors become exit codes.
+"""The commands `bridgehead` (also `bh`) and `rig-bridge`.
 
-Quick answers come before anything is imported: `--version` needs no library at all, rig commands parse their own
-arguments (rigs §7), and so do `flow run` and `flow resume`, which are started once per pause, and what is usually typed
-of `doctor`, `pending` and `answer` (design §8).
+Only here do errors become exit codes.
+
+Quick answers come before anything is imported: `--version` needs no library at all, rig
+commands parse their own arguments (rigs §7), and so do `flow run` and `flow resume`,
+which are started once per pause, and what is usually typed of `doctor`, `pending` and
+`answer` (design §8).
 """
 
 from __future__ import annotations
@@ -13,13 +16,15 @@ import sys
 
 from bridgehead import __version__
 
-TYPE_CHECKING = False  # as type checkers read it; importing `typing` would double the time of --version
+# as type checkers read it; importing `typing` would double the time of --version
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
 PROGRAM = "bridgehead"
-# Importing only allocates; with the default of 700 the collector looks for garbage dozens of times meanwhile.
+# Importing only allocates; with the default of 700 the collector looks for garbage
+# dozens of times meanwhile.
 ALLOCATIONS_PER_COLLECTION = 100_000
 
 
@@ -93,7 +98,9 @@ def _run() -> int:
 
 
 def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
-    """Heed how every command can be told to speak; return the other arguments, and whether to be quiet.
+    """Heed how every command can be told to speak.
+
+    Return the other arguments, and whether to be quiet.
 
     They may stand anywhere. What follows `--` is not for us.
     """
@@ -131,7 +138,10 @@ def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> 
 
 
 def _is_quick_flow(arguments: Sequence[str]) -> bool:
-    """Whether this is about one flow to be run; the command's own help and completion are click's business."""
+    """Return whether this is about one flow to be run.
+
+    The command's own help and completion are click's business.
+    """
     runs = arguments[:1] == ["flow"] and arguments[1:2] in (["run"], ["resume"])
     names_one = arguments[1:2] == ["run"] and not "".join(arguments[2:3]).startswith(
         "-"

@@ -1,4 +1,6 @@
-"""click classes of ours: groups that import a command when it is run, commands that show examples in their help."""
+"""click classes of ours: groups that import a command when it is run, commands that
+show examples in their help.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ VALUES: Final[Mapping[str, Callable[[Assembly], Iterable[str]]]] = {
     "key": _record_keys,
     "thread": _threads,
 }
-"""What a shell offers for a parameter of this name: read from files and the record, no program is started for it."""
+"""What a shell offers for a parameter of this name: read from files and the record, no
+program is started for it.
+"""
 
 
 class KnownValue(click.types.StringParamType):
@@ -145,7 +149,9 @@ def offer_values(params: Iterable[click.Parameter]) -> None:
 
 
 def shared_options() -> list[click.Parameter]:
-    """For the help and for shells: what every command takes has been heeded before click is asked."""
+    """For the help and for shells: what every command takes has been heeded before
+    click is asked.
+    """
     return [
         click.Option([flag], is_flag=True, expose_value=False, help=text)
         for flag, text in SHARED.items()
@@ -153,7 +159,9 @@ def shared_options() -> list[click.Parameter]:
 
 
 class Command(click.Command):
-    """A command with --json and the shared options, and examples at the end of its help."""
+    """A command with --json and the shared options, and examples at the end of its
+    help.
+    """
 
     def __init__(
         self, *arguments: Any, examples: Sequence[str] = (), **keywords: Any
@@ -221,7 +229,9 @@ class Group(click.Group):
 
 
 class LazyGroup(Group):
-    """A group that knows its commands by name and sentence, and imports one when it is wanted."""
+    """A group that knows its commands by name and sentence, and imports one when it is
+    wanted.
+    """
 
     def __init__(
         self,
@@ -270,7 +280,9 @@ class LazyGroup(Group):
             ) from None
 
     def _meant(self, ctx: click.Context, given: str) -> list[str]:
-        """What an unknown name may stand for: one of ours, one in a group of ours, one whose sentence has the word."""
+        """Return what an unknown name may stand for: one of ours, one in a group of
+        ours, one whose sentence has the word.
+        """
         from difflib import get_close_matches
 
         if close := get_close_matches(given, self.list_commands(ctx), n=1):

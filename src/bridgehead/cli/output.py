@@ -1,4 +1,6 @@
-"""What a command prints: data once on stdout (text, or one JSON object), conversation on stderr."""
+"""What a command prints: data once on stdout (text, or one JSON object), conversation
+on stderr.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,18 @@ class App:
         self.stderr = stderr or sys.stderr
 
     def assembly(self, *, warns: bool = True) -> Assembly:
-        """What there is to work with here; warnings about settings are said unless somebody else says them."""
+        """Return what there is to work with here.
+
+        Warnings about settings are said unless somebody else says them.
+        """
         from bridgehead.assembly.application import Assembly
 
         return Assembly(self.cwd, self.environ, warn=self.warn if warns else None)
 
     def emit(self, document: Mapping[str, Any], text: Callable[[], str]) -> None:
-        """Print the result: `document` with its schema version under --json, else `text()` as it is."""
+        """Print the result: `document` with its schema version under --json, else
+        `text()` as it is.
+        """
         self.stdout.write(json_line(document) if self.as_json else _closed(text()))
         self.stdout.flush()
 
@@ -78,7 +85,9 @@ class App:
 
     @property
     def width(self) -> int:
-        """Columns a line may take: the terminal's, and as many as it needs when somebody else reads."""
+        """Columns a line may take: the terminal's, and as many as it needs when
+        somebody else reads.
+        """
         return width(self.stdout, self.environ) if self.stdout.isatty() else UNLIMITED
 
     @property
@@ -88,7 +97,7 @@ class App:
 
 
 def json_line(document: Mapping[str, Any]) -> str:
-    """One compact JSON object that carries its schema version."""
+    """Return one compact JSON object that carries its schema version."""
     return (
         json.dumps(
             {"schema_version": SCHEMA_VERSION, **document},
@@ -104,12 +113,15 @@ def _closed(text: str) -> str:
 
 
 def ago(then: datetime, now: datetime) -> str:
-    """How long ago: `2 min`, `1 h`, `3 d`."""
+    """Return how long ago: `2 min`, `1 h`, `3 d`."""
     return rough((now - then).total_seconds())
 
 
 def columns(rows: Sequence[Sequence[str]], *, width: int, flexible: int) -> str:
-    """Rows as aligned columns; the `flexible` one is cut so that lines fit `width`, the last is never padded."""
+    """Rows as aligned columns.
+
+    The `flexible` one is cut so that lines fit `width`, the last is never padded.
+    """
     if not rows:
         return ""
     widths = [
@@ -123,7 +135,7 @@ def columns(rows: Sequence[Sequence[str]], *, width: int, flexible: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, for a cell of a table."""
+    """Return `text` on one line, for a cell of a table."""
     return " ".join(text.split())
 
 
@@ -136,7 +148,10 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes:
-    """Its content; one that cannot be read makes the request mistaken (council §20)."""
+    """Return its content.
+
+    One that cannot be read makes the request mistaken (council §20).
+    """
     try:
         return read_bounded(path, most_bytes)
     except FileError as error:
@@ -144,7 +159,7 @@ def read_named(path: Path, most_bytes: int, *, hint: str | None = None) -> bytes
 
 
 def read_text(path: Path | str, most_bytes: int, *, hint: str | None = None) -> str:
-    """A text that was named on the command line; `-` is standard input."""
+    """Return a text that was named on the command line; `-` is standard input."""
     if str(path) == "-":
         content = sys.stdin.buffer.read(most_bytes + 1)
     else:

@@ -1,4 +1,6 @@
-"""Runs one command and ends the process: errors become a sentence, a hint and an exit code, signals clean up."""
+"""Runs one command and ends the process: errors become a sentence, a hint and an exit
+code, signals clean up.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,19 @@ UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EI
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived; raised in the main thread so that everything on the way out can clean up.
+    """SIGTERM arrived.
 
-    Event loops lose it inside their callbacks; a command that runs one handles the signal there.
+    Raised in the main thread so that everything on the way out can clean up.
+
+    Event loops lose it inside their callbacks; a command that runs one handles the
+    signal there.
     """
 
 
 def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoReturn:
-    """Run `command`, end the process with its exit code, and never show a traceback unless asked to."""
+    """Run `command`, end the process with its exit code, and never show a traceback
+    unless asked to.
+    """
     signal.signal(signal.SIGTERM, _terminate)
     try:
         _prepare_streams()
@@ -61,21 +68,27 @@ def run_guarded(command: Callable[[], int], *, program: str, debug: bool) -> NoR
         _let_go(sys.stdout)
         code = ExitCode.DONE
     except Exception as error:
-        # The last line of defence: whatever was not foreseen still ends in one sentence.
+        # The last line of defence: whatever was not foreseen still ends in one
+        # sentence.
         _show_traceback(debug)
         ending = _ending(error)
         complain(program, ending.message, ending.hint)
         _let_go(sys.stdout)
         code = ending.exit_code
-    # Nothing is left to clean up: a signal from here on must not raise in the middle of Python's own ending.
+    # Nothing is left to clean up: a signal from here on must not raise in the middle of
+    # Python's own ending.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    gc.freeze()  # everything goes now: Python need not look through it for garbage, which costs 13 ms
+    # everything goes now: Python need not look through it for garbage, which costs 13
+    # ms
+    gc.freeze()
     sys.exit(code)
 
 
 def complain(program: str, message: str, hint: str | None = None) -> None:
-    """One sentence on stderr, and what can be done about it. Foreign text must not drive the terminal.
+    """One sentence on stderr, and what can be done about it.
+
+    Foreign text must not drive the terminal.
 
     Rig commands are named as they were typed.
     """
@@ -98,12 +111,15 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _prepare_streams() -> None:
-    """Open what the caller has closed (`>&-`), and write UTF-8 in every locale, as JSON must be."""
+    """Open what the caller has closed (`>&-`), and write UTF-8 in every locale, as JSON
+    must be.
+    """
     sys.stdin = sys.stdin or _nowhere("r")
     sys.stdout = sys.stdout or _nowhere("w")
     sys.stderr = sys.stderr or _nowhere("w")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Bytes of a file name that are no text become the escapes that JSON has for them.
+        # Bytes of a file name that are no text become the escapes that JSON has for
+        # them.
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
@@ -112,7 +128,10 @@ def _nowhere(mode: Literal["r", "w"]) -> TextIO:
 
 
 def _ending(error: Exception) -> BridgeheadError:
-    """The sentence for an error nobody foresaw; the process itself may have lost what it stands on."""
+    """Return the sentence for an error nobody foresaw.
+
+    The process itself may have lost what it stands on.
+    """
     if (
         isinstance(error, OSError)
         and error.errno in UNWRITABLE
@@ -165,7 +184,9 @@ def _has_directory() -> bool:
 
 
 def _let_go(stream: TextIO) -> None:
-    """Python must not complain, nor change the exit code, while closing a stream that cannot be written."""
+    """Python must not complain, nor change the exit code, while closing a stream that
+    cannot be written.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -1,4 +1,7 @@
-"""The command tree: names and sentences only; a command's module is imported when it is run."""
+"""The command tree: names and sentences only.
+
+A command's module is imported when it is run.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,10 @@ bridgehead.params += shared_options()
 
 
 def run_click(arguments: Sequence[str]) -> int:
-    """Run the tree; usage errors exit 1 like every other mistake in a request (rigs §13)."""
+    """Run the tree.
+
+    Usage errors exit 1 like every other mistake in a request (rigs §13).
+    """
     if COMPLETING in os.environ:
         bridgehead.main(
             list(arguments), prog_name="bridgehead", complete_var=COMPLETING

@@ -1,4 +1,6 @@
-"""What --verbose adds on stderr: each program started, each record opened, each connection made, the log, the end."""
+"""What --verbose adds on stderr: each program started, each record opened, each
+connection made, the log, the end.
+"""
 
 from __future__ import annotations
 

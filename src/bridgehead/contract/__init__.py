@@ -1,4 +1,7 @@
-"""The words all parts share: enums, inputs, reports, events, pending items. Plain data, no I/O."""
+"""The words all parts share: enums, inputs, reports, events, pending items.
+
+Plain data, no I/O.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import sys
 
 
 def _import_msgspec() -> None:
-    """Import msgspec without `typing_extensions`, which it prefers where installed and does without on our Pythons.
+    """Import msgspec without `typing_extensions`, which it prefers where installed and
+    does without on our Pythons.
 
-    That module imports `inspect` and a compiler's worth of others: 10 ms of every command.
+    That module imports `inspect` and a compiler's worth of others: 10 ms of every
+    command.
     """
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return

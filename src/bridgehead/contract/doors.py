@@ -1,8 +1,9 @@
 """Decide by which door an answer may come.
 
-Pure: door, question and evidence in, decision out. What asks for a person is answered by a person: in a form of the
-host, at the terminal, on the page, on a paired device. A tool call is a model's, and so is what a handler says; a
-command is a person's if nothing speaks for an agent and the person confirms it at the terminal.
+Pure: door, question and evidence in, decision out. What asks for a person is answered
+by a person: in a form of the host, at the terminal, on the page, on a paired device. A
+tool call is a model's, and so is what a handler says; a command is a person's if
+nothing speaks for an agent and the person confirms it at the terminal.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Door(StrEnum):
 
 
 PERSONS_DOORS: Final = frozenset({Door.FORM, Door.PAGE, Door.DEVICE})
-"""Behind these is a person: a host, a session or a participant that was admitted as one answers for that."""
+"""Behind these is a person: a host, a session or a participant that was admitted as one
+answers for that.
+"""
 WAYS: Final = (
     "a person answers it on the page (`bridgehead web`), on a paired device, or in a "
     "terminal"
@@ -46,7 +49,10 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Whether the answer may come this way; with `must_confirm` that depends on a person at the terminal."""
+    """Whether the answer may come this way.
+
+    With `must_confirm` that depends on a person at the terminal.
+    """
 
     allowed: bool
     must_confirm: bool = False
@@ -58,7 +64,9 @@ ALLOWED: Final = Decision(True)
 
 
 def asks_for_person(question: Question) -> bool:
-    """Return whether only a person may answer: an approval, or a question that a flow puts to a person."""
+    """Return whether only a person may answer: an approval, or a question that a flow
+    puts to a person.
+    """
     if question.kind is PendingKind.BUS_APPROVAL:
         return True
     return is_person(question.context.get("agent"))

@@ -1,7 +1,9 @@
-"""What can be written to the record: one line per thing that happened, and the list of known kinds.
+"""What can be written to the record: one line per thing that happened, and the list of
+known kinds.
 
-A kind is `<noun>.<past participle>`; the noun says which part wrote it (`notice` has none: any part writes it).
-Plug-ins and newer versions may write kinds that are not listed here, so readers show unknown kinds as they are.
+A kind is `<noun>.<past participle>`; the noun says which part wrote it (`notice` has
+none: any part writes it). Plug-ins and newer versions may write kinds that are not
+listed here, so readers show unknown kinds as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +16,10 @@ from bridgehead.contract.record_words import Part
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened. `id` makes appending idempotent: the same id twice is one event."""
+    """One thing that happened.
+
+    `id` makes appending idempotent: the same id twice is one event.
+    """
 
     id: str
     kind: str
@@ -28,7 +33,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """An event with its place in the record. `seq` grows without ever being reused, in commit order."""
+    """An event with its place in the record.
+
+    `seq` grows without ever being reused, in commit order.
+    """
 
     seq: int
     event: Event

@@ -1,8 +1,11 @@
-"""The only way for foreign text into a prompt; and foreign TOML, which must not cost more than its length.
+"""The only way for foreign text into a prompt.
 
-A `Fence` belongs to one prompt and has a random marker that the foreign text cannot know. What is put inside is
-labelled with where it came from and how far it is to be believed, and everything in it that could imitate the fence
-or hide from a reader (control, zero-width, bidirectional characters) is made visible instead of being obeyed.
+And foreign TOML, which must not cost more than its length.
+
+A `Fence` belongs to one prompt and has a random marker that the foreign text cannot
+know. What is put inside is labelled with where it came from and how far it is to be
+believed, and everything in it that could imitate the fence or hide from a reader
+(control, zero-width, bidirectional characters) is made visible instead of being obeyed.
 """
 
 from __future__ import annotations
@@ -19,14 +22,16 @@ MARKER_LENGTH: Final = 16
 ORIGIN_LIMIT: Final = 120
 MAX_NAME_PARTS: Final = 100
 
-# Printable ASCII, line ends and tabs hide nothing; only the rest is looked at one by one, for prompts are long.
+# Printable ASCII, line ends and tabs hide nothing; only the rest is looked at one by
+# one, for prompts are long.
 _UNUSUAL: Final = re.compile(r"[^\n\t -~]")
 # Line and paragraph separators look like line ends to a reader but not to a parser.
 _LINE_LOOKALIKES: Final = frozenset("\u0085\u2028\u2029")
 # Characters that render as nothing but are not in a format category.
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0")
 
-# What a fence line looks like after all Unicode disguises are taken off; see `_skeleton`.
+# What a fence line looks like after all Unicode disguises are taken off; see
+# `_skeleton`.
 _LOOKALIKE: Final = re.compile(
     r"(begin|end)\s*(foreign|fenced)\s*text|foreign\s*text\s*[0-9a-z]{4,}"
 )
@@ -61,15 +66,23 @@ LINE_PREAMBLE: Final = (
 
 
 class Fence:
-    """One prompt's fence. Make it with a random source, put every foreign text through `wrap`."""
+    """One prompt's fence.
+
+    Make it with a random source, put every foreign text through `wrap`.
+    """
 
     def __init__(self, choose: Callable[[str], str]) -> None:
-        """`choose` picks one character of the alphabet at random, for example `secrets.choice`."""
+        """`choose` picks one character of the alphabet at random, for example
+        `secrets.choice`.
+        """
         self.marker = "".join(choose(MARKER_ALPHABET) for _ in range(MARKER_LENGTH))
 
     @property
     def preamble(self) -> str:
-        """The sentence that explains the marker; goes into the prompt once, before the first fenced text."""
+        """The sentence that explains the marker.
+
+        Goes into the prompt once, before the first fenced text.
+        """
         return PREAMBLE.format(marker=self.marker)
 
     @property
@@ -78,14 +91,19 @@ class Fence:
         return LINE_PREAMBLE.format(marker=self.marker)
 
     def wrap_line(self, text: str) -> str:
-        """A title or name as one line inside a mark of its own, neutralised; empty text stays empty."""
+        """Return a title or name as one line inside a mark of its own, neutralised.
+
+        Empty text stays empty.
+        """
         inside = " ".join(neutralise(text, self.marker).split())
         if not inside:
             return ""
         return f"<<< foreign text {self.marker}: {inside} :{self.marker} >>>"
 
     def wrap(self, text: str, *, origin: str, trust: Trust) -> str:
-        """`text` between marker lines, neutralised, labelled with its origin and trust."""
+        """Return `text` between marker lines, neutralised, labelled with its origin and
+        trust.
+        """
         label = (
             neutralise(origin, self.marker)
             .replace("|", "/")
@@ -103,9 +121,12 @@ class Fence:
 
 
 def neutralise(text: str, marker: str) -> str:
-    """Make what could deceive visible: hidden characters become `[U+200B]`, fence look-alikes are quoted."""
+    """Make what could deceive visible: hidden characters become `[U+200B]`, fence
+    look-alikes are quoted.
+    """
     visible = _UNUSUAL.sub(_visible, text.replace("\r\n", "\n"))
-    # The marker is random, so meeting it means that an earlier prompt was read; never let it stand.
+    # The marker is random, so meeting it means that an earlier prompt was read; never
+    # let it stand.
     visible = re.sub(
         re.escape(marker), "[marker removed]", visible, flags=re.IGNORECASE
     )
@@ -124,7 +145,8 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def _is_variation_selector(character: str) -> bool:
-    # U+FE0E and U+FE0F choose text or emoji presentation and are everyday text; the others can carry hidden data.
+    # U+FE0E and U+FE0F choose text or emoji presentation and are everyday text; the
+    # others can carry hidden data.
     return (
         "\ufe00" <= character <= "\ufe0d" or "\U000e0080" <= character <= "\U000e0fff"
     )
@@ -140,7 +162,9 @@ def _quote_lookalike(line: str) -> str:
 
 
 def _skeleton(line: str) -> str:
-    """`line` as a careless reader sees it: compatibility forms folded, accents and disguises removed."""
+    """Return `line` as a careless reader sees it: compatibility forms folded, accents
+    and disguises removed.
+    """
     if line.isascii():
         bare = line.lower()  # nothing to fold and no accents
     else:
@@ -151,8 +175,10 @@ def _skeleton(line: str) -> str:
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text from outside. `a.a.a. … = 1`: tomllib takes the square of the number of parts, so
-    nobody gets to name many.
+    """Return the tables of a TOML text from outside.
+
+    `a.a.a. … = 1`: tomllib takes the square of the number of parts, so nobody gets to
+    name many.
     """
     import tomllib
 

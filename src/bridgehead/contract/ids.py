@@ -1,4 +1,7 @@
-"""Names the product gives to things: output ids, model slugs; how ids are sorted and shown."""
+"""Names the product gives to things: output ids, model slugs.
+
+How ids are sorted and shown.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,21 @@ def numbered_id(prefix: str, number: int) -> str:
 
 
 def id_sort_key(output_id: str) -> tuple[str, int, str]:
-    """Order by prefix, then number, so that C999 comes before C1000; the same everywhere ids are compared."""
+    """Order by prefix, then number, so that C999 comes before C1000.
+
+    The same everywhere ids are compared.
+    """
     match = _TRAILING_NUMBER.fullmatch(output_id)
     prefix, digits = match.groups() if match else (output_id, "")
     return prefix, int(digits) if digits else -1, output_id
 
 
 def model_slugs(models: Sequence[str]) -> list[str]:
-    """One slug per `provider/model`: the provider when all differ, else the model; `-2` on collision (K8)."""
+    """Return one slug per `provider/model`: the provider when all differ, else the
+    model.
+
+    `-2` on collision (K8).
+    """
     providers = [model.partition("/")[0] for model in models]
     distinct = len(set(providers)) == len(providers)
     names = (

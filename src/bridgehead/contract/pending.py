@@ -1,7 +1,8 @@
 """The one shape of "someone must answer this".
 
-A flow's request, a halted runtime, an envelope awaiting a reply and a bus approval all become a
-`PendingItem`. Parts project their own state into it; the record keeps the items and takes exactly one answer for each.
+A flow's request, a halted runtime, an envelope awaiting a reply and a bus approval all
+become a `PendingItem`. Parts project their own state into it; the record keeps the
+items and takes exactly one answer for each.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ SAYS_SCHEMA: Final = (
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a part asks. `key` is the part's own name for it: asking the same key again asks nothing new."""
+    """What a part asks.
+
+    `key` is the part's own name for it: asking the same key again asks nothing new.
+    """
 
     key: str
     kind: PendingKind
@@ -41,7 +45,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """Who waits: `flow`, `runtime codex`, `rig win-5080`, `bus`."""
     title: str
     prompt: str = ""
-    """The whole text to be answered; foreign text, shown escaped and put into prompts fenced."""
+    """The whole text to be answered; foreign text, shown escaped and put into prompts
+    fenced.
+    """
     choices: tuple[str, ...] = ()
     """The only texts accepted as an answer; empty when any text will do."""
     schema: dict[str, Any] | None = None
@@ -54,18 +60,25 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """What to choose from: the choices, else what a schema lists that allows nothing else."""
+        """What to choose from: the choices, else what a schema lists that allows
+        nothing else.
+        """
         listed = (self.schema or {}).get("enum", ())
         return self.choices or tuple(word for word in listed if isinstance(word, str))
 
     @property
     def text(self) -> str:
-        """The whole question for a person; one who has only to choose need not read the schema."""
+        """The whole question for a person.
+
+        One who has only to choose need not read the schema.
+        """
         return self.prompt.partition(SAYS_SCHEMA)[0] if self.offers else self.prompt
 
     @property
     def details(self) -> dict[str, str]:
-        """What else there is to know before answering: for which agent, about what, in which files, until when."""
+        """What else there is to know before answering: for which agent, about what, in
+        which files, until when.
+        """
         told = {
             name: value
             for name, value in self.context.items()
@@ -79,7 +92,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flat_properties(schema: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """What a form asks for: the properties of a flat object; none for a schema that asks for anything else."""
+    """Return what a form asks for: the properties of a flat object.
+
+    None for a schema that asks for anything else.
+    """
     properties = (schema or {}).get("properties")
     if not isinstance(properties, dict) or not all(
         isinstance(one, dict)
@@ -112,13 +128,16 @@ class PendingItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown_digest(item_id: str, text: str, choices: Sequence[str]) -> str:
-    """Return the digest of a question as it was shown; an answer carries it (bus §10.4)."""
+    """Return the digest of a question as it was shown.
+
+    An answer carries it (bus §10.4).
+    """
     shown = msgspec.json.encode([item_id, text, list(choices)])
     return hashlib.sha256(shown).hexdigest()
 
 
 def refusal(question: Question, answer: Answer) -> str | None:
-    """Why this answer does not fit the question, or None when it does."""
+    """Return why this answer does not fit the question, or None when it does."""
     if answer.status is not AnswerStatus.SUCCESS:
         return (
             None

@@ -1,6 +1,8 @@
-"""The closed vocabularies of the record: who writes, where a run stands, what is pending.
+"""The closed vocabularies of the record: who writes, where a run stands, what is
+pending.
 
-A module of its own because every pause of a flow tells the record: the council's words would cost it 3 ms more.
+A module of its own because every pause of a flow tells the record: the council's words
+would cost it 3 ms more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What comes back from a bridge: output items (council §7) and the bridge report (council §12).
+"""What comes back from a bridge: output items (council §7) and the bridge report
+(council §12).
 
-Every field of a report is always present, null where it does not apply; which fields may be null under which status
-is in the published schema (tools/schema_files.py has the table).
+Every field of a report is always present, null where it does not apply; which fields
+may be null under which status is in the published schema (tools/schema_files.py has the
+table).
 """
 
 from __future__ import annotations
@@ -85,7 +87,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelWarning(msgspec.Struct, frozen=True):
-    """A model that was named and not used, with the reason. `model` repeats the value as it was given."""
+    """A model that was named and not used, with the reason.
+
+    `model` repeats the value as it was given.
+    """
 
     model: Any
     reason: str
@@ -99,7 +104,10 @@ class Artifacts(msgspec.Struct, frozen=True):
 
 
 class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The one answer of a bridge. Bridge names and connections are open vocabularies (council §23)."""
+    """The one answer of a bridge.
+
+    Bridge names and connections are open vocabularies (council §23).
+    """
 
     bridge: str
     model_family: str
@@ -152,6 +160,10 @@ class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
     instances_completed: int | UnsetType = UNSET
     intra_bridge_confirmed: int | UnsetType = UNSET
     remote: dict[str, Any] | UnsetType = UNSET
-    """A rig's: what it claims about its bridge, connection and models; believed by nobody (council §23)."""
+    """A rig's: what it claims about its bridge, connection and models; believed by
+    nobody (council §23).
+    """
     unseen_files: tuple[str, ...] | UnsetType = UNSET
-    """Files of the scope that the seat could not open and that did not fit into its prompts."""
+    """Files of the scope that the seat could not open and that did not fit into its
+    prompts.
+    """

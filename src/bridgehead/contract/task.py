@@ -52,7 +52,9 @@ class BridgeInput(msgspec.Struct, frozen=True, kw_only=True):
     loc: int | None = None
     requirements: tuple[Requirement, ...] = ()
     review_rules: str = ""
-    """What the owner of the project wants reviewers to look at; taken from the base of a change, never from it."""
+    """What the owner of the project wants reviewers to look at; taken from the base of
+    a change, never from it.
+    """
 
     def __post_init__(self) -> None:
         if not self.scope or not all(map(str.strip, self.scope_entries)):
@@ -78,12 +80,14 @@ class BridgeInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usual_mode(task_type: TaskType) -> Mode | None:
-    """The mode of a task that names none."""
+    """Return the mode of a task that names none."""
     return _MODE_OF_TASK[task_type]
 
 
 def usual_context_policy(mode: Mode | None) -> ContextPolicy:
-    """What seats are told in a mode when nobody chose: little where ideas are wanted, else everything."""
+    """Return what seats are told in a mode when nobody chose: little where ideas are
+    wanted, else everything.
+    """
     return (
         ContextPolicy.MINIMAL_NON_LEADING
         if mode in _OPEN_ENDED_MODES

@@ -1,4 +1,7 @@
-"""How long one runtime call may take, and one bridge altogether (council §5). Pure arithmetic over two tables."""
+"""How long one runtime call may take, and one bridge altogether (council §5).
+
+Pure arithmetic over two tables.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class Timeout:
 
 
 def timeout_skip_reason(timeout_s: int) -> str:
-    """The skip reason when a call hits this limit."""
+    """Return the skip reason when a call hits this limit."""
     return f"timeout_after_{timeout_s}s"
 
 
@@ -51,7 +54,10 @@ def estimate_timeout(
     bridge: str,
     multi_agent_enabled: bool = False,
 ) -> Timeout:
-    """The limit of one runtime call; `files` and `loc` are None when they cannot be counted."""
+    """Return the limit of one runtime call.
+
+    `files` and `loc` are None when they cannot be counted.
+    """
     tier, basis = _tier(files, loc)
     base = BASE_SECONDS[tier]
     by_intensity = INTENSITY_FACTOR[intensity]
@@ -69,7 +75,9 @@ def estimate_timeout(
 def waves(
     domains: int, max_concurrency: int = DEFAULT_CONCURRENCY, models: int = 1
 ) -> int:
-    """How many times the concurrency limit must be filled to let every agent speak once."""
+    """Return how many times the concurrency limit must be filled to let every agent
+    speak once.
+    """
     return math.ceil(models * (domains + STANDING_AGENTS) / max_concurrency)
 
 
@@ -82,7 +90,8 @@ def bridge_deadline(
     steps: int | None = None,
     models: int = 1,
 ) -> int:
-    """Seconds for a whole bridge: Round 1, two steps per debate round, and a ruling or consolidation call.
+    """Seconds for a whole bridge: Round 1, two steps per debate round, and a ruling or
+    consolidation call.
 
     A seat whose run has other `steps`, or asks several models, says so.
     """
@@ -91,7 +100,8 @@ def bridge_deadline(
 
 
 def _tier(files: int | None, loc: int | None) -> tuple[int, Basis]:
-    # The larger of the known tiers: too small a limit loses a working bridge, too large a one only waits (K5).
+    # The larger of the known tiers: too small a limit loses a working bridge, too large
+    # a one only waits (K5).
     if files is not None and loc is not None:
         return max(_tier_of(files, FILE_TIERS), _tier_of(loc, LOC_TIERS)), "files+loc"
     if files is not None:

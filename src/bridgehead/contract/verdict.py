@@ -1,7 +1,8 @@
 """Decide the verdict of a report from what counts in it (council §11.1).
 
-Pure: the same problems always give the same verdict. `counted` (duplicates joined, withdrawn ones gone) is made by
-council/findings/problems.py; by the time it arrives here everything in it counts.
+Pure: the same problems always give the same verdict. `counted` (duplicates joined,
+withdrawn ones gone) is made by council/findings/problems.py; by the time it arrives
+here everything in it counts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ HIGH_GAPS_FAIL_AT: Final = 2
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """One problem: the outputs that describe it, its highest severity, and whether a requirement is unmet."""
+    """One problem: the outputs that describe it, its highest severity, and whether a
+    requirement is unmet.
+    """
 
     ids: tuple[str, ...]
     severity: Severity
@@ -37,7 +40,8 @@ def decide_verdict(
     reviewed = _by_severity(counted, high_fails_at=None)
     if task_type is not TaskType.AUDIT:
         return reviewed
-    # An audit is as strict as the review table, and stricter about unmet requirements (K18, K19).
+    # An audit is as strict as the review table, and stricter about unmet requirements
+    # (K18, K19).
     audited = _by_severity(
         [problem for problem in counted if problem.gap], high_fails_at=HIGH_GAPS_FAIL_AT
     )

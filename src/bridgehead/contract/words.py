@@ -1,8 +1,9 @@
 """Every closed vocabulary of the contract, each defined once.
 
-Wire values are the enum values. Open vocabularies (bridge names, connections, event kinds of plug-ins) stay
-strings, because readers of foreign reports must tolerate values they do not know (council §23). The five words of the
-record are declared in record_words.py, for commands that need no others.
+Wire values are the enum values. Open vocabularies (bridge names, connections, event
+kinds of plug-ins) stay strings, because readers of foreign reports must tolerate values
+they do not know (council §23). The five words of the record are declared in
+record_words.py, for commands that need no others.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ class OutputType(StrEnum):
 
 
 class OutputState(StrEnum):
-    """What debate made of an output; None on the wire means it never met a challenge round."""
+    """What debate made of an output.
+
+    None on the wire means it never met a challenge round.
+    """
 
     CONFIRMED = "confirmed"
     REVISED = "revised"

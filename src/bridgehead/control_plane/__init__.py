@@ -1,1 +1,4 @@
-"""The durable record: what happened, what runs, what waits for someone. Import the module you need."""
+"""The durable record: what happened, what runs, what waits for someone.
+
+Import the module you need.
+"""

@@ -1,7 +1,8 @@
 """Decide what asking, answering and withdrawing do to a pending item.
 
-Pure: item in, change out, times as ISO 8601 text. A store carries the change out, item and event in one transaction,
-or does nothing when `event_kind` is None. What cannot be honoured raises and leaves the item as it was.
+Pure: item in, change out, times as ISO 8601 text. A store carries the change out, item
+and event in one transaction, or does nothing when `event_kind` is None. What cannot be
+honoured raises and leaves the item as it was.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Change(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
 
     def event(self, event_id: str, at: str) -> Event | None:
-        """The event to append, or None when nothing changed."""
+        """Return the event to append, or None when nothing changed."""
         if self.event_kind is None:
             return None
         question = self.item.question
@@ -69,7 +70,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def ask(item_id: str, question: Question, at: str) -> Change:
-    """A question nobody asked before."""
+    """Add a question that nobody asked before."""
     item = PendingItem(
         id=item_id, question=question, state=PendingState.OPEN, opened_at=at
     )
@@ -77,7 +78,9 @@ def ask(item_id: str, question: Question, at: str) -> Change:
 
 
 def ask_again(item: PendingItem, question: Question, at: str) -> Change:
-    """A question whose key is known: an answer stands, a withdrawal is undone, an open one takes the new wording."""
+    """Ask a question whose key is known once more: an answer stands, a withdrawal is
+    undone, an open one takes the new wording.
+    """
     if item.state is PendingState.ANSWERED or (
         item.state is PendingState.OPEN and item.question == question
     ):
@@ -92,7 +95,9 @@ def ask_again(item: PendingItem, question: Question, at: str) -> Change:
 def answer(
     item: PendingItem, given: Answer, at: str, asked: Question | None = None
 ) -> Change:
-    """The one answer, if it fits and the question is still open, in the wording of `asked` if that is given."""
+    """Record the one answer, if it fits and the question is still open, in the wording
+    of `asked` if that is given.
+    """
     if item.state is PendingState.ANSWERED:
         first = item.answer or Answer()
         raise AlreadyAnswered(item.id, by=first.by or None, at=first.at or None)
@@ -114,7 +119,8 @@ def answer(
         )
     signed = msgspec.structs.replace(given, at=given.at or at)
     answered = msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=signed)
-    # The text may be long or confidential; readers of the event log find it in the item.
+    # The text may be long or confidential; readers of the event log find it in the
+    # item.
     return Change(
         answered, "pending.answered", {"status": signed.status, "by": signed.by}
     )
@@ -129,7 +135,7 @@ def withdraw(item: PendingItem, reason: str) -> Change:
 
 
 def is_expired(item: PendingItem, at: str) -> bool:
-    """Whether the time to answer is over: after `expires_at`, not at it."""
+    """Return whether the time to answer is over: after `expires_at`, not at it."""
     expires_at = item.question.expires_at
     return expires_at is not None and datetime.fromisoformat(
         at
@@ -141,7 +147,7 @@ def item_id(number: int) -> str:
 
 
 def item_number(full_id: str) -> int:
-    """The number in a full id, as `item_id` writes it."""
+    """Return the number in a full id, as `item_id` writes it."""
     match = _ITEM_ID.fullmatch(full_id)
     if match is None:
         raise UnknownItem(full_id)
@@ -149,7 +155,9 @@ def item_number(full_id: str) -> int:
 
 
 class ItemReference(msgspec.Struct, frozen=True):
-    """What a person typed for an item: its number, or (`abbreviated`) perhaps only the last digits of it."""
+    """What a person typed for an item: its number, or (`abbreviated`) perhaps only the
+    last digits of it.
+    """
 
     number: int
     digits: int

@@ -1,6 +1,8 @@
-"""What the record keeps besides events and questions: runs, and the filters its listings take.
+"""What the record keeps besides events and questions: runs, and the filters its
+listings take.
 
-Pure. A filter is checked when it is made, so a store never sees one that it could not compare with anything.
+Pure. A filter is checked when it is made, so a store never sees one that it could not
+compare with anything.
 """
 
 from __future__ import annotations
@@ -44,10 +46,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def supersedes(saved: Run, kept: Run) -> bool:
-    """Whether `saved` may take the place of `kept`: the later update wins, whatever the states.
+    """Return whether `saved` may take the place of `kept`: the later update wins,
+    whatever the states.
 
-    A run that ended is opened again by a later update (`council resume --retry`), never by a late writer that still
-    holds an older picture. At the same millisecond an end beats anything else, because it is written last.
+    A run that ended is opened again by a later update (`council resume --retry`), never
+    by a late writer that still holds an older picture. At the same millisecond an end
+    beats anything else, because it is written last.
     """
     saved_at, kept_at = (
         datetime.fromisoformat(run.updated_at) for run in (saved, kept)
@@ -74,7 +78,9 @@ class QuestionKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing is limited to: an empty tuple or None admits everything, `project=""` what belongs to none."""
+    """What a listing is limited to: an empty tuple or None admits everything,
+    `project=""` what belongs to none.
+    """
 
     parts: tuple[Part, ...] = ()
     project: str | None = None
@@ -101,7 +107,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def admits(self, entry: Event | Run | PendingItem) -> bool:
-        """Whether a listing limited like this shows `entry`."""
+        """Return whether a listing limited like this shows `entry`."""
         asked = entry.question if isinstance(entry, PendingItem) else entry
         columns = self.allowed().items()
         return all(
@@ -114,7 +120,9 @@ class EventFilter(Filter, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     run_id: str | None = None
     since: str | None = None
-    """Not before this moment, in UTC as the record writes it; a day stands for its first moment."""
+    """Not before this moment, in UTC as the record writes it; a day stands for its
+    first moment.
+    """
     until: str | None = None
     """Before this moment."""
     text: str = ""
@@ -125,7 +133,9 @@ class EventFilter(Filter, frozen=True, kw_only=True):
         plain_text(self.text, "the text asked for")
 
     def bounds(self) -> list[tuple[str, str]]:
-        """What no column's value alone decides, as conditions of SQL with one value each."""
+        """Return what no column's value alone decides, as conditions of SQL with one
+        value each.
+        """
         # The databases know small letters of ASCII only.
         sought = re.sub(
             r"[A-Z]|[\\%_]",
@@ -147,7 +157,10 @@ class RunFilter(Filter, frozen=True, kw_only=True):
 
 
 class PendingFilter(Filter, frozen=True, kw_only=True):
-    """By default what is still open; `states=()` admits what was answered and withdrawn too."""
+    """By default what is still open.
+
+    `states=()` admits what was answered and withdrawn too.
+    """
 
     states: tuple[PendingState, ...] = (PendingState.OPEN,)
     kinds: tuple[PendingKind, ...] = ()
@@ -169,7 +182,9 @@ def plain_text(text: str, what: str) -> str:
 
 
 def moment_text(text: str, what: str) -> str:
-    """Return `text` if it names a moment in time (ISO 8601 with an offset), so that it can be compared later."""
+    """Return `text` if it names a moment in time (ISO 8601 with an offset), so that it
+    can be compared later.
+    """
     try:
         without_offset = datetime.fromisoformat(text).utcoffset() is None
     except ValueError:

@@ -1,1 +1,4 @@
-"""The machine: processes, files, locks, clock, terminal. Import the module you need; this one stays empty."""
+"""The machine: processes, files, locks, clock, terminal.
+
+Import the module you need; this one stays empty.
+"""

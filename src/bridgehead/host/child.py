@@ -1,8 +1,8 @@
 """Child processes that have an owner at every moment, whatever signal arrives.
 
-A handler that raises (Ctrl-C, our SIGTERM) may run inside `subprocess.Popen()`, where the process exists already and
-nobody has been given it. So whoever starts one holds such signals until the process is in a variable, inside the
-`try` that sees to its end:
+A handler that raises (Ctrl-C, our SIGTERM) may run inside `subprocess.Popen()`, where
+the process exists already and nobody has been given it. So whoever starts one holds
+such signals until the process is in a variable, inside the `try` that sees to its end:
 
     process = None
     try:
@@ -32,7 +32,9 @@ _Handler = Callable[[int, FrameType | None], Any]
 
 
 class SignalsHeld:
-    """A block that SIGINT and SIGTERM do not interrupt; what arrived meanwhile is handled at its end.
+    """A block that SIGINT and SIGTERM do not interrupt.
+
+    What arrived meanwhile is handled at its end.
 
     With `only_the_first`, somebody who insists is heard at once.
     """
@@ -78,7 +80,9 @@ class SignalsHeld:
 def end_child(
     process: subprocess.Popen[Any], *, grace_seconds: float = GRACE_SECONDS
 ) -> None:
-    """End the child, kill it if it takes longer than `grace_seconds`, reap it and close its pipes; once is enough."""
+    """End the child, kill it if it takes longer than `grace_seconds`, reap it and close
+    its pipes; once is enough.
+    """
     with SignalsHeld(), process:
         if process.poll() is not None:
             return
@@ -99,7 +103,10 @@ def run_child(
     timeout: float | None = None,
     **options: Any,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Do what `subprocess.run` does without its `check`; an exception leaves when the child is ended and reaped."""
+    """Do what `subprocess.run` does without its `check`.
+
+    An exception leaves when the child is ended and reaped.
+    """
     if stdin_bytes is not None:
         options["stdin"] = subprocess.PIPE
     process: subprocess.Popen[bytes] | None = None

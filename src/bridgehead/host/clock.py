@@ -1,6 +1,8 @@
-"""The time, as an object one can pass in, and the one spelling of a moment on disk and on the wire.
+"""The time, as an object one can pass in, and the one spelling of a moment on disk and
+on the wire.
 
-Every moment is an aware datetime in UTC. `ManualClock` ships for tests: it moves only when told to.
+Every moment is an aware datetime in UTC. `ManualClock` ships for tests: it moves only
+when told to.
 """
 
 from __future__ import annotations
@@ -69,7 +71,9 @@ class ManualClock:
 
 @contextmanager
 def time_limit(clock: Clock, seconds: float) -> Iterator[None]:
-    """TimeoutError when the block takes longer: at once on the main thread, elsewhere when the block has ended."""
+    """TimeoutError when the block takes longer: at once on the main thread, elsewhere
+    when the block has ended.
+    """
     until = clock.monotonic() + seconds
     with _alarm(seconds) if isinstance(clock, SystemClock) else nullcontext():
         yield
@@ -98,12 +102,15 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 def iso_ms(moment: datetime) -> str:
-    """Spell `moment` as `2026-11-15T10:15:02.123Z`; finer digits are cut, never rounded up."""
+    """Spell `moment` as `2026-11-15T10:15:02.123Z`.
+
+    Finer digits are cut, never rounded up.
+    """
     return _in_utc(moment).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def rough(seconds: float) -> str:
-    """`2 min`, `1 h`, `3 d`: a time in the largest unit that says it."""
+    """Return `2 min`, `1 h`, `3 d`: a time in the largest unit that says it."""
     for unit, length in UNITS:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
@@ -111,7 +118,10 @@ def rough(seconds: float) -> str:
 
 
 def parse_iso(text: str) -> datetime:
-    """Read an ISO 8601 moment; one without an offset is refused because it names no moment."""
+    """Read an ISO 8601 moment.
+
+    One without an offset is refused because it names no moment.
+    """
     try:
         return _in_utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError) as error:
@@ -119,12 +129,16 @@ def parse_iso(text: str) -> datetime:
 
 
 def clamped(moment: datetime, now: datetime) -> datetime:
-    """Return `moment`, or `now` if it lies in the future: another clock was ahead, or this one has gone back."""
+    """Return `moment`, or `now` if it lies in the future: another clock was ahead, or
+    this one has gone back.
+    """
     return min(moment, now)
 
 
 def moment_after(earlier: datetime, now: datetime) -> datetime:
-    """Return `now`, or the millisecond after `earlier` if the clock has gone back since."""
+    """Return `now`, or the millisecond after `earlier` if the clock has gone back
+    since.
+    """
     return max(now, earlier + timedelta(milliseconds=1))
 
 

@@ -1,4 +1,6 @@
-"""A command to run, the environment its child gets (an allow-list), the token that cancels it, and how it ended."""
+"""A command to run, the environment its child gets (an allow-list), the token that
+cancels it, and how it ended.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _OURSELVES_BY_STDIN: Final = (
 def isolated_python(*arguments: str) -> tuple[str, ...]:
     """Return the words that start our Python for the standard library alone.
 
-    `-I`: nothing is imported from the working folder, from a variable or from the user's own packages.
+    `-I`: nothing is imported from the working folder, from a variable or from the
+    user's own packages.
     """
     return (sys.executable, "-I", *arguments)
 
@@ -36,14 +39,18 @@ def isolated_python(*arguments: str) -> tuple[str, ...]:
 def our_python(*arguments: str) -> tuple[str, ...]:
     """Return the words that start our Python with the packages it was installed with.
 
-    `-P`: nothing is imported from the working folder, which may be foreign. `-I` would lose packages that were
-    installed for the user. The environment that goes with it is `our_environment`, or an allow-list without PYTHON*.
+    `-P`: nothing is imported from the working folder, which may be foreign. `-I` would
+    lose packages that were installed for the user. The environment that goes with it is
+    `our_environment`, or an allow-list without PYTHON*.
     """
     return (sys.executable, "-P", *arguments)
 
 
 def our_command(*words: str) -> tuple[str, ...]:
-    """Return the words that start bridgehead itself in a process of its own; see `our_python`."""
+    """Return the words that start bridgehead itself in a process of its own.
+
+    See `our_python`.
+    """
     return our_python("-c", _OURSELVES, *words)
 
 
@@ -60,7 +67,8 @@ def our_environment(
 ) -> dict[str, str]:
     """Return `environ` without the variables that tell Python what to import and run.
 
-    With `search_path` the absolute folders of PYTHONPATH stay, for code of the user's that needs them.
+    With `search_path` the absolute folders of PYTHONPATH stay, for code of the user's
+    that needs them.
     """
     kept = {
         name: value for name, value in environ.items() if not name.startswith("PYTHON")
@@ -80,7 +88,9 @@ def runs_code_of_flows(words: Sequence[str]) -> bool:
 
 
 def python_folders() -> tuple[str, ...]:
-    """Return what a confined Python of ours must be able to read: itself, and where it imports from."""
+    """Return what a confined Python of ours must be able to read: itself, and where it
+    imports from.
+    """
     imported_from = (folder for folder in sys.path if Path(folder).is_absolute())
     return (sys.prefix, sys.base_prefix, sys.executable, *imported_from)
 
@@ -91,10 +101,14 @@ def beside_python(program: str) -> str:
 
 
 class Cancel:
-    """A token that can be cancelled once and stays so; one token may stop several runs."""
+    """A token that can be cancelled once and stays so.
+
+    One token may stop several runs.
+    """
 
     def __init__(self) -> None:
-        # Re-entrant, because a signal handler may cancel while this very thread is in `waking`.
+        # Re-entrant, because a signal handler may cancel while this very thread is in
+        # `waking`.
         self._lock = threading.RLock()
         self._cancelled = False
         self._wakers: list[Callable[[], object]] = []
@@ -104,7 +118,10 @@ class Cancel:
         return self._cancelled
 
     def cancel(self) -> None:
-        """Ask everyone who watches this token to stop; safe from any thread and more than once."""
+        """Ask everyone who watches this token to stop.
+
+        Safe from any thread and more than once.
+        """
         with self._lock:
             self._cancelled = True
             for wake in self._wakers:
@@ -135,7 +152,10 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run. `env` is the complete environment of the child; None stands for the bare allow-list."""
+    """What to run.
+
+    `env` is the complete environment of the child; None stands for the bare allow-list.
+    """
 
     argv: Sequence[str]
     stdin: bytes | str = field(default=b"", repr=False)
@@ -191,7 +211,9 @@ class CommandResult:
 
 
 def exit_code_of(ended: Ended, returncode: int | None) -> int:
-    """Settle the exit code of a program that was started, from its wait status (negative: a signal)."""
+    """Settle the exit code of a program that was started, from its wait status
+    (negative: a signal).
+    """
     match ended:
         case Ended.TIMEOUT | Ended.IDLE | Ended.OUTPUT_CAP:
             return 124
@@ -227,8 +249,9 @@ def child_environment(
 ) -> dict[str, str]:
     """Return the complete environment of a child.
 
-    `extra` (this runtime's key and settings) wins over everything; `keep` names further variables to pass on; `base`
-    is where inherited values come from, our own environment unless given.
+    `extra` (this runtime's key and settings) wins over everything; `keep` names further
+    variables to pass on; `base` is where inherited values come from, our own
+    environment unless given.
     """
     source = os.environ if base is None else base
     kept = frozenset(keep)

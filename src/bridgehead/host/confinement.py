@@ -1,8 +1,11 @@
-"""What a foreign program and its children may touch, and the launcher that holds them to it.
+"""What a foreign program and its children may touch, and the launcher that holds them
+to it.
 
-Linux: Landlock, put on by this very file run as a script before it becomes the program; or bubblewrap, for programs
-that put their own commands into a sandbox made of mounts, which Landlock does not let them. macOS: a sandbox-exec
-profile. Run as a script it imports as little as it can (no pathlib), because every call of a runtime starts with it.
+Linux: Landlock, put on by this very file run as a script before it becomes the program;
+or bubblewrap, for programs that put their own commands into a sandbox made of mounts,
+which Landlock does not let them. macOS: a sandbox-exec profile. Run as a script it
+imports as little as it can (no pathlib), because every call of a runtime starts with
+it.
 """
 
 from __future__ import annotations
@@ -19,9 +22,12 @@ BUBBLEWRAP = "bubblewrap"
 SEATBELT = "sandbox-exec"
 SEATBELT_PROGRAM = "/usr/bin/sandbox-exec"
 NOT_CONFINED = 125
-"""How the launcher ends when it could not put the confinement on; the program is not started then."""
+"""How the launcher ends when it could not put the confinement on; the program is not
+started then.
+"""
 
-# Of /etc only what programs need to find libraries, names and certificates, and what an administrator set for agents.
+# Of /etc only what programs need to find libraries, names and certificates, and what an
+# administrator set for agents.
 _ETC = [
     "alternatives",
     "bash.bashrc",
@@ -126,7 +132,8 @@ _PORTS_SINCE = 4
 _CONNECT_TCP = 2
 _NET_PORT = 2
 
-# linux/seccomp.h, linux/filter.h, linux/audit.h, and the numbers of the calls on the processors we know.
+# linux/seccomp.h, linux/filter.h, linux/audit.h, and the numbers of the calls on the
+# processors we know.
 _SET_SECCOMP = 22
 _SECCOMP_FILTER = 2
 _LOAD = 0x20
@@ -151,7 +158,9 @@ _CALLS = {
 
 
 class Confinement:
-    """Paths that may be read and written, a home and a temporary folder to use, and what enforces it."""
+    """Paths that may be read and written, a home and a temporary folder to use, and
+    what enforces it.
+    """
 
     def __init__(
         self,
@@ -173,10 +182,15 @@ class Confinement:
         self.temporary = temporary
         self.helper = helper
         self.connect = connect
-        """TCP ports that may be connected to, where the kernel can hold a program to them; None is all."""
+        """TCP ports that may be connected to, where the kernel can hold a program to
+        them; None is all.
+        """
 
     def environment(self) -> dict[str, str]:
-        """What the program is told about its home and temporary folder; other homes are not named to it."""
+        """Return what the program is told about its home and temporary folder.
+
+        Other homes are not named to it.
+        """
         told = {"TMPDIR": self.temporary} if self.temporary else {}
         if self.home:
             told["HOME"] = self.home
@@ -187,10 +201,14 @@ class Confinement:
         return told
 
     def wrap(self, argv: list[str], cwd: str, python: tuple[str, ...]) -> list[str]:
-        """The command that starts `argv` confined; `python` runs this file as a script."""
+        """Return the command that starts `argv` confined.
+
+        `python` runs this file as a script.
+        """
         ports = self._port_words()
         if self.mechanism == BUBBLEWRAP:
-            # The link on PATH is not there, and a script looks for its packages beside the file it is in.
+            # The link on PATH is not there, and a script looks for its packages beside
+            # the file it is in.
             inside = [*self._bubblewrap(cwd), os.path.realpath(argv[0]), *argv[1:]]
             # A rule about ports alone lets mounts through.
             return [*python, __file__, *ports, "--", *inside] if ports else inside
@@ -210,7 +228,8 @@ class Confinement:
         return words
 
     def _bubblewrap(self, cwd: str) -> list[str]:
-        # A process table of its own: through /proc/<pid>/root of a process outside everything could be read.
+        # A process table of its own: through /proc/<pid>/root of a process outside
+        # everything could be read.
         argv = [
             self.helper,
             "--unshare-user",
@@ -237,7 +256,10 @@ class Confinement:
         return [*argv, "--chdir", cwd, "--"]
 
     def seatbelt_profile(self) -> str:
-        """The profile for sandbox-exec. Nobody here has tried it on a Mac; its text is tested."""
+        """Return the profile for sandbox-exec.
+
+        Nobody here has tried it on a Mac; its text is tested.
+        """
         hidden = _subpaths((*self.hidden, "/Volumes"))
         write = _subpaths((*self.write, "/dev"))
         rules = [
@@ -255,7 +277,9 @@ class Confinement:
 
 
 def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:
-    """`folders` without what is hidden in them: a folder around a hidden one is replaced by its other entries."""
+    """Return `folders` without what is hidden in them: a folder around a hidden one is
+    replaced by its other entries.
+    """
     left: list[str] = []
     for folder in folders:
         if not any(is_within(path, folder) for path in hidden):
@@ -273,7 +297,9 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def installation(program: str, search_path: str) -> tuple[str, ...]:
-    """What a program needs of its own to start: itself, its packages, and the interpreter its first line names."""
+    """Return what a program needs of its own to start: itself, its packages, and the
+    interpreter its first line names.
+    """
     found: dict[str, None] = {}
     pending: str | None = program
     for _ in range(_MOST_LINKS):
@@ -293,7 +319,9 @@ def installation(program: str, search_path: str) -> tuple[str, ...]:
 
 
 def mechanism_here(bubblewrap: str | None) -> tuple[str, str] | None:
-    """What can hold a program to some paths here, and the helper it takes; None when nothing can.
+    """Return what can hold a program to some paths here, and the helper it takes.
+
+    None when nothing can.
 
     `bubblewrap` is the path of one that is used where the kernel has no Landlock.
     """
@@ -306,7 +334,7 @@ def mechanism_here(bubblewrap: str | None) -> tuple[str, str] | None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock this kernel has; 0 where there is none."""
+    """Return the version of Landlock this kernel has; 0 where there is none."""
     if sys.platform != "linux":
         return 0
     import ctypes
@@ -322,7 +350,7 @@ def landlock_version() -> int:
 
 
 def holds_ports() -> bool:
-    """Whether this kernel can hold a program to TCP ports."""
+    """Return whether this kernel can hold a program to TCP ports."""
     return landlock_version() >= _PORTS_SINCE
 
 
@@ -331,7 +359,8 @@ def confine(
 ) -> None:
     """Put Landlock on this process and everything it starts, for good.
 
-    `connect` are the TCP ports that may be connected to; None is all. With ports alone files stay as they are.
+    `connect` are the TCP ports that may be connected to; None is all. With ports alone
+    files stay as they are.
     """
     import ctypes
 
@@ -358,7 +387,8 @@ def confine(
     _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     if ports:
         _close_ways_around_ports(libc)
-    # A superuser's capabilities reach around it, to the environments of other processes.
+    # A superuser's capabilities reach around it, to the environments of other
+    # processes.
     if os.geteuid() == 0 and holds_files:
         none = (ctypes.c_uint32 * 6)()
         _checked(libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), none))
@@ -399,10 +429,12 @@ def _allow_ports(libc: CDLL, rules: int, spans: list[range]) -> None:
 
 
 def port_filter(machine: str) -> list[tuple[int, int, int, int]]:
-    """The system calls by which a program reaches a TCP server without the `connect` of TCP that Landlock sees.
+    """Return the system calls by which a program reaches a TCP server without the
+    `connect` of TCP that Landlock sees.
 
-    A program for the kernel (seccomp): sockets of protocols that fall back to TCP (MPTCP, SMC), data sent with the
-    opening of a connection, and io_uring, which takes both past a filter. Empty for processors nobody has tried.
+    A program for the kernel (seccomp): sockets of protocols that fall back to TCP
+    (MPTCP, SMC), data sent with the opening of a connection, and io_uring, which takes
+    both past a filter. Empty for processors nobody has tried.
     """
     numbers = _CALLS.get(machine)
     if numbers is None:
@@ -501,7 +533,10 @@ def _interpreter(script: str, search_path: str) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """`-r PATH`, `-w PATH`, `-c PORT-PORT`, `--`, then the program and its arguments; comes back only with a failure.
+    """Take `-r PATH`, `-w PATH`, `-c PORT-PORT`, `--`, then the program and its
+    arguments.
+
+    Comes back only with a failure.
 
     `-n ""` says that there is a rule about ports, which may allow none.
     """

@@ -1,7 +1,9 @@
-"""Directories reached without being led astray: below a root, no component may be a symbolic link.
+"""Directories reached without being led astray: below a root, no component may be a
+symbolic link.
 
-Everything is opened component by component from a directory handle (design §9), so a link planted between a check
-and its use changes nothing. Above the root, and without one, links are the user's own affair and are followed.
+Everything is opened component by component from a directory handle (design §9), so a
+link planted between a check and its use changes nothing. Above the root, and without
+one, links are the user's own affair and are followed.
 """
 
 from __future__ import annotations
@@ -36,12 +38,17 @@ def opened_directory(path: AnyPath, *, root: AnyPath | None = None) -> Iterator[
 
 
 def make_dir(path: AnyPath, *, root: AnyPath | None = None) -> None:
-    """Make the directory `path` and those above it that are missing; fine if it is there already."""
+    """Make the directory `path` and those above it that are missing.
+
+    Fine if it is there already.
+    """
     os.close(_open(path, root, "made", make_mode=0o777))
 
 
 def make_private_dir(path: AnyPath, *, root: AnyPath | None = None) -> None:
-    """Make `path` a directory only its owner can enter (0700), tightening one that exists."""
+    """Make `path` a directory only its owner can enter (0700), tightening one that
+    exists.
+    """
     if root is None:
         _refuse_foreign_link(path)
     handle = _open(path, root, "made", make_mode=0o700)
@@ -59,7 +66,9 @@ def make_private_dir(path: AnyPath, *, root: AnyPath | None = None) -> None:
 
 
 def refuse_nul(path: AnyPath, doing: str) -> None:
-    """Refuse the one character the system calls take as an end, before Python raises a ValueError over it."""
+    """Refuse the one character the system calls take as an end, before Python raises a
+    ValueError over it.
+    """
     if "\0" in os.fspath(path):
         raise UnusablePath(
             os.fspath(path).replace("\0", "\\0"),
@@ -128,7 +137,9 @@ def _make_missing(path: Path, doing: str, mode: int) -> None:
 
 
 def _refuse_foreign_link(path: AnyPath) -> None:
-    """In a shared directory such as /tmp somebody else may have planted a link under our name."""
+    """In a shared directory such as /tmp somebody else may have planted a link under
+    our name.
+    """
     refuse_nul(path, "made private")
     with suppress(OSError):
         found = os.lstat(path)

@@ -34,13 +34,19 @@ class Family:
         return mark_of(self.run_id)
 
     def set_leader(self, pid: int) -> None:
-        """Name the process that was started; it must lead a session of its own and not be reaped before `kill`."""
+        """Name the process that was started.
+
+        It must lead a session of its own and not be reaped before `kill`.
+        """
         self._leader = pid
         entry = find_process(pid)
         self._leader_born = entry.born if entry else 0
 
     def remember(self) -> None:
-        """Note who belongs to the family now; the first signal may cut the parent links."""
+        """Note who belongs to the family now.
+
+        The first signal may cut the parent links.
+        """
         self._remembered |= self._members()
 
     def signal(self, number: int) -> None:
@@ -53,14 +59,18 @@ class Family:
             return  # it has ended; of a group of zombies macOS says "not permitted"
 
     def kill(self) -> int:
-        """Kill every member, scanning again until nobody is left; return how many there were besides the leader."""
+        """Kill every member, scanning again until nobody is left.
+
+        Return how many there were besides the leader.
+        """
         killed: set[ProcessEntry] = set()
         give_up_at = time.monotonic() + GIVE_UP_SECONDS
         self.signal(signal.SIGKILL)
         scans_left = 1
         while scans_left and time.monotonic() < give_up_at:
             members = self._members()
-            # Whoever is in the middle of an exec shows no environment, so after a kill one clean scan is not enough.
+            # Whoever is in the middle of an exec shows no environment, so after a kill
+            # one clean scan is not enough.
             scans_left = 2 if members else scans_left - 1
             for member in members:
                 self._kill(member)
@@ -80,7 +90,9 @@ class Family:
             self._not_permitted.add(member)
 
     def _members(self) -> set[ProcessEntry]:
-        """Return the first members found: a family that forks faster than the whole machine is read must not wait."""
+        """Return the first members found: a family that forks faster than the whole
+        machine is read must not wait.
+        """
         everyone: list[ProcessEntry] = []
         rooted: set[int] = set()
         for listed in living_processes():
@@ -112,7 +124,10 @@ def end_marked(run_ids: Iterable[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessEntry:
-    """One living process; its parent changes when it is orphaned, its pid and birth do not."""
+    """One living process.
+
+    Its parent changes when it is orphaned, its pid and birth do not.
+    """
 
     pid: int
     born: int
@@ -121,10 +136,12 @@ class ProcessEntry:
 
 
 def living_processes() -> Iterator[list[ProcessEntry]]:
-    """List every process that has not ended, then those that came while the list was read, until nobody comes.
+    """List every process that has not ended, then those that came while the list was
+    read, until nobody comes.
 
-    A process that forks and ends at once is gone before its line in a list is read. It had its child before it went,
-    so the child stands in the next list. A machine where others start without end is listed a bounded number of times.
+    A process that forks and ends at once is gone before its line in a list is read. It
+    had its child before it went, so the child stands in the next list. A machine where
+    others start without end is listed a bounded number of times.
     """
     if (pids := _pids()) is None:
         yield _listed_by_ps()
@@ -140,7 +157,10 @@ def living_processes() -> Iterator[list[ProcessEntry]]:
 
 
 def find_process(pid: int) -> ProcessEntry | None:
-    """Return the process that has `pid` now; None if it has ended, or there is no `/proc` to ask."""
+    """Return the process that has `pid` now.
+
+    None if it has ended, or there is no `/proc` to ask.
+    """
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             line = file.read()
@@ -156,7 +176,9 @@ def find_process(pid: int) -> ProcessEntry | None:
 
 
 def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
-    """Tell whether a process of our own user was started with `value` in its environment `variable`."""
+    """Tell whether a process of our own user was started with `value` in its
+    environment `variable`.
+    """
     try:
         with open(f"{PROC}/{entry.pid}/environ", "rb") as file:
             if os.fstat(file.fileno()).st_uid != os.geteuid():
@@ -174,7 +196,9 @@ def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
 def with_descendants(
     everyone: Iterable[ProcessEntry], ancestors: Collection[int]
 ) -> set[ProcessEntry]:
-    """Return the processes whose pid is among `ancestors`, and all that descend from them."""
+    """Return the processes whose pid is among `ancestors`, and all that descend from
+    them.
+    """
     children: dict[int, list[ProcessEntry]] = {}
     chosen: set[ProcessEntry] = set()
     for entry in everyone:

@@ -1,4 +1,5 @@
-"""Why a file could not be read or written, one class per reason, and the table that finds it from errno.
+"""Why a file could not be read or written, one class per reason, and the table that
+finds it from errno.
 
 FileError
   FileMissing  FileTaken  IsSymlink  NotRegularFile  NotDirectory  FileTooLarge
@@ -19,7 +20,10 @@ AnyPath = str | PathLike[str]
 
 
 class Refusal(FileError):
-    """A file was left as it was; `reason` completes the sentence "PATH was not read: ..."."""
+    """A file was left as it was.
+
+    `reason` completes the sentence "PATH was not read: ...".
+    """
 
     reason = "it cannot be used"
     advice: str | None = None
@@ -113,7 +117,10 @@ _BY_ERRNO: dict[int, type[Refusal]] = {
 
 @contextmanager
 def translated(path: AnyPath, doing: str) -> Iterator[None]:
-    """Turn what the system raises about `path` into the sentence for it; `doing` is "read", "written", ..."""
+    """Turn what the system raises about `path` into the sentence for it.
+
+    `doing` is "read", "written", ...
+    """
     try:
         yield
     except OSError as error:

@@ -1,7 +1,8 @@
 """Files written whole or not at all, and read without surprises.
 
-A reader, or a crash at any moment, sees the old content or the new one. Nothing is read or written through a
-symbolic link: never the file itself, and below `root` no directory on the way either (design §9).
+A reader, or a crash at any moment, sees the old content or the new one. Nothing is read
+or written through a symbolic link: never the file itself, and below `root` no directory
+on the way either (design §9).
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def write_atomic(
 ) -> None:
     """Put `data` at `path`, durably and in one step.
 
-    `private` makes the file 0600; otherwise an existing file keeps its permissions. `exclusive` refuses to replace
-    a file that is there, also when two writers race.
+    `private` makes the file 0600; otherwise an existing file keeps its permissions.
+    `exclusive` refuses to replace a file that is there, also when two writers race.
     """
     content = _as_bytes(path, data)
     with (
@@ -77,7 +78,9 @@ def write_atomic(
 
 
 def write_private(path: Path, data: bytes | str) -> None:
-    """Put `data` at `path` for its owner alone, in a directory for the owner alone, which is made if need be."""
+    """Put `data` at `path` for its owner alone, in a directory for the owner alone,
+    which is made if need be.
+    """
     make_private_dir(path.parent)
     write_atomic(path, data, private=True)
 
@@ -104,7 +107,9 @@ def read_bounded(
 
 @contextmanager
 def opened_regular(path: AnyPath, *, root: AnyPath | None = None) -> Iterator[int]:
-    """Hold a read handle on a regular file, for callers that also judge its owner or link count."""
+    """Hold a read handle on a regular file, for callers that also judge its owner or
+    link count.
+    """
     with _directory_of(path, root, "read") as (directory, name):
         with translated(path, "read"):
             _refuse_irregular(
@@ -123,7 +128,8 @@ def append_line(
 ) -> None:
     """Add one line in one write, so that lines of several processes never mix.
 
-    A line torn by a crash or a full disk is closed first: it spoils itself, not its successor.
+    A line torn by a crash or a full disk is closed first: it spoils itself, not its
+    successor.
     """
     content = _as_bytes(path, line)
     if b"\n" in content:
@@ -141,8 +147,9 @@ def append_line(
         )
         try:
             _refuse_irregular(path, os.fstat(handle), "written")
-            # Wait for a write in progress: until it ends, its line looks torn. Closing the handle gives the turn back.
-            # Without locks a line may be preceded by an empty one, which readers skip.
+            # Wait for a write in progress: until it ends, its line looks torn. Closing
+            # the handle gives the turn back. Without locks a line may be preceded by an
+            # empty one, which readers skip.
             with suppress(OSError):
                 fcntl.flock(handle, fcntl.LOCK_EX)
             record = (b"\n" if _ends_mid_line(handle) else b"") + content + b"\n"
@@ -153,7 +160,9 @@ def append_line(
 
 
 def put_in_place(whole: Path, path: Path) -> bool:
-    """Give a complete file its name, unless there is one of that name: another process may have been faster."""
+    """Give a complete file its name, unless there is one of that name: another process
+    may have been faster.
+    """
     try:
         os.link(whole, path, follow_symlinks=False)
     except FileExistsError:
@@ -215,7 +224,10 @@ def _existing_permissions(path: AnyPath, directory: int, name: str) -> int | Non
 def _write_temporary(
     directory: int, name: str, content: bytes, permissions: int | None
 ) -> str:
-    """Write and sync a file beside the target; without `permissions` the umask decides."""
+    """Write and sync a file beside the target.
+
+    Without `permissions` the umask decides.
+    """
     temporary = f".{name[:50]}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
     handle = os.open(
@@ -255,7 +267,10 @@ def _ends_mid_line(handle: int) -> bool:
 
 
 def _sweep_stale(directory: int) -> None:
-    """Remove what killed writers left behind; once per directory, because listing a large one costs."""
+    """Remove what killed writers left behind.
+
+    Once per directory, because listing a large one costs.
+    """
     found = os.fstat(directory)
     if (found.st_dev, found.st_ino) in _swept:
         return

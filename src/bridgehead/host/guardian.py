@@ -1,8 +1,10 @@
-"""A small process beside ours that ends what we started when we are gone without having done so: kill -9, a closed
-terminal, a crash. It holds the far end of a pipe, and the end of the pipe is our end.
+"""A small process beside ours that ends what we started when we are gone without having
+done so: kill -9, a closed terminal, a crash. It holds the far end of a pipe, and the
+end of the pipe is our end.
 
-It is a shell that waits, so that having it costs next to nothing; what it was told to watch it ends with Python.
-Families are found by the mark in their environment, so this needs `/proc` (Linux).
+It is a shell that waits, so that having it costs next to nothing; what it was told to
+watch it ends with Python. Families are found by the mark in their environment, so this
+needs `/proc` (Linux).
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from bridgehead.host.command import isolated_python
 
 SHELL = "/bin/sh"
 MARK = "BRIDGEHEAD_RUN_ID"
-# `+id` when a run begins, `-id` when it has been cleared up. At the end of the input the rest is ended.
+# `+id` when a run begins, `-id` when it has been cleared up. At the end of the input
+# the rest is ended.
 _SCRIPT = """
 trap '' HUP INT TERM
 left=
@@ -37,13 +40,19 @@ _END = (
 
 
 def mark_of(run_id: str) -> str:
-    """Return the value of the mark; a run inside a run carries both, so that the outer one finds it too."""
+    """Return the value of the mark.
+
+    A run inside a run carries both, so that the outer one finds it too.
+    """
     outer = os.environ.get(MARK)
     return f"{outer}:{run_id}" if outer else run_id
 
 
 class Guardian:
-    """The process beside this one, started with the first run; a fork of us gets its own."""
+    """The process beside this one, started with the first run.
+
+    A fork of us gets its own.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,7 +61,9 @@ class Guardian:
 
     @contextmanager
     def watching(self, run_id: str) -> Iterator[None]:
-        """Have everything that carries `run_id` in its mark ended if we do not come to the end of the block."""
+        """Have everything that carries `run_id` in its mark ended if we do not come to
+        the end of the block.
+        """
         self._tell(f"+{run_id}\n")
         try:
             yield
@@ -101,7 +112,8 @@ class Guardian:
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
                 ],
-                setsid=True,  # out of reach of a terminal that closes and of signals to our group
+                # out of reach of a terminal that closes and of signals to our group
+                setsid=True,
             )
         except (
             OSError,

@@ -1,7 +1,8 @@
 """One holder at a time, across threads and processes.
 
-The kernel keeps the lock (flock), so it ends with its holder, however that ends; the pid written into the file is
-for the message only. The lock file stays: removing it would let two holders lock two files of one name.
+The kernel keeps the lock (flock), so it ends with its holder, however that ends; the
+pid written into the file is for the message only. The lock file stays: removing it
+would let two holders lock two files of one name.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ POLL_SECONDS = 0.02
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _HOLDER = r"(\d{1,10}) ([A-Za-z0-9._-]{1,255}) ([0-9TZ:.-]{1,30})"
 
-# Which thread of this process holds which lock file; flock alone would let a thread wait for itself.
+# Which thread of this process holds which lock file; flock alone would let a thread
+# wait for itself.
 _held: dict[tuple[int, int], int] = {}
 
 
@@ -36,7 +38,8 @@ _held: dict[tuple[int, int], int] = {}
 def transaction(database: sqlite3.Connection) -> Iterator[None]:
     """All of what is written in the block, or nothing of it.
 
-    IMMEDIATE takes the write lock first: no reader of this transaction can find itself outdated at the commit.
+    IMMEDIATE takes the write lock first: no reader of this transaction can find itself
+    outdated at the commit.
     """
     database.execute("BEGIN IMMEDIATE")
     try:
@@ -49,7 +52,10 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
 
 
 def locked_at_once(handle: int) -> bool:
-    """Whether an open file is locked now; it stays so for as long as a copy of the handle is open anywhere."""
+    """Return whether an open file is locked now.
+
+    It stays so for as long as a copy of the handle is open anywhere.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -68,7 +74,9 @@ class LockReentered(BridgeheadError):
 
 
 class FileLock:
-    """A context manager that holds the lock file at `path`, waiting at most `timeout_seconds` for it."""
+    """A context manager that holds the lock file at `path`, waiting at most
+    `timeout_seconds` for it.
+    """
 
     def __init__(
         self,
@@ -108,7 +116,8 @@ class FileLock:
         self._handle = None
         if handle is not None:
             _held.pop(_identity(os.fstat(handle)), None)
-            # Nobody holds it any more; who looks need not ask whether the process lives.
+            # Nobody holds it any more; who looks need not ask whether the process
+            # lives.
             with suppress(OSError):
                 os.ftruncate(handle, 0)
             os.close(handle)
@@ -186,7 +195,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number, ours or another user's."""
+    """Return whether there is a process of that number, ours or another user's."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

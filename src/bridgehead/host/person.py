@@ -1,7 +1,8 @@
-"""Who runs this process: a known agent, or somebody at a terminal, who can be asked there.
+"""Who runs this process: a known agent, or somebody at a terminal, who can be asked
+there.
 
-Evidence, not proof: an unrestricted program of the same user can leave its ancestors, clear its environment and open a
-terminal of its own.
+Evidence, not proof: an unrestricted program of the same user can leave its ancestors,
+clear its environment and open a terminal of its own.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ _WORDS_LOOKED_AT: Final = 3
 
 
 def known_agent(environ: Mapping[str, str]) -> str:
-    """Return the agent that runs this process, by its variables or as an ancestor; empty if none is known."""
+    """Return the agent that runs this process, by its variables or as an ancestor.
+
+    Empty if none is known.
+    """
     for variable, agent in AGENT_VARIABLES.items():
         if environ.get(variable):
             return agent
@@ -81,7 +85,9 @@ def agent_of_command(words: list[str]) -> str:
 
 
 def _ancestors() -> Iterator[list[str]]:
-    """Yield the command lines of the processes this one descends from, the nearest first."""
+    """Yield the command lines of the processes this one descends from, the nearest
+    first.
+    """
     parents = _parents()
     pid = os.getppid()
     for _ in range(_MOST_ANCESTORS):
@@ -137,7 +143,8 @@ def has_terminal() -> bool:
 
 
 def confirm_at_terminal(text: str) -> bool:
-    """Show `text` at the controlling terminal and return whether the person there types yes.
+    """Show `text` at the controlling terminal and return whether the person there types
+    yes.
 
     Not by way of stdin and stdout: those may be anybody's.
     """

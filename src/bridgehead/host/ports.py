@@ -1,6 +1,8 @@
-"""Which TCP ports a confined program may connect to: those of the addresses it was told, and what every program needs.
+"""Which TCP ports a confined program may connect to: those of the addresses it was
+told, and what every program needs.
 
-Pure but for `ephemeral_ports`. The kernel rule that holds a program to them is in confinement.py.
+Pure but for `ephemeral_ports`. The kernel rule that holds a program to them is in
+confinement.py.
 """
 
 from __future__ import annotations
@@ -49,10 +51,12 @@ def reachable_ports(
     own_servers: range | None,
     rules: PortRules,
 ) -> tuple[range, ...]:
-    """Return the ports a program may connect to, in order and without gaps between neighbours.
+    """Return the ports a program may connect to, in order and without gaps between
+    neighbours.
 
-    `named` are those of its endpoints; `own_servers` the range in which servers it starts itself listen, if it does
-    that. Our own servers are no endpoint, whatever a settings file says, unless the user chose their port.
+    `named` are those of its endpoints; `own_servers` the range in which servers it
+    starts itself listen, if it does that. Our own servers are no endpoint, whatever a
+    settings file says, unless the user chose their port.
     """
     allowed = {*WEB_PORTS, *named, *(own_servers or ())}
     allowed -= rules.closed
@@ -62,7 +66,10 @@ def reachable_ports(
 
 
 def parse_span(text: str) -> range:
-    """Return the ports of `8123`, `3000-3999` or `all`; ValueError for anything else."""
+    """Return the ports of `8123`, `3000-3999` or `all`.
+
+    ValueError for anything else.
+    """
     if text.strip() == "all":
         return ALL_PORTS
     low, _, high = text.partition("-")
@@ -73,13 +80,18 @@ def parse_span(text: str) -> range:
 
 
 def port_of(address: str) -> int | None:
-    """Return the port of `host:port`; None for 0, which stands for any, and for what is no address."""
+    """Return the port of `host:port`.
+
+    None for 0, which stands for any, and for what is no address.
+    """
     found = ports_in_value(address)
     return next(iter(found), None)
 
 
 def ephemeral_ports() -> range:
-    """Return the range from which the system gives a port to a server that asks for none."""
+    """Return the range from which the system gives a port to a server that asks for
+    none.
+    """
     with suppress(OSError, ValueError):
         low, high = map(int, _EPHEMERAL_FILE.read_text().split())
         if low in ALL_PORTS and high in ALL_PORTS:

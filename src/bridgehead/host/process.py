@@ -1,4 +1,6 @@
-"""Run a child process within limits of time and output, and end its whole family with it."""
+"""Run a child process within limits of time and output, and end its whole family with
+it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ __all__ = [
     "child_environment",
     "run",
 ]
-# The last output may still be on its way through a helper such as `tee` when the program itself has ended.
+# The last output may still be on its way through a helper such as `tee` when the
+# program itself has ended.
 LINGER_SECONDS = 0.5
 _MORE_THAN_A_PIPE_HOLDS = 64
 
@@ -55,11 +58,14 @@ def run(
     keep_family: bool = False,
     clock: Clock | None = None,
 ) -> CommandResult:
-    """Run `command` to its end and return what came of it; a program that cannot be started is a result too.
+    """Run `command` to its end and return what came of it.
 
-    `timeout_seconds` bounds the whole run, `idle_seconds` the time without any output. Children that outlive a normal
-    end are killed as well, for nobody owns them; `keep_family` spares them, for programs that leave helpers behind on
-    purpose (git's maintenance, credential caches).
+    A program that cannot be started is a result too.
+
+    `timeout_seconds` bounds the whole run, `idle_seconds` the time without any output.
+    Children that outlive a normal end are killed as well, for nobody owns them;
+    `keep_family` spares them, for programs that leave helpers behind on purpose (git's
+    maintenance, credential caches).
     """
     clock = clock or SystemClock()
     started_at = clock.now()
@@ -184,7 +190,10 @@ class _Run:
             pipes.wait(left)
 
     def _ask_to_stop(self, pipes: Pipes) -> None:
-        """Give the program its grace period; some print a last record in it (runtimes §2.4)."""
+        """Give the program its grace period.
+
+        Some print a last record in it (runtimes §2.4).
+        """
         self._family.remember()
         self._family.signal(self._command.first_signal)
         until = self._clock.monotonic() + self._command.grace_seconds
@@ -240,7 +249,10 @@ class Pipes:
 
     @property
     def has_exited(self) -> bool:
-        """Whether the program itself has ended; children of it may still hold the pipes."""
+        """Whether the program itself has ended.
+
+        Children of it may still hold the pipes.
+        """
         return self._exit_announced or (
             self._exit_handle is None and self._process.poll() is not None
         )
@@ -257,7 +269,10 @@ class Pipes:
             os.write(self._wake_writer, b"\0")
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait at most `seconds` for something to happen and carry it out; return whether there was output."""
+        """Wait at most `seconds` for something to happen and carry it out.
+
+        Return whether there was output.
+        """
         if self._exit_handle is None:
             seconds = TICK_SECONDS if seconds is None else min(seconds, TICK_SECONDS)
         self._had_output = False
@@ -330,7 +345,10 @@ class Capture:
         return bytes(self._stderr[max(0, len(self._stderr) - self._stderr_tail) :])
 
     def take(self, stream: Stream, chunk: bytes) -> bytes:
-        """Keep what there is room for; return the part of `chunk` that still counts as output."""
+        """Keep what there is room for.
+
+        Return the part of `chunk` that still counts as output.
+        """
         if stream == "stderr":
             self._stderr += chunk
             self.stderr_truncated |= len(self._stderr) > self._stderr_tail
@@ -396,7 +414,9 @@ def _reap(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _exit_handle(pid: int) -> int | None:
-    """Return a handle that becomes readable when the process ends, where the system has such a thing."""
+    """Return a handle that becomes readable when the process ends, where the system has
+    such a thing.
+    """
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Patterns are kept as text here and compiled when first used: commands that scan nothing should not pay for them.
+# Patterns are kept as text here and compiled when first used: commands that scan
+# nothing should not pay for them.
 _PLACEHOLDER = (
     rb"(?i)x{5}|\*{3}|\.{3}|<|>|\{\{|\$\{|\$\(|%\(|%s|example|placeholder|changeme|change[-_]me|replace[-_]?me|redacted"
     rb"|dummy|sample|insert[-_]|your[-_]|[-_]your|[-_]here\Z|not[-_]?a[-_]?(?:real[-_]?)?(?:key|secret|token)"
@@ -32,7 +33,8 @@ _HEX = rb"(?i)(?:0x)?[0-9a-f]{1,512}"
 _TOKEN_CHARACTERS = rb"[A-Za-z0-9+/_.~=-]{1,512}"
 _IDENTIFIER_CHARACTERS = rb"[A-Za-z0-9_.:/=-]{1,512}"
 _CHECKSUM = rb"(?i)(?:sha[0-9]{1,3}|md5|h1)[-:]"
-# How the usual encodings of a public key begin: EC, RSA, Ed25519, and the two of OpenSSH.
+# How the usual encodings of a public key begin: EC, RSA, Ed25519, and the two of
+# OpenSSH.
 _PUBLIC_KEY = rb"MF[kY]wEwYHKoZIzj0C|MHYwEAYHKoZIzj0C|MI[A-Za-z]{2}I?jANBgkqhkiG9w0BAQEF|MCowBQYDK2Vw|AAAA[BC]3NzaC1"
 _CLASSES = (rb"[a-z]", rb"[A-Z]", rb"[0-9]", rb"[^A-Za-z0-9]")
 _KINDS = bytes.maketrans(
@@ -46,7 +48,8 @@ _DISCORD_HOOK = "[0-9]{16,20}/[A-Za-z0-9_-]{50,90}"
 # A Telegram token is known by what stands in its middle.
 _TELEGRAM_MIDDLE = b":AA"
 _TELEGRAM = rb"[0-9]{8,10}:AA[A-Za-z0-9_-]{32,33}(?![A-Za-z0-9])"
-# A token starts a word; after an escape (\n in JSON, %20 in a URL) it does so as well, though a letter precedes it.
+# A token starts a word; after an escape (\n in JSON, %20 in a URL) it does so as well,
+# though a letter precedes it.
 _WORD_START = rb"(?:\A|[^A-Za-z0-9_]|\\[a-z]|%[0-9A-Fa-f]{2})\Z"
 
 
@@ -151,7 +154,9 @@ def _find_telegram(text: bytes) -> Iterator[Found]:
 
 
 def matches(text: bytes, begins: bytes, pattern: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield the matches of `pattern` that start a word, looking only where its fixed beginning stands."""
+    """Yield the matches of `pattern` that start a word, looking only where its fixed
+    beginning stands.
+    """
     position = text.find(begins)
     while position >= 0:
         starts_word = re.search(_WORD_START, text[max(0, position - 3) : position])
@@ -170,7 +175,9 @@ def positions(text: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def stands_for_secret(value: bytes) -> bool:
-    """Tell whether `value` is a common stand-in or a reference such as `password` or `$PASSWORD`."""
+    """Tell whether `value` is a common stand-in or a reference such as `password` or
+    `$PASSWORD`.
+    """
     return (
         value.lower() in _COMMON
         or value[:1] in b"$%{["
@@ -184,7 +191,9 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_random(value: bytes) -> bool:
-    """Tell whether `value` looks drawn at random: long, of mixed characters, without the rhythm of words."""
+    """Tell whether `value` looks drawn at random: long, of mixed characters, without
+    the rhythm of words.
+    """
     if (
         len(value) < MIN_RANDOM_LENGTH
         or is_placeholder(value)
@@ -210,7 +219,10 @@ def is_random(value: bytes) -> bool:
 
 
 def is_strong_password(value: bytes, *, quoted: bool) -> bool:
-    """Tell whether `value` mixes characters the way passwords do; unquoted it needs one no identifier has."""
+    """Tell whether `value` mixes characters the way passwords do.
+
+    Unquoted it needs one no identifier has.
+    """
     if (
         len(value) < 8
         or len(set(value)) < 6
@@ -231,6 +243,9 @@ def _entropy(value: bytes) -> float:
 
 
 def _changes(value: bytes) -> int:
-    """Count changes between digits, small and capital letters; a capital before a small one is just a word."""
+    """Count changes between digits, small and capital letters.
+
+    A capital before a small one is just a word.
+    """
     kinds = value.translate(_KINDS)
     return sum(kinds.count(change) for change in (b"a0", b"0a", b"A0", b"0A", b"aA"))

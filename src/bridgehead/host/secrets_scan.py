@@ -123,8 +123,9 @@ _ABOUT = frozenset(
 _WORDS = r"[A-Z]{1,64}(?![a-z])|[A-Z]?[a-z0-9]{1,64}|[A-Z]"
 _NAME_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _NAME_BYTES = 64
-# From inside the name on: its rest, closing quote or bracket, separator, opening quote, value, and what ends it.
-# Every repetition is bounded, and possessive where giving back could not help.
+# From inside the name on: its rest, closing quote or bracket, separator, opening quote,
+# value, and what ends it. Every repetition is bounded, and possessive where giving back
+# could not help.
 _ASSIGNED = rb"""(?x)
     (?P<rest> [A-Za-z0-9_.-]{0,40}+ )
     (?: \\{0,2} ["'`] )? \]? [ \t]{0,16}+
@@ -170,7 +171,10 @@ MASK = b"********"
 
 
 class SecretHit(NamedTuple):
-    """Where something that looks like a secret stands; line and column count from 1, columns in characters."""
+    """Where something that looks like a secret stands.
+
+    Line and column count from 1, columns in characters.
+    """
 
     kind: str
     line: int
@@ -184,7 +188,9 @@ def scan(text: str | bytes) -> list[SecretHit]:
 
 
 def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text with a note in the place of each secret, and the kinds that were left out."""
+    """Return the text with a note in the place of each secret, and the kinds that were
+    left out.
+    """
     content = text.encode("utf-8", "surrogatepass")
     kept = b""
     kinds = []
@@ -206,9 +212,11 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def with_values_masked(text: bytes) -> bytes:
-    """`text` with the values that are given to telling names masked: a password in an example, or a real one.
+    """Return `text` with the values that are given to telling names masked: a password
+    in an example, or a real one.
 
-    Keys and tokens that are known by their own shape stay: a text that holds one is not to be shown at all.
+    Keys and tokens that are known by their own shape stay: a text that holds one is not
+    to be shown at all.
     """
     pieces = []
     end = 0
@@ -220,7 +228,10 @@ def with_values_masked(text: bytes) -> bytes:
 
 
 def _found(content: bytes) -> Iterator[Found]:
-    """What looks like a secret, in order. A review asks about the same text more than once."""
+    """Yield what looks like a secret, in order.
+
+    A review asks about the same text more than once.
+    """
     name = _digest(content)
     if name in _CLEAN:
         return
@@ -235,7 +246,8 @@ def _found(content: bytes) -> Iterator[Found]:
         if len(_CLEAN) >= _MOST_CLEAN:
             _CLEAN.clear()
         _CLEAN.add(name)
-    # Keep the first of several that share characters; of those that start together, the one found first.
+    # Keep the first of several that share characters; of those that start together, the
+    # one found first.
     end = 0
     for item in sorted(found, key=lambda item: item.start):
         if item.start >= end:
@@ -245,9 +257,11 @@ def _found(content: bytes) -> Iterator[Found]:
 
 @contextmanager
 def remembered(file: Path) -> Iterator[None]:
-    """Keep the digests of clean texts in `file`: who looks through a large tree again need not search all of it.
+    """Keep the digests of clean texts in `file`: who looks through a large tree again
+    need not search all of it.
 
-    What cannot be read, or was written by another version of this search, is as good as nothing.
+    What cannot be read, or was written by another version of this search, is as good as
+    nothing.
     """
     version = _digest(
         b"".join(
@@ -273,7 +287,10 @@ def _digest(content: bytes) -> bytes:
 
 
 def _find_private_keys(text: bytes) -> Iterator[Found]:
-    """A header alone is only talk about keys; it takes a line of key material as well."""
+    """Yield private keys: a header followed by a line of key material.
+
+    A header alone is only talk about keys.
+    """
     for position in positions(text, b"-----BEGIN "):
         header = re.compile(_PEM_HEADER).match(text, position)
         if header is None:
@@ -293,7 +310,10 @@ def _find_web_tokens(text: bytes) -> Iterator[Found]:
 
 
 def _is_token_header(encoded: bytes) -> bool:
-    """A JSON Web Token opens with a JSON object that names its algorithm; other things start with eyJ too."""
+    """Return whether this is the header of a JSON Web Token.
+
+    That is a JSON object that names an algorithm; other things start with eyJ too.
+    """
     import base64
     import json
 

@@ -1,7 +1,9 @@
-"""The user's terminal: whether to colour, how wide it is, paging, and foreign text that must not drive it.
+"""The user's terminal: whether to colour, how wide it is, paging, and foreign text that
+must not drive it.
 
-Nothing here reads the environment by itself; it is passed in, and so are the names of variables that are the caller's
-own. Widths follow the Unicode tables of the standard library, which is near enough for aligning columns.
+Nothing here reads the environment by itself; it is passed in, and so are the names of
+variables that are the caller's own. Widths follow the Unicode tables of the standard
+library, which is near enough for aligning columns.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ GREEN = 32
 YELLOW = 33
 BLUE = 34
 
-# What can move the cursor, hide text or change its order: controls, soft hyphen, bidirectional marks and overrides,
-# zero-width characters, line separators, halves of surrogate pairs, byte order mark, annotations, tags.
+# What can move the cursor, hide text or change its order: controls, soft hyphen,
+# bidirectional marks and overrides, zero-width characters, line separators, halves of
+# surrogate pairs, byte order mark, annotations, tags.
 _DRIVING = (
     "\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -64,7 +67,9 @@ def height(
 
 
 def escape_controls(text: str, *, keep: str = "\n\t") -> str:
-    r"""Show every character that could drive the terminal or deceive its reader as an escape such as \x1b."""
+    r"""Show every character that could drive the terminal or deceive its reader as an
+    escape such as \x1b.
+    """
     if text.isascii() and text.isprintable():
         return text  # without the pattern, which takes a while to make
     return _driving_characters().sub(
@@ -80,7 +85,10 @@ def display_width(text: str) -> int:
 
 
 def truncate(text: str, columns: int, *, ellipsis: str = "…") -> str:
-    """Cut `text` to at most `columns`, saying so with an ellipsis; never cuts a wide character in half."""
+    """Cut `text` to at most `columns`, saying so with an ellipsis.
+
+    Never cuts a wide character in half.
+    """
     if display_width(text) <= columns:
         return text
     room = columns - display_width(ellipsis)
@@ -102,7 +110,9 @@ def pad(text: str, columns: int) -> str:
 def page(
     text: str, *, stream: TextIO, environ: Mapping[str, str], no_pager_variable: str
 ) -> None:
-    """Show `text`, through the user's pager if it is longer than the terminal (rigs §11)."""
+    """Show `text`, through the user's pager if it is longer than the terminal (rigs
+    §11).
+    """
     pager = _pager(environ.get("PAGER"))
     if (
         pager is None
@@ -148,7 +158,9 @@ def _escaped(char: str) -> str:
 
 def _char_width(char: str) -> int:
     if unicodedata.category(char) in _WIDTHLESS or "\u1160" <= char <= "\u11ff":
-        return 0  # the last are the vowels and finals of Hangul, drawn into the syllable before them
+        # the last are the vowels and finals of Hangul, drawn into the syllable before
+        # them
+        return 0
     return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
 
 
@@ -191,7 +203,10 @@ def _shown_by(
 
 
 def _feed(process: subprocess.Popen[bytes], text: bytes) -> None:
-    """Hand over the text and wait; an interrupt reaches the pager too, which decides whether to go."""
+    """Hand over the text and wait.
+
+    An interrupt reaches the pager too, which decides whether to go.
+    """
     unsent: bytes | None = text
     while process.returncode is None:
         try:

@@ -1,1 +1,3 @@
-"""bridgehead for agents: the Model Context Protocol over standard input and output, and over HTTP."""
+"""bridgehead for agents: the Model Context Protocol over standard input and output, and
+over HTTP.
+"""

@@ -1,4 +1,7 @@
-"""What a client reads first: capabilities, the list of tools, prompts. Imports nothing of what they do."""
+"""What a client reads first: capabilities, the list of tools, prompts.
+
+Imports nothing of what they do.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ _CACHEABLE: Final = (*_LISTS, "resources/list", "resources/read")
 
 
 def initialized(client: Client) -> dict[str, Any]:
-    """The answer to `initialize`."""
+    """Return the answer to `initialize`."""
     return {
         "protocolVersion": client.version,
         "capabilities": CAPABILITIES,
@@ -71,7 +74,7 @@ def server_info() -> dict[str, str]:
 
 
 def discovered() -> dict[str, Any]:
-    """The answer to `server/discover`."""
+    """Return the answer to `server/discover`."""
     return {
         "supportedVersions": list(ENVELOPE_VERSIONS),
         "capabilities": CAPABILITIES,
@@ -81,7 +84,10 @@ def discovered() -> dict[str, Any]:
 
 
 class Prompt(NamedTuple):
-    """A text with places for its arguments; an argument that is not given leaves its sentence out."""
+    """A text with places for its arguments.
+
+    An argument that is not given leaves its sentence out.
+    """
 
     name: str
     title: str
@@ -108,7 +114,7 @@ class Prompt(NamedTuple):
         }
 
     def filled(self, given: Mapping[str, object]) -> dict[str, Any]:
-        """The prompt as `prompts/get` returns it."""
+        """Return the prompt as `prompts/get` returns it."""
         for name in given:
             if name not in self.sentences:
                 raise RpcError(
@@ -199,7 +205,7 @@ BY_NAME: Final[Mapping[str, Prompt]] = {prompt.name: prompt for prompt in PROMPT
 
 
 def get_prompt(params: Mapping[str, Any]) -> dict[str, Any]:
-    """`prompts/get`."""
+    """Answer `prompts/get`."""
     prompt = BY_NAME.get(str(params.get("name")))
     if prompt is None:
         known = ", ".join(BY_NAME)
@@ -239,7 +245,9 @@ AT_ONCE: Final[Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
 
 
 def result_for(client: Client, method: str, value: dict[str, Any]) -> dict[str, Any]:
-    """A result as the client's version of the protocol wants it (2026-07-28 adds its kind and how long it keeps)."""
+    """Return a result as the client's version of the protocol wants it (2026-07-28 adds
+    its kind and how long it keeps).
+    """
     if not client.sends_envelopes:
         return value
     caching = {

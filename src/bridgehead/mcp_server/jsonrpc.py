@@ -1,4 +1,6 @@
-"""JSON-RPC 2.0 as MCP uses it: reading messages, writing replies and errors, and what a client said about itself."""
+"""JSON-RPC 2.0 as MCP uses it: reading messages, writing replies and errors, and what a
+client said about itself.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Progress = Callable[[str, int, int], None]
 """What happened, and how many parts of how many are done; 0 of 0 where nobody knows."""
 
 AskPerson = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""Has the client show a person a form and waits for what comes back; empty when nothing did."""
+"""Has the client show a person a form and waits for what comes back; empty when nothing
+did.
+"""
 
 OnceAnswered = Callable[[Callable[[], None]], None]
 """Takes what is to be done when the client has the answer."""
@@ -73,7 +77,10 @@ class Notification(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer to a request of ours; an error of the client's counts as an empty one."""
+    """An answer to a request of ours.
+
+    An error of the client's counts as an empty one.
+    """
 
     id: object
     result: dict[str, Any]
@@ -103,7 +110,10 @@ class RpcError(Exception):
 
 
 def read_message(content: bytes) -> Message:
-    """The message in one line or body; never raises, because a peer may send anything."""
+    """Return the message in one line or body.
+
+    Never raises, because a peer may send anything.
+    """
     try:
         document = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -181,7 +191,9 @@ class Client(NamedTuple):
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether a result may be `input_required` with a prompt for the client's model in it."""
+        """Whether a result may be `input_required` with a prompt for the client's model
+        in it.
+        """
         return self.sends_envelopes and self.offers_sampling
 
 
@@ -190,7 +202,10 @@ def has_envelope(request: RpcRequest) -> bool:
 
 
 def client_of_initialize(params: Mapping[str, Any]) -> Client:
-    """The client that sends `initialize`; a version we do not know is answered with the newest we do."""
+    """Return the client that sends `initialize`.
+
+    A version we do not know is answered with the newest we do.
+    """
     wanted = params.get("protocolVersion")
     if not isinstance(wanted, str):
         raise RpcError(
@@ -203,7 +218,7 @@ def client_of_initialize(params: Mapping[str, Any]) -> Client:
 
 
 def client_of_envelope(request: RpcRequest) -> Client:
-    """The client as one request of 2026-07-28 describes it."""
+    """Return the client as one request of 2026-07-28 describes it."""
     meta = request.meta
     version = meta.get(VERSION_KEY)
     capabilities = meta.get(CAPABILITIES_KEY)
@@ -229,7 +244,10 @@ def _name(client_info: object) -> str:
 
 
 def _offers(capabilities: object) -> tuple[bool, bool]:
-    """Whether a client lends us its model, and whether it shows forms; `{}` stands for forms (MCP 2025-11-25)."""
+    """Return whether a client lends us its model, and whether it shows forms.
+
+    `{}` stands for forms (MCP 2025-11-25).
+    """
     offered = capabilities if isinstance(capabilities, dict) else {}
     elicits = offered.get("elicitation")
     forms = isinstance(elicits, dict) and ("form" in elicits or "url" not in elicits)

@@ -1,4 +1,6 @@
-"""Resources: the pending list, each pending item, the reports of councils, the threads of a rig. Read only, fenced."""
+"""Resources: the pending list, each pending item, the reports of councils, the threads
+of a rig. Read only, fenced.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,10 @@ def list_resources(caller: Caller) -> dict[str, Any]:
 
 
 def read_resource(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
-    """`resources/read`; an unknown address is answered with the error of the client's version."""
+    """Answer `resources/read`.
+
+    An unknown address is answered with the error of the client's version.
+    """
     uri = params.get("uri")
     if not isinstance(uri, str):
         raise RpcError(Code.INVALID_PARAMS, "uri must be a string")

@@ -1,4 +1,6 @@
-"""Answers one request, whichever transport brought it: from the tables where that is enough, else by a handler."""
+"""Answers one request, whichever transport brought it: from the tables where that is
+enough, else by a handler.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,19 @@ TAKES_TIME: Final = ("tools/call", "resources/list", "resources/read")
 
 
 class Server:
-    """The requests of all clients. Every call gets a new assembly, so that changed settings count at once."""
+    """The requests of all clients.
+
+    Every call gets a new assembly, so that changed settings count at once.
+    """
 
     def __init__(self, make_assembly: Callable[[], Assembly]) -> None:
         self._make_assembly = make_assembly
 
     def answer_at_once(self, request: RpcRequest, client: Client) -> dict[str, Any]:
-        """The result of a method that needs no handler; RpcError for one that does not exist."""
+        """Return the result of a method that needs no handler.
+
+        RpcError for one that does not exist.
+        """
         if request.method == "initialize":
             return initialized(client)
         if request.method == "server/discover":
@@ -39,7 +47,10 @@ class Server:
     def carry_out(
         self, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire
     ) -> dict[str, Any]:
-        """The result of a method that takes time; imports what it needs when it is first called."""
+        """Return the result of a method that takes time.
+
+        Imports what it needs when it is first called.
+        """
         from bridgehead.mcp_server.tools.call import Caller
 
         caller = Caller(self._make_assembly(), client, cancel, *wire)

@@ -1,4 +1,7 @@
-"""A pre-push hook that looks at the verdict of the newest council, and holds none. An existing hook is kept and run."""
+"""A pre-push hook that looks at the verdict of the newest council, and holds none.
+
+An existing hook is kept and run.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,11 @@ _MARK: Final = "# bridgehead: the gate of the newest council"
 
 
 def hook_text(level: str) -> str:
-    """The hook. It answers for the verdict alone: without a report, or without bridgehead, the push goes on."""
+    """Return the hook.
+
+    It answers for the verdict alone: without a report, or without bridgehead, the push
+    goes on.
+    """
     return f"""\
 #!/bin/sh
 {_MARK}. No council is held here.
@@ -57,7 +64,7 @@ class HookPlan:
 
 
 def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
-    """Where git looks for hooks, `core.hooksPath` included."""
+    """Return where git looks for hooks, `core.hooksPath` included."""
     asking = Command(
         ["git", "rev-parse", "--git-path", "hooks"], cwd=directory, env=environ
     )
@@ -71,7 +78,7 @@ def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
 
 
 def plan_hook(folder: Path, level: str) -> HookPlan:
-    """What installing would do."""
+    """Return what installing would do."""
     old = _text(folder / NAME)
     foreign = old is not None and _MARK not in old
     return HookPlan(
@@ -82,7 +89,7 @@ def plan_hook(folder: Path, level: str) -> HookPlan:
 
 
 def plan_removal(folder: Path) -> HookPlan:
-    """What removing would do; a hook that is not ours stays."""
+    """Return what removing would do; a hook that is not ours stays."""
     old = _text(folder / NAME)
     kept = _text(folder / KEPT)
     if old is None or _MARK not in old:

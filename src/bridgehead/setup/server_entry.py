@@ -1,5 +1,5 @@
-"""How each host writes down an MCP server: the file's format, JSON or TOML, where in it, and the entry itself.
-Pure.
+"""How each host writes down an MCP server: the file's format, JSON or TOML, where in
+it, and the entry itself. Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _USERS_OWN: Final = ("timeout", "tool_timeout_sec", "enabled")
 
 
 def table_at(text: str, path: Sequence[str]) -> dict[str, Any] | None:
-    """The table at `path`, None when it is not there."""
+    """Return the table at `path`, None when it is not there."""
     found: Any = _parsed(text).unwrap()
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
@@ -30,7 +30,10 @@ def table_at(text: str, path: Sequence[str]) -> dict[str, Any] | None:
 
 
 def with_table(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
-    """`text` with the keys of `value` in the table at `path`; its other keys stay."""
+    """Return `text` with the keys of `value` in the table at `path`.
+
+    Its other keys stay.
+    """
     document = _parsed(text)
     table: Any = document
     for key in path:
@@ -44,7 +47,7 @@ def with_table(text: str, path: Sequence[str], value: Mapping[str, Any]) -> str:
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
-    """`text` without the table at `path`."""
+    """Return `text` without the table at `path`."""
     if table_at(text, path) is None:
         return text
     document = _parsed(text)
@@ -105,7 +108,10 @@ def _in_toml(path: tuple[str, ...], entry: Entry) -> Registration:
 
 
 def _completed(known: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry with everything the user added to it; what the user decided about it stays decided."""
+    """Return the entry with everything the user added to it.
+
+    What the user decided about it stays decided.
+    """
     return {**known, **entry, **{key: known[key] for key in _USERS_OWN if key in known}}
 
 

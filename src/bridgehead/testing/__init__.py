@@ -1,1 +1,3 @@
-"""Doubles that ship with the product, so that users can try their own set-up without paying for it."""
+"""Doubles that ship with the product, so that users can try their own set-up without
+paying for it.
+"""

@@ -1,4 +1,7 @@
-"""What the model server is asked and how it may react, in no vendor's words; the log of its requests."""
+"""What the model server is asked and how it may react, in no vendor's words.
+
+The log of its requests.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ class ModelRequest:
 
     @property
     def echo(self) -> str:
-        """The deterministic answer: how many user messages there were, and how the last one ends."""
+        """The deterministic answer: how many user messages there were, and how the last
+        one ends.
+        """
         last = self.user_texts[-1] if self.user_texts else ""
         return f"FAKE-REPLY turn={len(self.user_texts)} echo={last[-_ECHO_CHARACTERS:]}"
 
@@ -80,14 +85,19 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class CallTool:
-    """Ask the agent to write a file, run a command, or call a tool by name; the wire picks one that is offered."""
+    """Ask the agent to write a file, run a command, or call a tool by name.
+
+    The wire picks one that is offered.
+    """
 
     kind: ToolKind
     path: str = ""
     content: str = "written by the model server\n"
     command: str = ""
     name: str = ""
-    """Of a NAMED tool, or how it ends: hosts put the server's name before the tools of MCP servers."""
+    """Of a NAMED tool, or how it ends: hosts put the server's name before the tools of
+    MCP servers.
+    """
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -106,7 +116,9 @@ class ErrorReply:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Different numbers for cached and reasoning tokens, so that wrong arithmetic shows."""
+    """Different numbers for cached and reasoning tokens, so that wrong arithmetic
+    shows.
+    """
 
     prompt: int = 11
     cached: int = 3
@@ -119,7 +131,11 @@ TOKENS: Final = TokenCounts()
 
 @dataclass(frozen=True, slots=True)
 class LoggedRequest:
-    """One HTTP request. Header names are lower case; `wire` is empty for anything but a question to the model."""
+    """One HTTP request.
+
+    Header names are lower case; `wire` is empty for anything but a question to the
+    model.
+    """
 
     method: str
     path: str
@@ -161,7 +177,7 @@ class RequestLog:
             ]
 
     def questions(self, *, scenario: str | None = None) -> list[LoggedRequest]:
-        """The requests that asked the model something."""
+        """Return the requests that asked the model something."""
         return [entry for entry in self.entries(scenario=scenario) if entry.wire]
 
     def wait_until(

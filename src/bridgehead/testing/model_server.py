@@ -1,11 +1,13 @@
-"""A model server on this machine that costs nothing: four vendors' wires, scripted answers, faults and latency.
+"""A model server on this machine that costs nothing: four vendors' wires, scripted
+answers, faults and latency.
 
     with ModelServer() as server:
         environment = {"ANTHROPIC_BASE_URL": server.base_url("e429")}
 
-It answers on the loopback only. The first path segments choose the scenario (`/s/<scenario>/...`, see scripts.py),
-a script may decide single requests before it, and every request is kept in `server.log`. From the
-command line: `python -m bridgehead.testing.model_server --help`.
+It answers on the loopback only. The first path segments choose the scenario
+(`/s/<scenario>/...`, see scripts.py), a script may decide single requests before it,
+and every request is kept in `server.log`. From the command line: `python -m
+bridgehead.testing.model_server --help`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class ModelServer:
-    """A running model server; a context manager that stops it, hanging requests included."""
+    """A running model server.
+
+    A context manager that stops it, hanging requests included.
+    """
 
     def __init__(
         self,
@@ -38,7 +43,8 @@ class ModelServer:
         log_file: Path | None = None,
     ) -> None:
         if not ipaddress.ip_address(host).is_loopback:
-            # It imitates paid services and checks no keys, so it is never put on a network.
+            # It imitates paid services and checks no keys, so it is never put on a
+            # network.
             raise ConfigError(
                 f"the model server listens on the loopback only, not on {host!r}",
                 hint="use 127.0.0.1",
@@ -56,7 +62,10 @@ class ModelServer:
         return f"http://{host!s}:{port}"
 
     def base_url(self, scenario: str = DEFAULT) -> str:
-        """What a client is given as its base URL; OpenAI's clients want `/v1` after it."""
+        """Return what a client is given as its base URL.
+
+        OpenAI's clients want `/v1` after it.
+        """
         return f"{self.url}/s/{scenario}"
 
     def start(self) -> None:

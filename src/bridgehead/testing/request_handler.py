@@ -1,4 +1,6 @@
-"""HTTP/1.1 in front of the wires: reads one request, lets the scenario decide, writes the answer."""
+"""HTTP/1.1 in front of the wires: reads one request, lets the scenario decide, writes
+the answer.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,10 @@ class ModelHttpServer(ThreadingHTTPServer):
         super().__init__((host, port), ModelRequestHandler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is everyday; anything else is a fault of ours and is shown."""
+        """A client that went away is everyday.
+
+        Anything else is a fault of ours and is shown.
+        """
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -149,7 +154,8 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
                         [event.encode() for event in wire.cut_stream(answer, request)]
                     )
                 else:
-                    # What makes an agent that asks again without a stream succeed in the end.
+                    # What makes an agent that asks again without a stream succeed in
+                    # the end.
                     self._say(answer, wire, request)
 
     def _list_models(self, addressed: Addressed) -> None:
@@ -165,7 +171,10 @@ class ModelRequestHandler(BaseHTTPRequestHandler):
         self._answer_simply(200, listed)
 
     def _read_body(self) -> dict[str, Any] | None:
-        """The JSON object that was posted; a request that holds none is answered with 400 or 413."""
+        """Return the JSON object that was posted.
+
+        A request that holds none is answered with 400 or 413.
+        """
         chunked = self.headers.get("transfer-encoding", "").lower() == "chunked"
         raw = self._read_chunks() if chunked else self._read_sized()
         if raw is None:

@@ -1,9 +1,11 @@
-"""What the model does: a scenario, chosen by a path prefix `/s/<scenario>`, or a script before it.
+"""What the model does: a scenario, chosen by a path prefix `/s/<scenario>`, or a script
+before it.
 
-A scenario name may end in `.<n>ms`, which delays every answer: `ok.250ms`. Unknown names are refused with 404, so a
-typing error in a test is noticed.
+A scenario name may end in `.<n>ms`, which delays every answer: `ok.250ms`. Unknown
+names are refused with 404, so a typing error in a test is noticed.
 
-A script is a JSON list of rules. A rule matches when all of its conditions do, and may be limited to a number of uses:
+A script is a JSON list of rules. A rule matches when all of its conditions do, and may
+be limited to a number of uses:
 
     [{"when": "You are the security expert", "say": {"outputs": []}},
      {"wire": "gemini", "scenario": "ok", "times": 2, "fault": "e429"},
@@ -71,7 +73,9 @@ _SLEEP_COMMAND: Final = "python3 -c 'import time; time.sleep(300)'"
 
 
 class Addressed(NamedTuple):
-    """A path taken apart: which scenario, how much delay, and what is left for the wire."""
+    """A path taken apart: which scenario, how much delay, and what is left for the
+    wire.
+    """
 
     scenario: str
     latency_seconds: float
@@ -88,11 +92,15 @@ def address(path: str) -> Addressed:
 
 
 def react(request: ModelRequest) -> Reaction:
-    """What the model does in the scenario of `request`; stateless, so any number of clients may share it."""
+    """Return what the model does in the scenario of `request`.
+
+    Stateless, so any number of clients may share it.
+    """
     scenario = request.scenario
     if scenario in {*Fault, *Breakage}:
         return _fault(scenario)
-    # A request that offers no tools (a title, a summary) is not the conversation the scenario is about.
+    # A request that offers no tools (a title, a summary) is not the conversation the
+    # scenario is about.
     if scenario.startswith("tool") and request.tools and not request.answers_tool:
         path = request.target_path
         if scenario == "toolwrite":
@@ -145,7 +153,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     say: Any = None
     """A string, or a value that is written as JSON."""
     call: ToolCall | None = None
-    """Call this tool of the agent; its result is followed by whatever rule comes next."""
+    """Call this tool of the agent; its result is followed by whatever rule comes next.
+    """
     fault: str = ""
     latency_s: float = 0.0
     times: int | None = None
@@ -155,7 +164,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             (not self.wire or self.wire == request.wire)
             and (not self.scenario or self.scenario == request.scenario)
             and (not self.when or any(self.when in text for text in request.user_texts))
-            # A request without tools (a title, a summary) is not the conversation that could use one.
+            # A request without tools (a title, a summary) is not the conversation that
+            # could use one.
             and (self.call is None or bool(request.tools))
         )
 

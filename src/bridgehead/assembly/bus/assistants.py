@@ -1,4 +1,6 @@
-"""Who can be the assistant of a bus: a chat endpoint, whoever answers flows, a council, a flow (bus §15)."""
+"""Who can be the assistant of a bus: a chat endpoint, whoever answers flows, a council,
+a flow (bus §15).
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ TAKES_TOOLS: Final = ("claude", "codex", "gemini", "opencode")
 _TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _log: Final = logging.getLogger("bridgehead.bus")
 QUESTION: Final = "a question asked on the bus"
-"""The scope of a council: words, so that nobody on the bus chooses files of the project by naming them."""
+"""The scope of a council: words, so that nobody on the bus chooses files of the project
+by naming them.
+"""
 COUNCIL_TASK: Final = (
     "Answer what a person said last on a message bus, shortly and in plain words."
 )
@@ -59,7 +63,10 @@ def agent_for(
     timeout_s: float = 30,
     tools: Sequence[str] = (),
 ) -> Agent | None:
-    """The agent that `bus.assistant` names; what cannot answer is refused before anything is served."""
+    """Return the agent that `bus.assistant` names.
+
+    What cannot answer is refused before anything is served.
+    """
     if name is None:
         return None
     servers = tool_servers(tools)
@@ -84,7 +91,9 @@ def agent_for(
 
 
 def tool_servers(entries: Sequence[str]) -> dict[str, ToolServer]:
-    """The MCP servers in `bus.assistant_tools`, by name: `NAME=URL`, or `NAME=COMMAND WORDS`."""
+    """Return the MCP servers in `bus.assistant_tools`, by name: `NAME=URL`, or
+    `NAME=COMMAND WORDS`.
+    """
     from bridgehead.council.runtimes.exchange import ToolServer
 
     found = {}
@@ -133,7 +142,9 @@ def _cancelling(cancel: Cancel) -> Iterator[None]:
 
 
 class HandlerAgent:
-    """Somebody who also answers flows: a runtime of this machine, a command, a rig elsewhere."""
+    """Somebody who also answers flows: a runtime of this machine, a command, a rig
+    elsewhere.
+    """
 
     def __init__(
         self,
@@ -189,7 +200,9 @@ class HandlerAgent:
 
 
 class OwnCommand:
-    """A command of ours in a process of its own, whose work is none of the loop that everybody on the bus shares."""
+    """A command of ours in a process of its own, whose work is none of the loop that
+    everybody on the bus shares.
+    """
 
     def __init__(self, assembly: Assembly, timeout_s: float) -> None:
         self._cwd = assembly.cwd
@@ -197,7 +210,10 @@ class OwnCommand:
         self._timeout_s = timeout_s
 
     async def document(self, *words: str) -> dict[str, Any]:
-        """The JSON object it prints; ModelFailed with its last words where there is none."""
+        """Return the JSON object it prints.
+
+        ModelFailed with its last words where there is none.
+        """
         told = json.dumps([*words])
         cancel = Cancel()
         command = Command(
@@ -226,17 +242,24 @@ class OwnCommand:
 def _last_words(result: CommandResult) -> str:
     if result.exit_code == ExitCode.WAITING:
         return "it is waiting for another answer; see `bridgehead pending`"
-    said = result.error_text().strip()[-_STDERR_SHOWN:]
-    # a council that was aborted says why in its report.
+    error = result.error_text().strip()[-_STDERR_SHOWN:]
+    if error:
+        return error
+    # A council that was aborted says why in its report.
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         report = json.loads(result.stdout)
-        reasons = (f"{name}: {why}" for name, why in report["skip_reasons"].items())
-        said = said or "; ".join([report["abort_reason"], *reasons])
-    return said or f"exit {result.exit_code}"
+        skipped = [f"{name}: {why}" for name, why in report["skip_reasons"].items()]
+        reasons = "; ".join([report["abort_reason"], *skipped])
+        if reasons:
+            return reasons
+    return f"exit {result.exit_code}"
 
 
 class CouncilAgent:
-    """Puts each question to a council of the project's runtimes; what stands at its end is said."""
+    """Puts each question to a council of the project's runtimes.
+
+    What stands at its end is said.
+    """
 
     def __init__(self, assembly: Assembly, timeout_s: float) -> None:
         self._command = OwnCommand(assembly, timeout_s)
@@ -264,7 +287,10 @@ class CouncilAgent:
 
 
 def spoken_report(report: dict[str, Any]) -> str:
-    """The first findings of a council in sentences: what several say, what one says, what is disputed."""
+    """Return the first findings of a council in sentences.
+
+    A sentence says so if only one seat found it, or if others dispute it.
+    """
     from bridgehead.council.reporting.report import (
         AbortedReport,
         FindingClass,
@@ -274,21 +300,25 @@ def spoken_report(report: dict[str, Any]) -> str:
     read = council_report_from_json(json.dumps(report))
     if isinstance(read, AbortedReport):
         raise ModelFailed("council research", read.abort_reason)
-    lead = {FindingClass.DISPUTED: "Disputed: "}
+    openings = {FindingClass.DISPUTED: "Disputed: "}
     if len(read.participants) > 1:
-        lead[FindingClass.SINGLE] = "One says: "
-    first = list(read.findings())[:MOST_SPOKEN]
-    said = [
-        lead.get(one.cls, "") + (one.description.strip() or one.title) for one in first
-    ]
-    return " ".join(said) or "The council has no answer to that."
+        openings[FindingClass.SINGLE] = "One says: "
+    sentences = []
+    for finding in list(read.findings())[:MOST_SPOKEN]:
+        opening = openings.get(finding.cls, "")
+        text = finding.description.strip() or finding.title
+        sentences.append(f"{opening}{text}")
+    return " ".join(sentences) or "The council has no answer to that."
 
 
 class FlowAgent:
-    """Starts a flow for each question, in a directory of its own; what it returns is said.
+    """Starts a flow for each question, in a directory of its own.
 
-    The flow gets those of `text`, `prompt`, `session`, `participant` and `lang` that its function declares. What it
-    asks meanwhile is a pending item like that of any flow, and it waits for the answer.
+    What it returns is said.
+
+    The flow gets those of `text`, `prompt`, `session`, `participant` and `lang` that
+    its function declares. What it asks meanwhile is a pending item like that of any
+    flow, and it waits for the answer.
     """
 
     def __init__(self, assembly: Assembly, source: str, timeout_s: float) -> None:

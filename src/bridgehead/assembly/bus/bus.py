@@ -1,4 +1,6 @@
-"""The bus put together with the rest: its settings, its events in the record, approvals, an assistant."""
+"""The bus put together with the rest: its settings, its events in the record,
+approvals, an assistant.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 
 def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
-    """The [bus] table from files and environment, with what was given on the command line on top."""
+    """Return the [bus] table from files and environment, with what was given on the
+    command line on top.
+    """
     configured = {
         name.removeprefix("bus."): _plain(resolved.value)
         for name, resolved in assembly.settings.values.items()
@@ -42,7 +46,9 @@ def bus_settings(assembly: Assembly, flags: Mapping[str, Any]) -> BusSettings:
 
 
 def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
-    """The folder of this bridge: configured, or `bus/` in the user's data directory."""
+    """Return the folder of this bridge: configured, or `bus/` in the user's data
+    directory.
+    """
     chosen = settings.serving.state
     return StateFolder(
         Path(chosen).expanduser() if chosen else assembly.places.data / "bus"
@@ -52,7 +58,7 @@ def state_folder(assembly: Assembly, settings: BusSettings) -> StateFolder:
 def outside(
     assembly: Assembly, settings: BusSettings
 ) -> tuple[BusServices, Callable[[], None]]:
-    """What a running bus borrows, and what ends the borrowing."""
+    """Return what a running bus borrows, and what ends the borrowing."""
     announcer = RecordAnnouncer(assembly)
     serving = settings.serving
     longest_s = serving.assistant_timeout_s + serving.assistant_later_s

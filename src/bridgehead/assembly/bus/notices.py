@@ -1,7 +1,8 @@
-"""What the record tells people on the bus: notices of the parts, pending items as they open and close (design §1).
+"""What the record tells people on the bus: notices of the parts, pending items as they
+open and close (design §1).
 
-The record is followed in a thread of its own. Envelopes awaiting a reply are computed, so the inboxes are looked at
-whenever something was pulled.
+The record is followed in a thread of its own. Envelopes awaiting a reply are computed,
+so the inboxes are looked at whenever something was pulled.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ class RecordNotices:
             return [question_notice(item) for item in reversed(self._open(store))]
 
     def follow(self, notify: Notify) -> Callable[[], None]:
-        """Hand over each new notice from a thread of its own, until the returned function is called."""
+        """Hand over each new notice from a thread of its own, until the returned
+        function is called.
+        """
         stop = threading.Event()
         with self._assembly.store() as store:
             after = store.last_seq()
@@ -91,7 +94,8 @@ class RecordNotices:
                             notify(notice)
                         after = recorded.seq
             except BridgeheadError as error:
-                # The record may be away for a while (a server that restarts); nothing is missed, `after` stays.
+                # The record may be away for a while (a server that restarts); nothing
+                # is missed, `after` stays.
                 _log.warning(
                     "notices are delayed, the record cannot be read: %s", error.message
                 )
@@ -129,14 +133,18 @@ class RecordNotices:
         return new
 
     def _open(self, store: Store) -> list[PendingItem]:
-        # Titles as they were asked: a number after one would change the digest with every question of that title.
+        # Titles as they were asked: a number after one would change the digest with
+        # every question of that title.
         return pending_list(self._assembly, store, _log.warning).items(
             PendingFilter(), limit=MAX_OPEN, numbered=False
         )
 
 
 def _of_rig(event: Event) -> list[Notice]:
-    """Answers that arrived, and answers that did not; the questions themselves are pending items."""
+    """Answers that arrived, and answers that did not.
+
+    The questions themselves are pending items.
+    """
     thread = str(event.data.get("thread", ""))
     debtor = event.data.get("debtor")
     if event.kind == OVERDUE:
@@ -176,7 +184,10 @@ def question_notice(item: PendingItem) -> Notice:
 
 
 def _closed(item: PendingItem) -> Notice:
-    """What became of an item; the answer itself may be confidential and stays in the record."""
+    """Return what became of an item.
+
+    The answer itself may be confidential and stays in the record.
+    """
     return _of_item(
         item,
         status=str(item.state),

@@ -1,7 +1,8 @@
-"""The running bus as plain data, read through its status site: for the dashboard and whoever else shows it.
+"""The running bus as plain data, read through its status site: for the dashboard and
+whoever else shows it.
 
-The state folder names the status site of the bridge that serves from it. Without one, or with one that no longer
-answers, what is left is who is enrolled; nothing is guessed.
+The state folder names the status site of the bridge that serves from it. Without one,
+or with one that no longer answers, what is left is who is enrolled; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 class BusView(msgspec.Struct, frozen=True, kw_only=True):
-    """The bus of one state folder: its status while it runs, otherwise why there is none and who is enrolled."""
+    """The bus of one state folder: its status while it runs, otherwise why there is
+    none and who is enrolled.
+    """
 
     state: str
     """The folder."""
@@ -50,14 +53,20 @@ class BusView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def bus_address(assembly: Assembly) -> str | None:
-    """Where participants connect while a bus runs on this machine; the bus itself is not asked."""
+    """Return where participants connect while a bus runs on this machine.
+
+    The bus itself is not asked.
+    """
     return running_url(_folder(assembly).path)
 
 
 def bus_view(
     assembly: Assembly, *, after: int = 0, participant: str = "", topic: str = ""
 ) -> BusView:
-    """How the bus stands now. `after` is the last head already seen; the other two narrow the tail."""
+    """Return how the bus stands now.
+
+    `after` is the last head already seen; the other two narrow the tail.
+    """
     folder = _folder(assembly)
     bridge = read_running(folder.path)
     if bridge is None:
@@ -72,7 +81,10 @@ def bus_view(
 
 
 def message_content(assembly: Assembly, number: int) -> MessageContent | None:
-    """What the message with this number carries; None when it is gone or was too large to be kept."""
+    """Return what the message with this number carries.
+
+    None when it is gone or was too large to be kept.
+    """
     bridge = read_running(_folder(assembly).path)
     return (
         None
@@ -82,13 +94,16 @@ def message_content(assembly: Assembly, number: int) -> MessageContent | None:
 
 
 def running_status(folder: StateFolder) -> BusStatus | None:
-    """How the bridge stands that serves from this folder, None if none answers."""
+    """Return how the bridge stands that serves from this folder, None if none answers."""
     bridge = read_running(folder.path)
     return None if bridge is None else _ask(bridge, "/status", BusStatus)
 
 
 def participant_source(folder: StateFolder, participant_id: str) -> str | None:
-    """The source that a participant has now, else its name; None if the bridge that runs does not know it."""
+    """Return the source that a participant has now, else its name.
+
+    None if the bridge that runs does not know it.
+    """
     status = running_status(folder)
     if status is None:
         return participant_id
@@ -105,7 +120,7 @@ def participant_source(folder: StateFolder, participant_id: str) -> str | None:
 
 
 def new_chat_link(folder: StateFolder) -> str:
-    """A link that opens the chat page of the bridge that runs, once."""
+    """Return a link that opens the chat page of the bridge that runs, once."""
     return _ask_running(folder, "/link/chat", ChatLink, b"").url
 
 
@@ -176,7 +191,10 @@ def _ask(
     patience_s: float = PATIENCE_S,
     **query: int,
 ) -> Shape | None:
-    """One answer of the bridge, to a body if there is one; None when nobody answers as that bridge would."""
+    """One answer of the bridge, to a body if there is one.
+
+    None when nobody answers as that bridge would.
+    """
     connection = http.client.HTTPConnection(
         "127.0.0.1", bridge.port, timeout=patience_s
     )

@@ -1,5 +1,5 @@
-"""Councils on this machine: held, resumed, planned without a call (`--dry-run`), and what is refused before one
-begins.
+"""Councils on this machine: held, resumed, planned without a call (`--dry-run`), and
+what is refused before one begins.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class Councils:
             council = opened.council
             refuse_gate(council, gate)
             with hold_council(self.assembly, council.review_id):
-                # A root that is taken, or nothing to branch off from, is found out before the council exists.
+                # A root that is taken, or nothing to branch off from, is found out
+                # before the council exists.
                 HostSeatRequests.of(self.assembly, council, self.clock)
                 Workplace.prepare(self.assembly, council, opened.scope)
                 # From here on a gate knows that it was begun, whatever becomes of it.
@@ -129,7 +130,9 @@ class Councils:
         close: bool = False,
         gate: Gate | None = None,
     ) -> Finished:
-        """Take a council up again: fold in what was answered, seat again whom `retry` names, or `close` the wait."""
+        """Take a council up again: fold in what was answered, seat again whom `retry`
+        names, or `close` the wait.
+        """
         with closing(
             CouncilJournal(self.assembly.places.project, self.clock)
         ) as journal:
@@ -155,7 +158,10 @@ class Councils:
         *,
         gate: Gate | None = None,
     ) -> Finished:
-        """Put one more question about one finding to its seat and the others; the report is superseded."""
+        """Put one more question about one finding to its seat and the others.
+
+        The report is superseded.
+        """
         stored = Reports(self.assembly, self.clock).find(reference)
         finding = stored.askable(finding_id)
         if not text.strip():
@@ -177,7 +183,10 @@ class Councils:
             return process.conduct(audience, [asked])
 
     def stop(self, reference: str | None) -> str:
-        """Ask the council that runs to end with what it has; its id. Without a name: the newest that is open."""
+        """Ask the council that runs to end with what it has; its id.
+
+        Without a name: the newest that is open.
+        """
         with closing(
             CouncilJournal(self.assembly.places.project, self.clock)
         ) as journal:
@@ -186,7 +195,10 @@ class Councils:
         return review_id
 
     def dry_run(self, request: CouncilRequest, audience: Audience) -> DryRun:
-        """Every call that would be made now; nothing is called and nothing written."""
+        """Return every call that would be made now.
+
+        Nothing is called and nothing written.
+        """
         opened = open_council(
             self.assembly,
             request,
@@ -202,7 +214,10 @@ class Councils:
     def _open(
         self, request: CouncilRequest, journal: CouncilJournal, audience: Audience
     ) -> Opened:
-        """Settle a council; a crash on the way is recorded, a refusal in words is not."""
+        """Settle a council.
+
+        A crash on the way is recorded, a refusal in words is not.
+        """
 
         def is_taken(review_id: str) -> bool:
             return review_id in journal.ids() or self._is_recorded(review_id)
@@ -231,7 +246,9 @@ class Councils:
     def _named(
         self, reference: str | None, journal: CouncilJournal, retry: Sequence[str]
     ) -> str:
-        """The council that is meant: the newest with something to do when none is named."""
+        """Return the council that is meant: the newest with something to do when none
+        is named.
+        """
         if reference is not None:
             return only_council(reference, journal.ids())
         if retry and (ids := journal.ids()):
@@ -268,7 +285,7 @@ class Councils:
     def _take_up(
         self, council: StoredCouncil, journal: CouncilJournal, retry: Sequence[str]
     ) -> tuple[CouncilProcess, list[str]]:
-        """The council as it was left, and the seats to be taken again."""
+        """Return the council as it was left, and the seats to be taken again."""
         record = CouncilRecord(self.assembly, council, self.clock)
         calls = journal.calls_of(council.review_id)
         scope, changed = self._scope_again(council)
@@ -283,7 +300,8 @@ class Councils:
             )
             council = msgspec.structs.replace(council, plan=plan)
         journal.take_up(council.review_id)
-        # A closed council that is opened again needs its scope, and the commit in it, until it closes again.
+        # A closed council that is opened again needs its scope, and the commit in it,
+        # until it closes again.
         StoredScopes(self.assembly).save(council.review_id, scope)
         record.withdraw_halted(retried, calls)
         record.save(RunState.RUNNING, event="council.resumed")
@@ -300,7 +318,10 @@ class Councils:
         return process, retried
 
     def _scope_again(self, council: StoredCouncil) -> tuple[Scope, bool]:
-        """The scope as it was when the council began; what is on disk now when that is gone."""
+        """Return the scope as it was when the council began.
+
+        What is on disk now when that is gone.
+        """
         scopes = StoredScopes(self.assembly)
         now = scopes.resolve(council)
         before = scopes.read(council.review_id)
@@ -319,7 +340,7 @@ class Councils:
 def planned_calls(
     assembly: Assembly, opened: Opened, machine: Machine, clock: Clock
 ) -> DryRun:
-    """The calls of a council that was settled and not begun."""
+    """Return the calls of a council that was settled and not begun."""
     council = opened.council
     scope = opened.scope
     seats = local_seats(assembly, council, scope, machine, clock, Workplace.imagined())
@@ -355,7 +376,7 @@ def planned_calls(
 
 
 def call_prices(assembly: Assembly) -> dict[str, float]:
-    """What a call of each seat cost on average lately."""
+    """Return what a call of each seat cost on average lately."""
     spent: dict[str, tuple[float, int]] = {}
     for council in list_councils(assembly, limit=LATELY).councils:
         for seat in council_now(assembly, council.id).live.seats:

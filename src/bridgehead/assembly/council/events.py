@@ -1,4 +1,6 @@
-"""What a council tells the record: its run, the lines of its seats, refusals, and what waits for a person."""
+"""What a council tells the record: its run, the lines of its seats, refusals, and what
+waits for a person.
+"""
 
 from __future__ import annotations
 
@@ -97,12 +99,17 @@ class CouncilRecord:
             store.save_run(run, events=[self.event(event, data)] if event else [])
 
     def _later_than(self, known: Run | None) -> datetime:
-        """Return now, later than the last update: the record ignores what looks older, even after a clock went back."""
+        """Return now, later than the last update: the record ignores what looks older,
+        even after a clock went back.
+        """
         now = self._clock.now()
         return moment_after(parse_iso(known.updated_at), now) if known else now
 
     def failed(self, why: str) -> None:
-        """The council broke off; whatever is wrong with the record must not hide what is wrong with the council."""
+        """The council broke off.
+
+        Whatever is wrong with the record must not hide what is wrong with the council.
+        """
         try:
             self.save(RunState.FAILED, event="run.ended", facts={FAILURE: why})
         except BridgeheadError as error:
@@ -110,9 +117,12 @@ class CouncilRecord:
         self.notice(NoticeStatus.FAILED)
 
     def notice(self, status: NoticeStatus, verdict: str = "") -> None:
-        """Let those know who are not watching; a record that cannot be written keeps nobody from the report.
+        """Let those know who are not watching.
 
-        The facts are what a participant of the bus is sent; who serves the bus follows these events.
+        A record that cannot be written keeps nobody from the report.
+
+        The facts are what a participant of the bus is sent; who serves the bus follows
+        these events.
         """
         council = self._council
         line = " ".join(
@@ -145,7 +155,10 @@ class CouncilRecord:
     def open_halted(
         self, halted: Sequence[Mapping[str, str]], calls: StoredCalls
     ) -> None:
-        """A converted bridge becomes something to answer; it does not hold the run open (council §3)."""
+        """A converted bridge becomes something to answer.
+
+        It does not hold the run open (council §3).
+        """
         with self._assembly.store() as store:
             for entry in halted:
                 seat = entry["bridge"]
@@ -175,7 +188,10 @@ class CouncilRecord:
                 )
 
     def answered_retry(self, calls: StoredCalls) -> list[str]:
-        """Seats of this council whose last halt was answered with `retry`, which has not been done yet."""
+        """Return the seats to be retried: their last halt was answered with `retry`.
+
+        A retry that was done since does not count.
+        """
         where = PendingFilter(
             states=(PendingState.ANSWERED,),
             kinds=(PendingKind.HALTED_RUNTIME,),
@@ -183,21 +199,19 @@ class CouncilRecord:
         )
         with self._assembly.store(read_only=True) as store:
             items = store.pending(where)
-        answers = [(one.question, one.answer) for one in items if one.answer]
-        given = (
-            (asked, said)
-            for asked, said in answers
-            if said.status is AnswerStatus.SUCCESS
-        )
-        wanted = [asked for asked, said in given if (said.text or "").strip() == RETRY]
-        retries = [
-            (str(asked.context["bridge"]), asked.context.get("seating"))
-            for asked in wanted
-        ]
-        return [seat for seat, seating in retries if calls.seating(seat) == seating]
+        seats = []
+        for item in items:
+            if item.answer is None or item.answer.status is not AnswerStatus.SUCCESS:
+                continue
+            if (item.answer.text or "").strip() != RETRY:
+                continue
+            seat = str(item.question.context["bridge"])
+            if calls.seating(seat) == item.question.context.get("seating"):
+                seats.append(seat)
+        return seats
 
     def withdraw_halted(self, bridges: Sequence[str], calls: StoredCalls) -> None:
-        """These are seated again: nobody has to answer for them any more."""
+        """Withdraw the questions about seats that are taken again."""
         with self._assembly.store() as store:
             for seat in bridges:
                 asked = self._halted_key(seat, calls.seating(seat))
@@ -228,7 +242,9 @@ def councils_to_retry(assembly: Assembly) -> frozenset[str]:
 def record_crash(
     assembly: Assembly, request: CouncilRequest, review_id: str, why: str, clock: Clock
 ) -> None:
-    """Record a council that broke off before it was settled, so that no gate speaks of the one before it."""
+    """Record a council that broke off before it was settled, so that no gate speaks of
+    the one before it.
+    """
     now = iso_ms(clock.now())
     title = request.task.strip() or f"{request.verb} {' '.join(request.scope.paths)}"
     run = Run(
@@ -260,7 +276,9 @@ def record_crash(
 
 
 class RecordObserver:
-    """Appends the lines of a running council in a thread of its own, so that no seat waits for a disk."""
+    """Appends the lines of a running council in a thread of its own, so that no seat
+    waits for a disk.
+    """
 
     def __init__(
         self, assembly: Assembly, record: CouncilRecord, refused: Iterable[str] = ()
@@ -295,7 +313,7 @@ class RecordObserver:
 
 
 def _settled(council: StoredCouncil) -> dict[str, Any]:
-    """What was known before the first call."""
+    """Return what was known before the first call."""
     facts = council_facts(council.task, council.seats)
     del facts["review_id"]  # the run is called by it
     return {**facts, "mode": council.task.mode.value if council.task.mode else None}
@@ -304,7 +322,7 @@ def _settled(council: StoredCouncil) -> dict[str, Any]:
 def report_facts(
     report: CouncilReport | AbortedReport, files: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What the record says about a report."""
+    """Return what the record says about a report."""
     facts: dict[str, Any] = {
         "report": dict(files),
         "timestamp": report.timestamp,

@@ -1,5 +1,5 @@
-"""Files a council reads and keeps: seat settings, dismissals, finding history, scopes of open councils, and its
-lock.
+"""Files a council reads and keeps: seat settings, dismissals, finding history, scopes
+of open councils, and its lock.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class SeatsFile(NamedTuple):
         )
 
     def document(self) -> dict[str, Any] | None:
-        """The file as it was written; None when it is no JSON object."""
+        """Return the file as it was written; None when it is no JSON object."""
         try:
             written = json.loads(self.text or "{}")
         except ValueError:
@@ -120,7 +120,10 @@ def read_seats_file(assembly: Assembly) -> SeatsFile:
 
 
 def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:
-    """Write the user's choices again, freshly dated; a trusted file stays trusted (council §13)."""
+    """Write the user's choices again, freshly dated.
+
+    A trusted file stays trusted (council §13).
+    """
     document = seats.document() or {}
     bridges = document.setdefault("bridges", {})
     if isinstance(bridges, dict):
@@ -145,7 +148,10 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_history(assembly: Assembly) -> History:
-    """The history; a broken or missing file is none, because it only compares."""
+    """Return the history.
+
+    A broken or missing file is none, because it only compares.
+    """
     try:
         return msgspec.json.decode(
             read_bounded(_history_path(assembly), MOST_HISTORY_BYTES), type=History
@@ -157,7 +163,10 @@ def read_history(assembly: Assembly) -> History:
 def records_in_scope(
     history: History, scope: Scope, project: Path
 ) -> tuple[FindingRecord, ...]:
-    """The records this scope can say something about; one of a file that is there but not looked at stays as it is."""
+    """Return the records this scope can say something about.
+
+    One of a file that is there but not looked at stays as it is.
+    """
     hidden = {entry.path for entry in scope.left_out}
 
     def is_concerned(record: FindingRecord) -> bool:
@@ -178,7 +187,7 @@ def carried_history(
     after: Sequence[FindingRecord],
     review_id: str,
 ) -> History:
-    """The history with the compared records replaced by what became of them."""
+    """Return the history with the compared records replaced by what became of them."""
     taken = {record.key for record in (*compared, *after)}
     untouched = [record for record in before.records if record.key not in taken]
     return History(review_id=review_id, records=(*after, *untouched))
@@ -196,7 +205,7 @@ def _history_path(assembly: Assembly) -> Path:
 
 
 def read_dismissals(project: Path) -> Tables:
-    """The entries of the dismissals file and of the baseline as they stand."""
+    """Return the entries of the dismissals file and of the baseline as they stand."""
     return (
         *read_tables(project, DISMISSALS_FILE),
         *read_tables(project, BASELINE_FILE),
@@ -211,20 +220,16 @@ def read_tables(project: Path, name: str) -> Tables:
 
 
 def dismissals_at(project: Path, environment: Any, commit: str | None) -> Tables:
-    """The entries of both files in the revision a change is compared with."""
+    """Return the entries of both files in the revision a change is compared with."""
     git = repository_at(project, environment)
     if git is None or commit is None:
         return ()
-    contents = {
-        name: _content_at(git, commit, name)
-        for name in (DISMISSALS_FILE, BASELINE_FILE)
-    }
-    named = {
-        name: parse_dismissals(one, f"{name} of {commit[:12]}")
-        for name, one in contents.items()
-        if one
-    }
-    return tuple(entry for entries in named.values() for entry in entries)
+    entries: list[dict[str, Any]] = []
+    for name in (DISMISSALS_FILE, BASELINE_FILE):
+        content = _content_at(git, commit, name)
+        if content:
+            entries.extend(parse_dismissals(content, f"{name} of {commit[:12]}"))
+    return tuple(entries)
 
 
 def _content_at(git: Git, commit: str, name: str) -> bytes | None:
@@ -235,33 +240,46 @@ def _content_at(git: Git, commit: str, name: str) -> bytes | None:
 
 
 def read_rules_section(text: str) -> str:
-    """What stands under "Review guidelines" or "Review rules", down to the next heading of that weight."""
-    return "\n".join(one[2] for one in RULES_SECTION.finditer(text))
+    """Return what stands under "Review guidelines" or "Review rules", down to the next
+    heading of that weight.
+    """
+    return "\n".join(section[2] for section in RULES_SECTION.finditer(text))
 
 
 def review_rules(assembly: Assembly, commit: str | None) -> tuple[str, str]:
-    """The project's rules for reviews as `commit` has them, and where they stand; never those of a change."""
+    """Return the project's rules for reviews as `commit` has them, and where they
+    stand.
+
+    Never those of a change.
+    """
     project = assembly.places.project
     git = repository_at(project, assembly.environ)
-    told: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name in (RULES_FILE, "AGENTS.md", "CLAUDE.md"):
         if git is None:
-            content = (
-                read_bounded(project / name, MOST_BYTES, root=project)
-                if (project / name).is_file()
-                else None
-            )
+            content = _content_on_disk(project, name)
         else:
             content = _content_at(git, commit, name) if commit else None
         text = (content or b"")[:MOST_BYTES].decode("utf-8", "replace")
-        told[name] = text if name == RULES_FILE else read_rules_section(text)
-    found = {name: text.strip() for name, text in told.items() if text.strip()}
+        rules = text if name == RULES_FILE else read_rules_section(text)
+        if rules.strip():
+            found[name] = rules.strip()
     at = f" of {commit[:12]}" if commit and git else ""
     return "\n\n".join(found.values())[:MOST_RULES], ", ".join(found) + at
 
 
+def _content_on_disk(project: Path, name: str) -> bytes | None:
+    path = project / name
+    if not path.is_file():
+        return None
+    return read_bounded(path, MOST_BYTES, root=project)
+
+
 def read_own_domains(assembly: Assembly) -> tuple[str | None, tuple[str, ...]]:
-    """The project's own domains as they are written, and what to warn of; a file nobody trusts counts for nothing."""
+    """Return the project's own domains as they are written, and what to warn of.
+
+    A file nobody trusts counts for nothing.
+    """
     path = assembly.places.project / DOMAINS_FILE
     if not path.exists():
         return None, ()
@@ -269,8 +287,7 @@ def read_own_domains(assembly: Assembly) -> tuple[str | None, tuple[str, ...]]:
     if not assembly.trusted_files.holds(path, content):
         return None, ("untrusted_domains_ignored",)
     text = content.decode("utf-8", "replace")
-    # a file that cannot be understood is refused before anything begins.
-    registry_with(text)
+    registry_with(text)  # refuses a file that it cannot understand
     return text, ()
 
 
@@ -335,17 +352,20 @@ def append_dismissal(project: Path, entry: dict[str, Any]) -> Path:
     path = project / DISMISSALS_FILE
     _open_folder(project)
     read_dismissals(project)  # a file that cannot be read must not be written over
-    before = (
-        read_bounded(path, MOST_BYTES, root=project).decode() if path.exists() else ""
-    )
+    before = ""
+    if path.exists():
+        before = read_bounded(path, MOST_BYTES, root=project).decode()
     table = tomlkit.table()
     table.update(entry)
     added = tomlkit.document()
     entries = tomlkit.aot()
     entries.append(table)
     added.append("dismissed", entries)
-    gap = "" if not before else ("\n" if before.endswith("\n") else "\n\n")
-    write_atomic(path, before + gap + tomlkit.dumps(added), root=project)
+    if before and not before.endswith("\n"):
+        before += "\n"
+    if before:
+        before += "\n"
+    write_atomic(path, before + tomlkit.dumps(added), root=project)
     return path
 
 
@@ -353,13 +373,11 @@ def write_baseline(project: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     """The baseline anew: a line for each finding, in the order of what they say."""
     import tomlkit
 
-    lines = [
-        (
-            "# Findings that are accepted as they are; only new ones speak. Written by "
-            "`bridgehead council baseline`."
-        )
-    ]
-    lines += ["dismissed = ["]
+    heading = (
+        "# Findings that are accepted as they are; only new ones speak. Written by "
+        "`bridgehead council baseline`."
+    )
+    lines = [heading, "dismissed = ["]
     for entry in entries:
         table = tomlkit.inline_table()
         table.update(entry)
@@ -369,18 +387,20 @@ def write_baseline(project: Path, entries: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _open_folder(project: Path) -> None:
-    """Our folder in the project, of which git sees only what is meant to be committed."""
+    """Make our folder in the project, with rules that hide private files from git."""
     rules = project / ".bridgehead/.gitignore"
     make_dir(rules.parent, root=project)
-    if (
-        not rules.exists()
-        or read_bounded(rules, MOST_BYTES, root=project).decode() in _OLD_IGNORE_RULES
-    ):
-        write_atomic(rules, IGNORE_RULES, root=project)
+    if rules.exists():
+        present = read_bounded(rules, MOST_BYTES, root=project).decode()
+        if present not in _OLD_IGNORE_RULES:
+            return
+    write_atomic(rules, IGNORE_RULES, root=project)
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
-    """Dates as text: an entry is kept with its council as JSON, and read the same either way."""
+    """Dates as text: an entry is kept with its council as JSON, and read the same
+    either way.
+    """
     return {
         key: value.isoformat() if isinstance(value, dt.date | dt.time) else value
         for key, value in entry.items()
@@ -396,7 +416,8 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
     try:
         lock.acquire()
     except LockTimeout as error:
-        by = f" ({holder})" if (holder := read_holder(path)) else ""
+        holder = read_holder(path)
+        by = f" ({holder})" if holder else ""
         raise UserError(
             f"council {review_id} is running in another process{by}",
             hint=(
@@ -406,7 +427,8 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
         ) from error
     try:
         yield
-        # Removed while it is held: who waits for it sees that it is gone and makes a new one.
+        # Removed while it is held: who waits for it sees that it is gone and makes a
+        # new one.
         with suppress(FileNotFoundError):
             path.unlink()
     finally:
@@ -414,7 +436,9 @@ def hold_council(assembly: Assembly, review_id: str) -> Iterator[None]:
 
 
 def was_left_behind(assembly: Assembly, review_id: str) -> bool:
-    """Whether the process that held this council on this machine is gone without having ended it."""
+    """Return whether the process that held this council on this machine is gone without
+    having ended it.
+    """
     path = _lock_path(assembly, review_id)
     if not path.exists():
         return False
@@ -442,7 +466,9 @@ def ask_to_stop(assembly: Assembly, review_id: str) -> None:
 def heeding_stop(
     assembly: Assembly, review_id: str, given: Cancel | None
 ) -> Iterator[Cancel]:
-    """A token for whoever holds this council: cancelled with the `given` one, or when somebody asked it to stop."""
+    """A token for whoever holds this council: cancelled with the `given` one, or when
+    somebody asked it to stop.
+    """
     asked = _lock_path(assembly, review_id).with_suffix(STOP)
     ended = threading.Event()
     stop = Cancel()
@@ -472,7 +498,10 @@ def _lock_path(assembly: Assembly, review_id: str) -> Path:
 
 
 class StoredScopes:
-    """One private file per open council, in the user's data directory; texts that no model may see are not kept."""
+    """One private file per open council, in the user's data directory.
+
+    Texts that no model may see are not kept.
+    """
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
@@ -484,7 +513,10 @@ class StoredScopes:
         )
 
     def read(self, review_id: str) -> Scope | None:
-        """The scope as it was stored; None when the council was closed, or the file cannot be read."""
+        """Return the scope as it was stored.
+
+        None when the council was closed, or the file cannot be read.
+        """
         try:
             return msgspec.json.decode(
                 read_bounded(self._path(review_id), MOST_SCOPE_BYTES), type=Scope
@@ -497,7 +529,10 @@ class StoredScopes:
             self._path(review_id).unlink()
 
     def resolve(self, council: StoredCouncil) -> Scope | None:
-        """What the council looked at, as it is on disk now; None when there is nothing of it any more."""
+        """Return what the council looked at, as it is on disk now.
+
+        None when there is nothing of it any more.
+        """
         project = self._assembly.places.project
         try:
             return resolve_scope(

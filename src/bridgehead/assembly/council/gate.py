@@ -1,4 +1,6 @@
-"""`council gate`: which council is asked about, and which states of the project may be the one that it saw."""
+"""`council gate`: which council is asked about, and which states of the project may be
+the one that it saw.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def check_gate(
     demands: GateDemands,
     commit: str | None = None,
 ) -> GateDecision:
-    """Decide about one council: the one whose id begins like `reference`, else the one that was begun last."""
+    """Decide about one council: the one whose id begins like `reference`, else the one
+    that was begun last.
+    """
     reports = Reports(assembly)
     run = _chosen(reports.runs(limit=MOST_LISTED), reference)
     git = repository_at(assembly.places.project, assembly.environ)
@@ -67,7 +71,10 @@ def unfinished_council(run: Run) -> BegunCouncil | None:
 
 
 def _chosen(runs: list[Run], reference: str | None) -> Run:
-    """Return the run that is meant. One that gives no verdict is passed over until it has a report."""
+    """Return the run that is meant.
+
+    One that gives no verdict is passed over until it has a report.
+    """
     if reference is not None:
         exact = [run for run in runs if run.id == reference]
         found = exact or [run for run in runs if run.id.startswith(reference)]
@@ -89,7 +96,10 @@ def _chosen(runs: list[Run], reference: str | None) -> Run:
 
 
 def _is_judged(run: Run) -> bool:
-    """Return whether a council was to give a verdict; one that broke off before this was settled was."""
+    """Return whether a council was to give a verdict.
+
+    One that broke off before this was settled was.
+    """
     kind = run.data.get("task_type")
     if kind is None:
         return True
@@ -100,7 +110,9 @@ def _is_judged(run: Run) -> bool:
 def gated_states(
     assembly: Assembly, git: Git | None, commit: str | None, report: CouncilReport
 ) -> list[GatedState]:
-    """Return what a gate is asked about: a commit, or what is in the working tree or the index now."""
+    """Return what a gate is asked about: a commit, or what is in the working tree or
+    the index now.
+    """
     compared = frozenset(path for path, digest in report.reviewed.items() if digest)
     if git is None:
         extent = Extent(report.scope_paths, compared=compared)

@@ -1,7 +1,9 @@
-"""Prompts of the host seat as flow requests to the agent that runs us, answers folded in later (council §4).
+"""Prompts of the host seat as flow requests to the agent that runs us, answers folded
+in later (council §4).
 
-The requests are kept in the flow journal of the project like those of any flow, so that `flow respond`, `answer` and
-`flow drive` work on them. All prompts of a step are outstanding together; the oldest lies in the request file.
+The requests are kept in the flow journal of the project like those of any flow, so that
+`flow respond`, `answer` and `flow drive` work on them. All prompts of a step are
+outstanding together; the oldest lies in the request file.
 """
 
 from __future__ import annotations
@@ -60,7 +62,10 @@ class HostSeatRequests:
     def of(
         cls, assembly: Assembly, council: StoredCouncil, clock: Clock
     ) -> HostSeatRequests | None:
-        """The requests of a council that has a host seat; a root that another flow is paused in is refused."""
+        """Return the requests of a council that has a host seat.
+
+        A root that another flow is paused in is refused.
+        """
         if council.request.options.host_seat is None:
             return None
         root = FlowRoot.open(assembly.places.project)
@@ -82,7 +87,10 @@ class HostSeatRequests:
         return f"council-{self.council.review_id}"
 
     def post(self, call: Call) -> None:
-        """Remember the call; it becomes a request when the council pauses, all of a step at once."""
+        """Remember the call.
+
+        It becomes a request when the council pauses, all of a step at once.
+        """
         self._posted[str(call.key)] = call
 
     def answers(self, outstanding: Sequence[Call]) -> Sequence[Result]:
@@ -166,7 +174,9 @@ class HostSeatRequests:
         )
 
     def end(self) -> None:
-        """The council does not wait for its host any more: withdraw what is open and clear the files."""
+        """The council does not wait for its host any more: withdraw what is open and
+        clear the files.
+        """
         with self._journal() as journal:
             run = journal.run(self.flow_id)
             if run is None or run.status.ended:
@@ -208,7 +218,9 @@ class HostSeatRequests:
         return Attempt(str(key), request.to_file_dict(), AttemptStatus.QUEUED)
 
     def _deadline(self, bridge: str) -> int:
-        """The whole seat's time, because the host may answer one after the other (council §4, §5)."""
+        """Return the whole seat's time, because the host may answer one after the other
+        (council §4, §5).
+        """
         task = self.council.task
         estimate = estimate_timeout(
             files=task.files, loc=task.loc, intensity=task.intensity, bridge=bridge
@@ -252,7 +264,7 @@ class HostSeatRequests:
     # -- the record: one list of what waits, whoever answers
 
     def _recorded_answer(self, attempt: Attempt) -> dict[str, Any] | None:
-        """An answer given through the record instead of the files."""
+        """Return an answer given through the record instead of the files."""
         try:
             with self.assembly.store(read_only=True) as store:
                 item = store.pending_item(self._question_key(attempt))

@@ -1,4 +1,6 @@
-"""A council as the flow journal stores it: enough to build the same run again in another process (council §4)."""
+"""A council as the flow journal stores it: enough to build the same run again in
+another process (council §4).
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ _inputs: Final = msgspec.json.Decoder(Input)
 
 
 class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
-    """The request, the plan that was made of it, and everything else that was settled before the first call."""
+    """The request, the plan that was made of it, and everything else that was settled
+    before the first call.
+    """
 
     request: CouncilRequest
     plan: CouncilPlan
@@ -71,7 +75,7 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> StoredCouncil:
-        """A council from its stored form."""
+        """Return a council from its stored form."""
         options = stored["request"]
         dismissals = {"tables": stored["dismissals"], "base": stored["base_dismissals"]}
         plan = {
@@ -85,7 +89,9 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def stored(self) -> dict[str, Any]:
-        """As it is written down: the options stand among the fields of the request, the plan among the others."""
+        """As it is written down: the options stand among the fields of the request, the
+        plan among the others.
+        """
         document: dict[str, Any] = msgspec.to_builtins(self)
         document["request"] |= document["request"].pop("options")
         plan = document.pop("plan")
@@ -119,21 +125,27 @@ class StoredCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_run(council: StoredCouncil, scope: Scope) -> CouncilRun:
-    """The run of a stored council over a scope."""
+    """Return the run of a stored council over a scope."""
     return CouncilRun(council.plan, run_inputs(council, scope))
 
 
 def seat_reports(run: CouncilRun, inputs: Sequence[Input]) -> list[BridgeReport]:
-    """The last report of every seat, found by going through what happened in a run that has not started."""
+    """Return the last report of every seat, in the order of the seats.
+
+    `run` must not have started: it goes through what happened once more.
+    """
     if not inputs:
         return []
     turns = [run.start(inputs[0].at), *(run.feed(happened) for happened in inputs)]
-    last = {report.bridge: report for turn in turns for report in turn.seat_reports}
+    last: dict[str, BridgeReport] = {}
+    for turn in turns:
+        for report in turn.seat_reports:
+            last[report.bridge] = report
     return [last[seat] for seat in run.plan.seats if seat in last]
 
 
 def registry_with(own: str | None) -> Registry:
-    """The domains that are known, with those of the project's file."""
+    """Return the domains that are known, with those of the project's file."""
     if own is None:
         return load_registry()
     return with_own_domains(
@@ -144,16 +156,18 @@ def registry_with(own: str | None) -> Registry:
 
 
 def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
-    """What the pure parts of the council are given besides the plan."""
+    """Return what the pure parts of the council are given besides the plan."""
     named = [path for path in scope.described if path in scope.texts]
-    # A file that may not be shown is there all the same: a citation of it is unreadable, not invented.
+    # A file that may not be shown is there all the same: a citation of it is
+    # unreadable, not invented.
     hidden: Mapping[str, str | None] = dict.fromkeys(
         (entry.path for entry in scope.left_out), None
     )
     return RunInputs(
         registry=registry_with(council.domains_text),
         secret=council.secret,
-        # What is made in an implementation is in no tree yet: there is nothing to check its notes against.
+        # What is made in an implementation is in no tree yet: there is nothing to check
+        # its notes against.
         tree=None
         if council.task.task_type is TaskType.IMPLEMENTATION
         else Tree.of({**hidden, **scope.texts}, changed_lines(scope.diff or "", "-")),
@@ -168,7 +182,10 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
 
 
 class CouncilJournal:
-    """All councils of a project that can be taken up again. A request that is refused leaves no journal behind."""
+    """All councils of a project that can be taken up again.
+
+    A request that is refused leaves no journal behind.
+    """
 
     def __init__(self, project: Path, clock: Clock) -> None:
         self._root = FlowRoot.open(project)
@@ -233,7 +250,9 @@ class CouncilJournal:
 
 
 class MadeCall(NamedTuple):
-    """One call as it was made: what was asked, and what came back unless it is still under way."""
+    """One call as it was made: what was asked, and what came back unless it is still
+    under way.
+    """
 
     name: str
     started_at: str
@@ -242,7 +261,10 @@ class MadeCall(NamedTuple):
 
 
 class StoredCalls:
-    """The calls of one council (`CallJournal`); remembers a signal that ended the run in this process."""
+    """The calls of one council (`CallJournal`).
+
+    Remembers a signal that ended the run in this process.
+    """
 
     def __init__(self, journal: SqliteJournal, review_id: str, clock: Clock) -> None:
         self._journal = journal
@@ -267,7 +289,10 @@ class StoredCalls:
         self._append(path, _STARTED, at, input_sha=call.prompt_sha256, result=packed)
 
     def made(self) -> list[MadeCall]:
-        """Every call in the order they were started, each with what came back; last those asked of our own host."""
+        """Return every call in the order they were started, each with what came back.
+
+        Last those asked of our own host.
+        """
         results = {
             str(one.key): one
             for one in self._inputs
@@ -301,7 +326,7 @@ class StoredCalls:
         self._inputs.append(happened)
 
     def halt_message(self, bridge: str) -> str:
-        """What a halted bridge said a person should do."""
+        """Return what a halted bridge said a person should do."""
         said = [one.report for one in self._inputs if isinstance(one, SeatReported)]
         return next(
             (one.halt_message or "" for one in reversed(said) if one.bridge == bridge),
@@ -309,7 +334,7 @@ class StoredCalls:
         )
 
     def seating(self, bridge: str) -> int:
-        """How often the bridge was seated: once, and again after every retry."""
+        """Return how often the bridge was seated: once, and again after every retry."""
         again = [one for one in self._inputs if isinstance(one, Retried | UserAnswered)]
         return 1 + sum(one.seat == bridge for one in again)
 

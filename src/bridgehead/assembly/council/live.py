@@ -1,7 +1,8 @@
-"""A council as it goes, rebuilt from its events: seats with rounds, what was raised, who challenged whom, how it ended.
+"""A council as it goes, rebuilt from its events: seats with rounds, what was raised,
+who challenged whom, how it ended.
 
-Pure: the same events give the same picture, whether the council runs, waits or is long over. Events this version does
-not know are passed over.
+Pure: the same events give the same picture, whether the council runs, waits or is long
+over. Events this version does not know are passed over.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ class LiveOutput(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     round: int
     state: str | None = None
-    """`confirmed revised withdrawn disputed discovered`, `merged`, or None while nobody has challenged it."""
+    """`confirmed revised withdrawn disputed discovered`, `merged`, or None while nobody
+    has challenged it.
+    """
 
 
 class LiveChallenge(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +46,9 @@ class LiveChallenge(msgspec.Struct, frozen=True, kw_only=True):
     round: int
     text: str
     outcome: str = "open"
-    """`open defend revise withdraw no_response`, then the ruling: `withdraw maintain escalate`."""
+    """`open defend revise withdraw no_response`, then the ruling:
+    `withdraw maintain escalate`.
+    """
 
 
 class LiveRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +63,9 @@ class LiveRound(msgspec.Struct, frozen=True, kw_only=True):
 class LiveSeat(msgspec.Struct, frozen=True, kw_only=True):
     bridge: str
     state: str = "waiting"
-    """`waiting` until its first line, then `running`, `pending` (a rig that was asked), `done skipped halted`."""
+    """`waiting` until its first line, then `running`, `pending` (a rig that was asked),
+    `done skipped halted`.
+    """
     reason: str | None = None
     connection: str | None = None
     rounds: tuple[LiveRound, ...] = ()
@@ -105,7 +112,9 @@ class LiveNote(msgspec.Struct, frozen=True, kw_only=True):
 class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[LiveSeat, ...]
     second_look: LiveSeat | None = None
-    """The debate over the joined findings (Stage B); its outputs and challenges are `joined` and `notes`."""
+    """The debate over the joined findings (Stage B); its outputs and challenges are
+    `joined` and `notes`.
+    """
     joined: tuple[JoinedFinding, ...] = ()
     notes: tuple[LiveNote, ...] = ()
 
@@ -115,13 +124,10 @@ class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tokens(self) -> int | None:
-        return sum_known(
-            [
-                count
-                for seat in self._everybody
-                for count in (seat.tokens_in, seat.tokens_out)
-            ]
-        )
+        counts: list[int | None] = []
+        for seat in self._everybody:
+            counts += [seat.tokens_in, seat.tokens_out]
+        return sum_known(counts)
 
     @property
     def cost_usd(self) -> float | None:
@@ -133,7 +139,7 @@ class LiveCouncil(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rebuild(bridges: Iterable[str], events: Iterable[Event]) -> LiveCouncil:
-    """The picture after `events`, in the order in which they were recorded."""
+    """Return the picture after `events`, in the order in which they were recorded."""
     picture = LiveCouncil(seats=tuple(LiveSeat(bridge=seat) for seat in bridges))
     for event in events:
         if event.kind == "council.event":
@@ -144,7 +150,7 @@ def rebuild(bridges: Iterable[str], events: Iterable[Event]) -> LiveCouncil:
 def picture_after(
     picture: LiveCouncil, bridge: str, line: Mapping[str, Any]
 ) -> LiveCouncil:
-    """The picture after one more line of a seat's log, or of the council's own."""
+    """Return the picture after one more line of a seat's log, or of the council's own."""
     if bridge == COUNCIL or line.get("event") in ABOUT_A_SEAT:
         return _after_council_line(picture, line)
     return _with_seat(picture, bridge, line)
@@ -204,7 +210,7 @@ def _after_council_line(picture: LiveCouncil, line: Mapping[str, Any]) -> LiveCo
 
 
 def seat_after(seat: LiveSeat, line: Mapping[str, Any]) -> LiveSeat:
-    """The seat after one line of its log."""
+    """Return the seat after one line of its log."""
     change = _CHANGES.get(str(line.get("event")))
     changed = change(seat, line) if change else seat
     return replace(changed, last_at=line.get("ts"))

@@ -1,6 +1,7 @@
-"""From a request to a council that can begin: scope, context, questions, seats, route (council §13, §16).
+"""Turn a request into a council that can begin (council §13, §16).
 
-Everything that can be refused is refused here, before anything is written or called.
+Scope, context, questions, seats and route are settled here. Everything that can be
+refused is refused here, before anything is written or called.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from bridgehead.assembly.council.request import (
     refuse_contradictions,
 )
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
-from bridgehead.contract.words import Mode, TaskType
+from bridgehead.contract.words import Intensity, Mode, TaskType
 from bridgehead.council.findings.references import find_references
 from bridgehead.council.reporting.render.markdown import escaped
 from bridgehead.council.request.clarify import (
@@ -53,6 +54,7 @@ from bridgehead.council.request.plan import (
     CouncilOptions,
     CouncilPlan,
     Dismissals,
+    Routed,
     is_judged,
     route_request,
 )
@@ -91,7 +93,8 @@ _CLARIFIED: Final = [
 ]
 CROCKFORD: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 6
-# Names of files say what a request is about; beyond these nothing new is learned from them.
+# Names of files say what a request is about; beyond these nothing new is learned from
+# them.
 MOST_NAMES: Final = 500
 MOST_DRAWS: Final = 100
 
@@ -117,7 +120,10 @@ def open_council(
     is_taken: Callable[[str], bool],
     ask: AskQuestion | None = None,
 ) -> Opened:
-    """Settle everything about a council; `ask` puts the questions of §16 to the user, None asks nobody."""
+    """Settle everything about a council.
+
+    `ask` puts the questions of §16 to the user; None asks nobody.
+    """
     _refuse_early(request, is_taken)
     now = clock.now()
     domains_text, domain_warnings = read_own_domains(assembly)
@@ -134,76 +140,35 @@ def open_council(
         request.options, host_seat=_host_seat(request.options, executor)
     )
     request = msgspec.structs.replace(request, options=options)
-    routed = route_request(
-        " ".join([request.task, *request.scope.paths]),
-        domains=settled.spoken,
-        explicit_route=request.meaning.route,
-        explicit_intensity=options.intensity,
-    )
-    by_words = routed.route == DEBATE_PROTOCOL and request.meaning.route is None
-    task_type, mode = _kind_of_task(request, settled)
+    routed = _route(request, settled)
+    debate_by_words = routed.route == DEBATE_PROTOCOL and request.meaning.route is None
+    seating_route = DEEP_COUNCIL if debate_by_words else routed.route
     rules, rules_from = review_rules(assembly, scope.base_commit or scope.commit)
-    task = BridgeInput(
-        session_id=request.review_id or new_id(is_taken),
-        scope=scope.described,
-        task_description=request.task.strip()
-        or f"{request.verb} of {', '.join(scope.described)}",
-        task_type=task_type,
-        domains=settled.domains,
-        context_summary=request.context_summary,
+    task = _task(
+        request,
+        settled,
+        scope,
+        review_id=request.review_id or new_id(is_taken),
         intensity=routed.intensity,
-        mode=mode,
-        context_policy=options.context_policy or usual_context_policy(mode),
-        files=scope.files,
-        loc=scope.loc,
-        requirements=request.requirements,
-        review_rules=rules,
+        rules=rules,
     )
     history = read_history(assembly)
     project = assembly.places.project
     plan = CouncilPlan(
         task=task,
-        seats=_seats(
-            options, settings, task_type, DEEP_COUNCIL if by_words else routed.route
-        ),
+        seats=_seats(options, settings, task.task_type, seating_route),
         today=now.date(),
         route=routed.route,
-        everybody=by_words,
+        everybody=debate_by_words,
         options=options,
         coordinator=settings.coordinator,
-        dismissals=Dismissals(
-            read_dismissals(project),
-            dismissals_at(project, machine.environment, scope.base_commit)
-            if request.names_a_change
-            else None,
-        ),
+        dismissals=_dismissals(project, request, scope, machine),
         records=records_in_scope(history, scope, project),
         splits=read_splits(project),
         previous_review_id=history.review_id,
-        notes=(
-            *(f"assumed: {one}" for one in settled.assumptions),
-            *(
-                [f"not chosen; add with --add-domain: {', '.join(settled.deferred)}"]
-                if settled.deferred
-                else []
-            ),
-            *(
-                [f"review rules of the project, in every prompt: {rules_from}"]
-                if rules
-                else []
-            ),
-            *scope.notes,
-        ),
+        notes=_notes(settled, scope, rules_from if rules else None),
         domain_reasons=settled.domain_reasons,
-        warnings=(
-            *domain_warnings,
-            *_warnings(
-                settings,
-                scope,
-                rewritten=options.rewrites_settings,
-                makes=task_type is TaskType.IMPLEMENTATION,
-            ),
-        ),
+        warnings=(*domain_warnings, *_warnings(settings, scope, options, task)),
     )
     council = StoredCouncil(
         request=request,
@@ -219,6 +184,71 @@ def open_council(
         discovery=discovery_manifest(machine, executor),
     )
     return Opened(council, scope, settled, seats)
+
+
+def _route(request: CouncilRequest, settled: ScopeClarification) -> Routed:
+    """Return the route and the intensity of a council."""
+    return route_request(
+        " ".join([request.task, *request.scope.paths]),
+        domains=settled.spoken,
+        explicit_route=request.meaning.route,
+        explicit_intensity=request.options.intensity,
+    )
+
+
+def _task(
+    request: CouncilRequest,
+    settled: ScopeClarification,
+    scope: Scope,
+    *,
+    review_id: str,
+    intensity: Intensity,
+    rules: str,
+) -> BridgeInput:
+    """Return what every seat is asked to do."""
+    task_type, mode = _kind_of_task(request, settled)
+    description = request.task.strip()
+    if not description:
+        description = f"{request.verb} of {', '.join(scope.described)}"
+    return BridgeInput(
+        session_id=review_id,
+        scope=scope.described,
+        task_description=description,
+        task_type=task_type,
+        domains=settled.domains,
+        context_summary=request.context_summary,
+        intensity=intensity,
+        mode=mode,
+        context_policy=request.options.context_policy or usual_context_policy(mode),
+        files=scope.files,
+        loc=scope.loc,
+        requirements=request.requirements,
+        review_rules=rules,
+    )
+
+
+def _dismissals(
+    project: Path, request: CouncilRequest, scope: Scope, machine: Machine
+) -> Dismissals:
+    """Return what is dismissed now and, for a change, what was before it."""
+    now = read_dismissals(project)
+    if not request.names_a_change:
+        return Dismissals(now, None)
+    before = dismissals_at(project, machine.environment, scope.base_commit)
+    return Dismissals(now, before)
+
+
+def _notes(
+    settled: ScopeClarification, scope: Scope, rules_from: str | None
+) -> tuple[str, ...]:
+    """Return what the reader of a plan should know about it."""
+    notes = [f"assumed: {assumption}" for assumption in settled.assumptions]
+    if settled.deferred:
+        deferred = ", ".join(settled.deferred)
+        notes.append(f"not chosen; add with --add-domain: {deferred}")
+    if rules_from is not None:
+        notes.append(f"review rules of the project, in every prompt: {rules_from}")
+    return (*notes, *scope.notes)
 
 
 def _refuse_early(request: CouncilRequest, is_taken: Callable[[str], bool]) -> None:
@@ -248,7 +278,10 @@ class _Opening:
         self._given = self._named_in_words() if request.verb == ASK else request.scope
 
     def clarify(self, ask: AskQuestion | None) -> ScopeClarification:
-        """Ask at most three questions about what is open, or nobody; the rest is assumed."""
+        """Ask at most three questions about what is open, or nobody.
+
+        The rest is assumed.
+        """
         scope = self.resolved(self._given) if self._given.kinds else None
         request = self._request
         verb = request.meaning
@@ -273,7 +306,7 @@ class _Opening:
         return clarifier.result()
 
     def _code(self, scope: Scope | None) -> Code:
-        """What the files are, of a scope that nobody named as well."""
+        """Return what the files are, of a scope that nobody named as well."""
         if scope is None:
             with suppress(EmptyScope):
                 scope = self.resolved(self.scope_request(None))
@@ -285,7 +318,9 @@ class _Opening:
         return Code(run, changed, tests=list(places.values()).count("tests"))
 
     def scope_request(self, artifact: str | None) -> ScopeRequest:
-        """The scope that was named, else what was answered, else the changed files, else everything."""
+        """Return the scope that was named, else what was answered, else the changed
+        files, else everything.
+        """
         if self._given.kinds:
             return self._given
         if artifact is not None and (self._assembly.cwd / artifact).exists():
@@ -298,7 +333,7 @@ class _Opening:
         return ScopeRequest()
 
     def from_root(self, wanted: ScopeRequest) -> ScopeRequest:
-        """The same request for somebody who stands at the project's root."""
+        """Return the same request for somebody who stands at the project's root."""
         cwd = self._assembly.cwd
         root = self._project
         paths = tuple(
@@ -323,17 +358,17 @@ class _Opening:
         return self._resolved[wanted]
 
     def _named_in_words(self) -> ScopeRequest:
-        """Files and directories that a free request mentions."""
+        """Return files and directories that a free request mentions."""
         scope = self._request.scope
         text = self._request.task
         if scope.kinds:
             return scope
         words = [reference.path for reference in find_references(text)]
         words += [word.strip(".,;:!?\"'`()") for word in text.split() if "/" in word]
-        there = [
+        paths = [
             word for word in dict.fromkeys(words) if word and self._is_inside(word)
         ]
-        return ScopeRequest(paths=tuple(there))
+        return ScopeRequest(paths=tuple(paths))
 
     def _is_inside(self, word: str) -> bool:
         try:
@@ -348,7 +383,10 @@ class _Opening:
 
 
 def _host_seat(options: CouncilOptions, executor: str) -> str | None:
-    """The bridge the calling agent sits for; an empty name asks us to find out."""
+    """Return the bridge the calling agent sits for.
+
+    An empty name asks us to find out.
+    """
     if options.host_seat is None:
         return None
     seat = options.host_seat or host_bridge(executor)
@@ -364,7 +402,7 @@ def _host_seat(options: CouncilOptions, executor: str) -> str | None:
 def _seats(
     options: CouncilOptions, settings: Settings, task_type: TaskType, route: str
 ) -> tuple[str, ...]:
-    """Who sits, in dispatch order."""
+    """Return who sits, in dispatch order."""
     if options.fallback:
         return ("claude",)
     if options.runtimes:
@@ -383,38 +421,37 @@ def _seats(
 def _kind_of_task(
     request: CouncilRequest, settled: ScopeClarification
 ) -> tuple[TaskType, Mode | None]:
-    """What the verb stands for; a free request is what its words and answers settled."""
+    """Return what the verb stands for.
+
+    A free request is what its words and answers settled.
+    """
     verb = request.meaning
-    task_type = (
-        settled.task_type
-        if request.verb == ASK
-        else request.task_type or verb.task_type
-    )
-    return task_type, usual_mode(task_type) if request.verb in (
-        ASK,
-        "debate",
-    ) else verb.mode
+    if request.verb == ASK:
+        task_type = settled.task_type
+    else:
+        task_type = request.task_type or verb.task_type
+    if request.verb in (ASK, "debate"):
+        return task_type, usual_mode(task_type)
+    return task_type, verb.mode
 
 
 def _warnings(
-    settings: Settings, scope: Scope, *, rewritten: bool, makes: bool
+    settings: Settings, scope: Scope, options: CouncilOptions, task: BridgeInput
 ) -> tuple[str, ...]:
+    """Return the codes of everything to warn of before a council begins."""
     # A project without a settings file is the ordinary case, not one to warn about.
-    said = [code for code in settings.warnings if code != "file_missing"]
-    is_stale = (
-        settings.stale and "file_missing" not in settings.warnings and not rewritten
-    )
-    stale = ["settings_stale"] if is_stale else []
-    made_on_head = ["uncommitted_left_out"] if makes and scope.dirty else []
-    reasons = Counter(
-        entry.reason.value
-        for entry in scope.left_out
-        if entry.reason.value != "ignored"
-    )
-    left_out = [
-        f"left_out:{reason}:{count}" for reason, count in sorted(reasons.items())
-    ]
-    return (*said, *stale, *made_on_head, *scope.warnings, *left_out)
+    has_file = "file_missing" not in settings.warnings
+    codes = [code for code in settings.warnings if code != "file_missing"]
+    if settings.stale and has_file and not options.rewrites_settings:
+        codes.append("settings_stale")
+    if task.task_type is TaskType.IMPLEMENTATION and scope.dirty:
+        codes.append("uncommitted_left_out")
+    codes += scope.warnings
+    reasons = Counter(entry.reason.value for entry in scope.left_out)
+    for reason, count in sorted(reasons.items()):
+        if reason != "ignored":
+            codes.append(f"left_out:{reason}:{count}")
+    return tuple(codes)
 
 
 def new_id(is_taken: Callable[[str], bool]) -> str:

@@ -1,4 +1,6 @@
-"""Refusals of runtimes that the record remembers, readable without everything else a council needs."""
+"""Refusals of runtimes that the record remembers, readable without everything else a
+council needs.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -11,7 +13,8 @@ from bridgehead.control_plane.stores.base import Store
 from bridgehead.host.clock import clamped, parse_iso
 
 RECENT_REFUSALS: Final = 200
-# How long a refusal counts before the runtime is asked again. A login is looked at each time; that costs no call.
+# How long a refusal counts before the runtime is asked again. A login is looked at each
+# time; that costs no call.
 BELIEVED: Final[dict[str, timedelta]] = {
     ErrorClass.QUOTA: timedelta(hours=1),
     ErrorClass.RETIRED: timedelta(days=7),
@@ -19,7 +22,10 @@ BELIEVED: Final[dict[str, timedelta]] = {
 
 
 class LastRefusal(NamedTuple):
-    """Why a runtime's last call was refused; forgotten when a call succeeds (council §19)."""
+    """Why a runtime's last call was refused.
+
+    Forgotten when a call succeeds (council §19).
+    """
 
     error_class: str
     reason: str
@@ -28,8 +34,9 @@ class LastRefusal(NamedTuple):
     def is_believed(self, now: datetime) -> bool:
         """Return whether the runtime need not be asked again yet.
 
-        The time may come from another clock. A refusal that lies further in the future than it would
-        count is not believed: nobody knows when it was, and asking again costs one call.
+        The time may come from another clock. A refusal that lies further in the future
+        than it would count is not believed: nobody knows when it was, and asking again
+        costs one call.
         """
         lasting = BELIEVED.get(self.error_class, timedelta())
         return abs(now - parse_iso(self.at)) < lasting
@@ -64,7 +71,7 @@ def refusals_in(store: Store) -> dict[str, LastRefusal]:
 
 
 def believed_refusals(assembly: Assembly, now: datetime) -> dict[str, LastRefusal]:
-    """Those that are recent enough to spare the runtime another call (hazard 5)."""
+    """Return those that are recent enough to spare the runtime another call (hazard 5)."""
     refused = last_refusals(assembly).items()
     return {seat: last for seat, last in refused if last.is_believed(now)}
 

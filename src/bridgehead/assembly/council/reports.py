@@ -1,5 +1,5 @@
-"""Reports of councils: written in their forms (council §18), found again through the record, judged, dismissed
-from.
+"""Reports of councils: written in their forms (council §18), found again through the
+record, judged, dismissed from.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import msgspec
 from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.council.files import (
     BASELINE_FILE,
+    Tables,
     append_dismissal,
     append_splits,
     read_tables,
@@ -123,7 +124,10 @@ class StoredReport:
 
     @property
     def doubt(self) -> str | None:
-        """Why the file cannot be taken for the report that was written; the record has its digest."""
+        """Why the file cannot be taken for the report that was written.
+
+        The record has its digest.
+        """
         if self.files.sha256 is None:
             return "the record has no digest of it"
         return (
@@ -136,7 +140,7 @@ class StoredReport:
         return {**msgspec.to_builtins(self.report), "report_files": self.files.files}
 
     def render(self, form: str, *, width: int, colour: bool) -> str:
-        """The report as text, or the file in that form."""
+        """Return the report as text, or the file in that form."""
         if form == "text":
             return render_text(
                 self.report,
@@ -172,7 +176,7 @@ class StoredReport:
         return found[0]
 
     def askable(self, finding_id: str) -> FindingEntry:
-        """A finding about which somebody can be asked."""
+        """Return a finding about which somebody can be asked."""
         finding = self.finding(finding_id)
         if finding.cls is FindingClass.WITHDRAWN:
             shown = f"bridgehead council show {self.review_id} {finding.id}"
@@ -197,7 +201,7 @@ class StoredReport:
         return finding
 
     def gate_verdict(self) -> tuple[Verdict, str]:
-        """What a gate judges."""
+        """Return what a gate judges."""
         if self.doubt is not None:
             raise Unconfirmed(self.review_id, self.doubt)
         verdict = (
@@ -227,7 +231,9 @@ class DismissedNow:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A baseline that was written: findings new in it, kept from the one before, and critical ones left out."""
+    """A baseline that was written: findings new in it, kept from the one before, and
+    critical ones left out.
+    """
 
     new: int
     kept: int
@@ -243,7 +249,10 @@ class Reports:
         self._clock = clock or SystemClock()
 
     def runs(self, *, limit: int, everywhere: bool = False) -> list[Run]:
-        """The latest begun first, as the record has them: their times may come from several clocks."""
+        """Return the runs, the latest begun first.
+
+        The record's order decides, because the times may come from several clocks.
+        """
         project = None if everywhere else self._assembly.project
         begun = EventFilter(kinds=BEGUN, parts=(Part.COUNCIL,), project=project)
         with self._assembly.store(read_only=True) as store:
@@ -252,14 +261,20 @@ class Reports:
             )
             recorded = store.events(begun, limit=limit, newest_first=True)
             listed = {run.id for run in runs}
-            order = list(dict.fromkeys(one.event.run_id for one in recorded))
+            order = list(dict.fromkeys(entry.event.run_id for entry in recorded))
             for run_id in order:
-                if run_id is not None and run_id not in listed:
-                    runs += filter(None, [store.run(run_id)])
+                if run_id is None or run_id in listed:
+                    continue
+                run = store.run(run_id)
+                if run is not None:
+                    runs.append(run)
         return sorted(runs, key=lambda run: _place(order, run.id))
 
     def find(self, reference: str | None, *, everywhere: bool = False) -> StoredReport:
-        """The report of the council whose id begins like this; the newest without one."""
+        """Return the report of the council whose id begins like this.
+
+        The newest without one.
+        """
         known = self.runs(limit=MOST_LISTED, everywhere=everywhere)
         runs = [run for run in known if isinstance(run.data.get("report"), dict)]
         if reference is not None:
@@ -267,62 +282,49 @@ class Reports:
             runs = exact or [run for run in runs if run.id.startswith(reference)]
             if len(runs) > 1:
                 raise AmbiguousReference(reference, [run.id for run in runs])
-        if not runs:
-            if not reference:
-                raise NotFound(
-                    "no report in this project yet",
-                    hint="run `bridgehead council review` first",
-                )
+        if runs:
+            return self.stored(runs[0])
+        if not reference:
             raise NotFound(
-                f"no report of council {reference!r} in this project",
-                hint="bridgehead council list",
+                "no report in this project yet",
+                hint="run `bridgehead council review` first",
             )
-        return self.stored(runs[0])
+        raise NotFound(
+            f"no report of council {reference!r} in this project",
+            hint="bridgehead council list",
+        )
 
     def recorded(self, review_id: str) -> tuple[Verdict, str] | None:
-        """Verdict and digest of a report as the record has them; of an edited file its own digest."""
+        """Return the verdict and the digest of a report as the record has them.
+
+        Return the digest of the file itself if somebody edited it.
+        """
         with self._assembly.store(read_only=True) as store:
             run = store.run(review_id)
-        files = (
-            run.data.get("report")
-            if run is not None and run.part is Part.COUNCIL
-            else None
-        )
-        if (
-            run is None
-            or not isinstance(files, dict)
-            or run.data.get("gate_verdict") not in set(Verdict)
-        ):
+        if run is None or run.part is not Part.COUNCIL:
+            return None
+        files = run.data.get("report")
+        verdict = run.data.get("gate_verdict")
+        if not isinstance(files, dict) or verdict not in set(Verdict):
             return None
         written = msgspec.convert(files, Written)
-        project = Path(run.project)
+        if not written.sha256:
+            return None
         digest = written.sha256
         with suppress(FileError):  # the record speaks for a report that is gone
-            digest = digest and _digest(project, written.json)
-        return (Verdict(run.data["gate_verdict"]), digest) if digest else None
+            digest = _digest(Path(run.project), written.json)
+        return Verdict(verdict), digest
 
     def dismiss(self, reference: str | None, request: DismissRequest) -> DismissedNow:
-        """Append the entry of council §25.4; nothing is written when anything about it is wrong."""
-        if not request.reason.strip():
-            raise UserError("--reason is empty", hint="say why the project accepts it")
-        if request.until is not None and request.until < self._clock.now().date():
-            raise UserError(
-                f"--until {request.until} is in the past",
-                hint="give today or a later date",
-            )
-        if not all(path.strip() for path in request.paths):
-            raise UserError(
-                "--paths is empty",
-                hint="name files, or omit it to use the finding's file",
-            )
+        """Append the entry of council §25.4.
+
+        Nothing is written when anything about it is wrong.
+        """
+        self._refuse_dismissal(request)
         stored = self.find(reference)
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
         finding = stored.finding(request.finding_id)
-        if finding.cls is FindingClass.WITHDRAWN:
-            raise UserError(
-                f"{finding.id} was withdrawn, so there is nothing to dismiss"
-            )
         if finding.severity is Severity.CRITICAL and not request.accept_critical:
             raise UserError(
                 f"{finding.id} is CRITICAL and was not dismissed",
@@ -386,56 +388,81 @@ class Reports:
         append_splits(self._assembly.places.project, entries)
         return entries
 
+    def _refuse_dismissal(self, request: DismissRequest) -> None:
+        """Raise if a dismissal is wrong whatever it is about."""
+        if not request.reason.strip():
+            raise UserError("--reason is empty", hint="say why the project accepts it")
+        if request.until is not None and request.until < self._clock.now().date():
+            raise UserError(
+                f"--until {request.until} is in the past",
+                hint="give today or a later date",
+            )
+        if not all(path.strip() for path in request.paths):
+            raise UserError(
+                "--paths is empty",
+                hint="name files, or omit it to use the finding's file",
+            )
+
     def accept(
         self, reference: str | None, reason: str | None, *, accept_critical: bool
     ) -> Accepted:
-        """Write the baseline: every finding that stands, and of the one before whose code is still there."""
+        """Write the baseline.
+
+        It holds every finding that stands, and those entries of the baseline before it
+        whose code is still there.
+        """
         stored = self.find(reference)
         project = self._assembly.places.project
         if isinstance(stored.report, AbortedReport):
             raise NotFound(f"council {stored.review_id} has no findings")
         today = self._clock.now().date()
-        author = self._author()
-        why = (reason or "").strip() or f"accepted as the state of {today}"
-        standing = [one for one in stored.report.findings() if one.severity is not None]
-        left_out = [
-            one.id
-            for one in standing
-            if one.severity is Severity.CRITICAL and not accept_critical
-        ]
-        new = [
-            self._accepted(one)
-            | {"reason": why, "author": author, "date": today.isoformat()}
-            for one in standing
-            if one.id not in left_out
-        ]
-        taken = {place for one in new for place in one.get("places", ())}
-        kept = [
-            one
-            for one in read_tables(project, BASELINE_FILE)
-            if taken.isdisjoint(told := one.get("places", ())) and self._has(one, told)
-        ]
-        write_baseline(
-            project,
-            sorted(
-                (*kept, *new),
-                key=lambda one: (str(one["title"]), str(one["fingerprint"])),
-            ),
+        circumstances = {
+            "reason": (reason or "").strip() or f"accepted as the state of {today}",
+            "author": self._author(),
+            "date": today.isoformat(),
+        }
+        new: list[dict[str, Any]] = []
+        left_out: list[str] = []
+        for finding in stored.report.findings():
+            if finding.severity is None:
+                continue
+            if finding.severity is Severity.CRITICAL and not accept_critical:
+                left_out.append(finding.id)
+            else:
+                new.append(self._accepted(finding) | circumstances)
+        kept = self._still_accepted(read_tables(project, BASELINE_FILE), new)
+        entries = sorted(
+            (*kept, *new),
+            key=lambda entry: (str(entry["title"]), str(entry["fingerprint"])),
         )
-        event = "council.baseline", {"accepted": len(new), "kept": len(kept)}
+        write_baseline(project, entries)
         append_event(
             self._assembly.project,
-            *event,
+            "council.baseline",
+            {"accepted": len(new), "kept": len(kept)},
             run_id=stored.review_id,
             assembly=self._assembly,
         )
         return Accepted(len(new), len(kept), tuple(left_out))
 
+    def _still_accepted(
+        self, before: Tables, new: Sequence[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any]]:
+        """Return the entries that no new one replaces and whose code is still there."""
+        replaced: set[str] = set()
+        for entry in new:
+            replaced.update(entry.get("places", ()))
+        return [
+            entry
+            for entry in before
+            if replaced.isdisjoint(entry.get("places", ())) and self._has_code(entry)
+        ]
+
     def _accepted(self, finding: FindingEntry) -> dict[str, Any]:
         paths = {
-            one["path"]
-            for one in finding.evidence_check.get("references", ())
-            if one.get("lines")
+            reference["path"]
+            for reference in finding.evidence_check.get("references", ())
+            if reference.get("lines")
         }
         cited = place_fingerprints(
             finding.evidence_check, finding.type, self._tree(*paths), {}
@@ -448,27 +475,32 @@ class Reports:
         entry: dict[str, Any] = {
             "severity": str(finding.severity),
             "title": finding.title,
+            "fingerprint": finding.fingerprint,
+            "paths": sorted(paths),
         }
-        entry |= {"fingerprint": finding.fingerprint, "paths": sorted(paths)}
         if cited and not finding.weak_identity:
             entry["places"] = list(cited)
         if finding.severity is Severity.CRITICAL:
             entry["accept_critical"] = True
         return entry
 
-    def _has(self, entry: Mapping[str, Any], told: Sequence[str]) -> bool:
-        """Whether code that an entry of the baseline speaks of is still there."""
+    def _has_code(self, entry: Mapping[str, Any]) -> bool:
+        """Return whether code that an entry of the baseline speaks of is still there."""
+        accepted = entry.get("places", ())
+        if not accepted:
+            return True
         tree = self._tree(*entry.get("paths", ()))
-        there = (
-            places(text, path, one)
-            for path in tree.paths
-            if (text := tree.file(path))
-            for one in FAMILIES
-        )
-        return not told or any(not found.isdisjoint(told) for found in there)
+        for path in tree.paths:
+            text = tree.file(path)
+            if not text:
+                continue
+            for family in FAMILIES:
+                if not places(text, path, family).isdisjoint(accepted):
+                    return True
+        return False
 
     def stored(self, run: Run) -> StoredReport:
-        """The report of a council that has one."""
+        """Return the report of a council that has one."""
         files = msgspec.convert(run.data["report"], Written)
         project = Path(run.project)
         content = read_bounded(project / files.json, MOST_REPORT_BYTES, root=project)
@@ -486,8 +518,10 @@ class Reports:
         }
         if request.until is not None:
             entry["expires"] = request.until
-        if paths := list(request.paths) or ([anchor.path] if anchor else []):
-            entry["paths"] = paths
+        if request.paths:
+            entry["paths"] = list(request.paths)
+        elif anchor:
+            entry["paths"] = [anchor.path]
         if finding.severity is not None:
             entry["severity"] = finding.severity.value
         if (
@@ -512,7 +546,7 @@ class Reports:
         )
 
     def _author(self) -> str:
-        """Who dismisses: git's user where there is one."""
+        """Return who dismisses: git's user where there is one."""
         git = repository_at(self._assembly.places.project, self._assembly.environ)
         if git is not None:
             try:
@@ -567,7 +601,10 @@ def mark_superseded(
     seats: Sequence[BridgeReport],
     council: StoredCouncil,
 ) -> None:
-    """The old report says which one took its place; one that was edited or is gone is left alone."""
+    """The old report says which one took its place.
+
+    One that was edited or is gone is left alone.
+    """
     with suppress(FileError):
         if old.sha256 is None or _digest(project, old.json) != old.sha256:
             return

@@ -1,5 +1,5 @@
-"""What a user asks of a council, as plain data every surface builds the same way (council §24), with seed findings
-(§14.7).
+"""What a user asks of a council, as plain data every surface builds the same way
+(council §24), with seed findings (§14.7).
 """
 
 from __future__ import annotations
@@ -137,12 +137,15 @@ class CouncilRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names_a_change(self) -> bool:
-        """Whether a change is looked at rather than files; its own dismissals are then watched (council §24)."""
+        """Whether a change is looked at rather than files.
+
+        Its own dismissals are then watched (council §24).
+        """
         return bool(self.scope.kinds) and self.scope.kinds != ["paths"]
 
 
 def refuse_contradictions(request: CouncilRequest) -> None:
-    """Mistakes that can be seen in the request alone."""
+    """Raise for mistakes that can be seen in the request alone."""
     if request.verb == "implement":
         if len(request.options.runtimes) != 1:
             raise UserError(
@@ -157,7 +160,8 @@ def refuse_contradictions(request: CouncilRequest) -> None:
         raise UserError(
             f"--requirements works with audit only, not with {request.verb}"
         )
-    # Files, branches and folders are called after the id, so it must not mean another folder.
+    # Files, branches and folders are called after the id, so it must not mean another
+    # folder.
     if request.review_id is not None and not _ID.fullmatch(request.review_id):
         raise UserError(
             f"--id {request.review_id!r} is not a valid council ID",
@@ -183,7 +187,7 @@ class NoFindings(UserError):
 
 
 def read_seed_findings(text: str, name: str) -> tuple[Output, ...]:
-    """The findings in `text`, in our words and with ids of their own."""
+    """Return the findings in `text`, in our words and with ids of their own."""
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -198,23 +202,18 @@ def _entries(document: Any, name: str) -> Iterator[Any]:
     if isinstance(document, list):
         yield from document
         return
-    lists = (
-        [document[key] for key in _LISTS if key in document]
-        if isinstance(document, dict)
-        else []
-    )
-    if not lists or not all(isinstance(one, list) for one in lists):
+    lists = []
+    if isinstance(document, dict):
+        lists = [document[key] for key in _LISTS if key in document]
+    if not lists or not all(isinstance(entries, list) for entries in lists):
         raise NoFindings(name, "neither a list nor a report")
-    for one in lists:
-        yield from one
+    for entries in lists:
+        yield from entries
 
 
 def _output(entry: Any, number: int, name: str) -> Output:
-    if (
-        not isinstance(entry, dict)
-        or not isinstance(entry.get("title"), str)
-        or not entry["title"].strip()
-    ):
+    title = entry.get("title") if isinstance(entry, dict) else None
+    if not isinstance(title, str) or not title.strip():
         raise NoFindings(name, f"entry {number} has no title")
     severity = entry.get("severity")
     if severity is not None and parse_severity(severity) is None:

@@ -1,4 +1,6 @@
-"""Where rigs meet councils: the mark a reviewed result carries, and what this machine knows about it (design §1)."""
+"""Where rigs meet councils: the mark a reviewed result carries, and what this machine
+knows about it (design §1).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class CouncilReviews:
-    """The councils of this machine, for the rig in `clone`. Nothing is opened before it is asked for."""
+    """The councils of this machine, for the rig in `clone`.
+
+    Nothing is opened before it is asked for.
+    """
 
     def __init__(self, clone: str) -> None:
         self._clone = clone
@@ -23,7 +28,10 @@ class CouncilReviews:
         return self._assembly().settings.flag("rigs.require_council")
 
     def known_mark(self, council_id: str) -> CouncilMark | None:
-        """Return what the record says about a council; a report that was edited since speaks for nothing."""
+        """Return what the record says about a council.
+
+        A report that was edited since speaks for nothing.
+        """
         from bridgehead.assembly.council.reports import Reports
         from bridgehead.rigs.trust.council_mark import CouncilMark
 
@@ -34,7 +42,10 @@ class CouncilReviews:
         return CouncilMark(council_id, *recorded) if recorded else None
 
     def mark(self, reference: str) -> CouncilMark:
-        """Return what a result says about the council whose id begins like this; without a verdict it raises."""
+        """Return what a result says about the council whose id begins like this.
+
+        Without a verdict it raises.
+        """
         from bridgehead.assembly.council.reports import Reports
         from bridgehead.rigs.trust.council_mark import CouncilMark
 

@@ -1,5 +1,5 @@
-"""One council in one process: what it works with, who watches it, what is written when it pauses or ends (council
-§14.1).
+"""One council in one process: what it works with, who watches it, what is written when
+it pauses or ends (council §14.1).
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ from bridgehead.host.command import Cancel
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Who is with a running council: watchers, and somebody to ask; nobody by default."""
+    """Who is with a running council: watchers, and somebody to ask.
+
+    Nobody by default.
+    """
 
     watchers: tuple[Observer, ...] = ()
     ask: AskQuestion | None = None
@@ -216,7 +219,9 @@ class CouncilProcess:
 
     @contextmanager
     def _recording_failure(self) -> Iterator[None]:
-        """What ends the council against everybody's will is in the record before it is raised."""
+        """What ends the council against everybody's will is in the record before it is
+        raised.
+        """
         try:
             yield
         except (BridgeheadError, OSError) as error:
@@ -244,30 +249,11 @@ class CouncilProcess:
         return Finished(self.council, None, None, asked, pause)
 
     def _report(self, report: CouncilReport | AbortedReport) -> Finished:
+        """Write the report, and settle everything that depends on it."""
         council = self.council
         calls = self.calls
-        if self.earlier_report is not None and isinstance(report, CouncilReport):
-            report = msgspec.structs.replace(
-                report, supersedes=self.earlier_report.markdown
-            )
         if isinstance(report, CouncilReport):
-            seen = {path: text_digest(text) for path, text in self.scope.texts.items()}
-            kept_back = {
-                entry.path: ""
-                for entry in self.scope.left_out
-                if entry.reason not in (Reason.IGNORED, Reason.MASKED)
-            }
-            report = msgspec.structs.replace(
-                report,
-                commit=self.scope.commit,
-                base_commit=self.scope.base_commit,
-                scope_paths=council.scope_request.named_paths,
-                removed=self.scope.removed,
-                envelope_folders=tuple(
-                    sorted(rig_threads(self.assembly.places.project, council))
-                ),
-                reviewed=kept_back | seen,
-            )
+            report = self._with_scope(report)
         with stopping_when(lambda: calls.signal is not None):
             seats = seat_reports(self.run.again(), calls.inputs())
         project = self.assembly.places.project
@@ -283,18 +269,8 @@ class CouncilProcess:
             mark_superseded(
                 project, self.outputs, self.earlier_report, written, seats, council
             )
-        judged = isinstance(report, CouncilReport) and is_judged(
-            report.task_type, report.mode
-        )
-        if judged and calls.signal is None:
-            history = read_history(self.assembly)
-            records = self.run.records
-            write_history(
-                self.assembly,
-                carried_history(
-                    history, council.plan.records, records, council.review_id
-                ),
-            )
+        if isinstance(report, CouncilReport):
+            self._carry_history(report)
         self.record.open_halted(report.auto_skipped_halted_bridges, calls)
         self._settle(
             report_facts(report, written.recorded),
@@ -305,10 +281,49 @@ class CouncilProcess:
             council, report, written, self.run.waiting_for, signal=calls.signal
         )
 
+    def _with_scope(self, report: CouncilReport) -> CouncilReport:
+        """Return the report with what was reviewed, for a gate to compare later."""
+        if self.earlier_report is not None:
+            report = msgspec.structs.replace(
+                report, supersedes=self.earlier_report.markdown
+            )
+        seen = {path: text_digest(text) for path, text in self.scope.texts.items()}
+        kept_back = {
+            entry.path: ""
+            for entry in self.scope.left_out
+            if entry.reason not in (Reason.IGNORED, Reason.MASKED)
+        }
+        threads = rig_threads(self.assembly.places.project, self.council)
+        return msgspec.structs.replace(
+            report,
+            commit=self.scope.commit,
+            base_commit=self.scope.base_commit,
+            scope_paths=self.council.scope_request.named_paths,
+            removed=self.scope.removed,
+            envelope_folders=tuple(sorted(threads)),
+            reviewed=kept_back | seen,
+        )
+
+    def _carry_history(self, report: CouncilReport) -> None:
+        """Add what became of the findings to the history, if this council ran to its end."""
+        if self.calls.signal is not None:
+            return
+        if not is_judged(report.task_type, report.mode):
+            return
+        history = carried_history(
+            read_history(self.assembly),
+            self.council.plan.records,
+            self.run.records,
+            self.council.review_id,
+        )
+        write_history(self.assembly, history)
+
     def _settle(
         self, facts: Mapping[str, Any] | None = None, *, aborted: bool = False
     ) -> None:
-        """Leave the council open while a rig may still answer, else put everything of it away."""
+        """Leave the council open while a rig may still answer, else put everything of
+        it away.
+        """
         review_id = self.council.review_id
         if self.host_seat is not None:
             self.host_seat.end()

@@ -1,11 +1,12 @@
-"""The seats of a council on this machine: who could sit and why not, where agents work, how rigs are reached
-(council §23, §24).
+"""The seats of a council on this machine: who could sit and why not, where agents work,
+how rigs are reached (council §23, §24).
 """
 
 from __future__ import annotations
 
 import logging
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -83,14 +84,20 @@ _NOTHING_TO_DO: Final = BridgeInput(
 
 
 class RigTransport:
-    """`SeatTransport` over the rigs part. A request is remembered as `thread/file@commit`."""
+    """`SeatTransport` over the rigs part.
+
+    A request is remembered as `thread/file@commit`.
+    """
 
     def __init__(self, project: Path, review_id: str) -> None:
         self._project = str(project)
         self._review_id = review_id
 
     def knows(self, rig_id: str) -> bool:
-        """Whether the rig has spoken or been spoken to in this repository; the remote may know more than we do."""
+        """Return whether the rig has spoken or been spoken to in this repository.
+
+        The remote may know more than we do.
+        """
         try:
             rig = self._rig()
             return _is_known(rig, rig_id) or (
@@ -120,7 +127,10 @@ class RigTransport:
         return f"{sent.file_path}@{sent.commit_sha}"
 
     def answer(self, rig_id: str, request: str) -> RigAnswer | RigRejected | None:
-        """The newest RESPONSE that names our request; one that must not be used says why."""
+        """Return the newest RESPONSE that names our request.
+
+        One that must not be used says why.
+        """
         rig = self._rig()
         self._synchronised(rig)
         path, _, commit = request.partition("@")
@@ -129,12 +139,21 @@ class RigTransport:
             envelopes = list(thread(rig, thread_id).envelopes)
         except NotFound:
             return None
-        answers = [one for one in envelopes if one.frontmatter.get("type") == RESPONSE]
-        named = [one for one in answers if _names(one, filename, commit)]
-        if not named:
-            from_rig = [one for one in answers if one.frontmatter.get("from") == rig_id]
-            return RigRejected("request_not_named") if from_rig else None
-        own = [one for one in named if one.frontmatter.get("from") == rig_id]
+        responses = [
+            envelope
+            for envelope in envelopes
+            if envelope.frontmatter.get("type") == RESPONSE
+        ]
+        answers = [
+            response for response in responses if _names(response, filename, commit)
+        ]
+        if not answers:
+            return (
+                RigRejected("request_not_named")
+                if _sent_by(rig_id, responses)
+                else None
+            )
+        own = _sent_by(rig_id, answers)
         return _judged(own[-1]) if own else RigRejected("other_rig")
 
     def _synchronised(self, rig: Rig) -> bool:
@@ -156,17 +175,22 @@ def _is_known(rig: Rig, rig_id: str) -> bool:
     )
 
 
+def _sent_by(rig_id: str, envelopes: Sequence[ShownEnvelope]) -> list[ShownEnvelope]:
+    return [
+        envelope for envelope in envelopes if envelope.frontmatter.get("from") == rig_id
+    ]
+
+
 def _names(envelope: ShownEnvelope, filename: str, commit: str) -> bool:
-    """Whether an envelope says that it answers this request (rigs §9.6)."""
-    references = envelope.frontmatter.get("references")
-    listed = (
-        [str(one) for one in references] if isinstance(references, list | tuple) else []
-    )
+    """Return whether an envelope says that it answers this request (rigs §9.6)."""
     reply_to = str(envelope.frontmatter.get("in_reply_to") or "")
-    return any(one and commit.startswith(one) for one in listed) or reply_to in (
-        filename,
-        commit,
-    )
+    if reply_to in (filename, commit):
+        return True
+    references = envelope.frontmatter.get("references")
+    if not isinstance(references, list | tuple):
+        return False
+    commits = [str(reference) for reference in references]
+    return any(named and commit.startswith(named) for named in commits)
 
 
 def _judged(envelope: ShownEnvelope) -> RigAnswer | RigRejected:
@@ -177,7 +201,9 @@ def _judged(envelope: ShownEnvelope) -> RigAnswer | RigRejected:
 
 
 def make_machine(assembly: Assembly) -> Machine:
-    """The machine as pre-flight sees it, with what earlier commands found out about its programs."""
+    """Return the machine as pre-flight sees it, with what earlier commands found out
+    about its programs.
+    """
     return Machine(dict(assembly.environ), memory=ProbeFile(_probes(assembly)))
 
 
@@ -188,7 +214,9 @@ def forget_probes(assembly: Assembly) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where seats work: the private copy, and for an implementation a checkout of its own."""
+    """Where seats work: the private copy, and for an implementation a checkout of its
+    own.
+    """
 
     snapshot: Snapshot
     worktree: Worktree | None = None
@@ -240,7 +268,10 @@ def local_seats(
     *,
     resumed: bool = False,
 ) -> LocalSeats:
-    """The seats of a stored council. Who is named, or called for again, is asked whatever it refused before."""
+    """Return the seats of a stored council.
+
+    Who is named, or called for again, is asked whatever it refused before.
+    """
     now = clock.now()
     refused = believed_refusals(assembly, now)
     named = council.seats if resumed else council.request.options.runtimes
@@ -281,7 +312,9 @@ def local_seats(
 
 
 def rig_threads(project: Path, council: StoredCouncil) -> frozenset[str]:
-    """Folders of the project that hold envelopes, where the council has a seat on another machine."""
+    """Folders of the project that hold envelopes, where the council has a seat on
+    another machine.
+    """
     transport = _transport(project, council)
     return transport.threads() if transport else frozenset()
 
@@ -292,7 +325,9 @@ def _transport(project: Path, council: StoredCouncil) -> RigTransport | None:
 
 
 def _worktree(git: Git, project: Path, review_id: str) -> Worktree:
-    """The checkout of this council: the one an earlier process made, or a new one."""
+    """Return the checkout of this council: the one an earlier process made, or a new
+    one.
+    """
     path = project / ".bridgehead" / "worktrees" / review_id
     if path.exists():
         branch = f"{BRANCH_PREFIX}{review_id}"
@@ -330,7 +365,9 @@ class Availability:
 
 
 def list_availability(assembly: Assembly) -> list[Availability]:
-    """Every runtime in the order of dispatch, then the rigs that the settings name."""
+    """Return every runtime in the order of dispatch, then the rigs that the settings
+    name.
+    """
     settings, machine, retired = _looked_at(assembly)
     rigs = [name for name in settings.runtimes if is_rig(name)]
     names = [*runtime_names(), *_acp_agents(settings, machine)]
@@ -361,14 +398,18 @@ def list_availability(assembly: Assembly) -> list[Availability]:
 
 
 def _looked_at(assembly: Assembly) -> tuple[Settings, Machine, frozenset[str]]:
-    """The settings of the seats, the machine, and the runtimes that are refused for good."""
+    """Return the settings of the seats, the machine, and the runtimes that are refused
+    for good.
+    """
     now = SystemClock().now()
     retired = retired_runtimes(believed_refusals(assembly, now))
     return read_seats_file(assembly).settings(now), make_machine(assembly), retired
 
 
 def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
-    """The agents that speak ACP: those that are installed, and those that the settings name."""
+    """Return the agents that speak ACP: those that are installed, and those that the
+    settings name.
+    """
     from bridgehead.council.runtimes.acp import KNOWN
 
     installed = [
@@ -380,7 +421,9 @@ def _acp_agents(settings: Settings, machine: Machine) -> list[str]:
 
 
 def address_of_running_hub(assembly: Assembly) -> str | None:
-    """Where the embedded hub of this user listens now, whatever it was told at its start."""
+    """Return where the embedded hub of this user listens now, whatever it was told at
+    its start.
+    """
     from bridgehead.bus.gateway.status_site import running_bridge
 
     chosen = assembly.settings.text("bus.state")
@@ -390,7 +433,9 @@ def address_of_running_hub(assembly: Assembly) -> str | None:
 
 
 def port_rules(assembly: Assembly) -> PortRules:
-    """Which ports the user opened for confined programs, and on which our own servers listen."""
+    """Return which ports the user opened for confined programs, and on which our own
+    servers listen.
+    """
     settings = assembly.settings
     try:
         chosen = tuple(map(parse_span, settings.texts("council.ports")))
@@ -407,7 +452,10 @@ def port_rules(assembly: Assembly) -> PortRules:
 
 
 def held_programs(assembly: Assembly) -> dict[str, str]:
-    """The AI programs that are installed and what confines each here; empty text where nothing does."""
+    """Return the AI programs that are installed and what confines each here.
+
+    Empty text where nothing does.
+    """
     machine = make_machine(assembly)
     found: dict[str, str] = {}
     for name in runtime_names():
@@ -424,7 +472,7 @@ def held_programs(assembly: Assembly) -> dict[str, str]:
 
 
 def seat_of(assembly: Assembly, bridge: str) -> Ready | NotSeated:
-    """One runtime outside a council: how it would be reached here, or why not."""
+    """Return one runtime outside a council: how it would be reached here, or why not."""
     settings, machine, retired = _looked_at(assembly)
     setup = _setup(bridge, assembly, settings, machine, retired)
     return check_seat(
@@ -473,7 +521,8 @@ def _availability(
             machine,
             Wishes(settings.reasoning_level),
         )
-    except Exception as error:  # an adapter from outside is a guest, and the others are still to be looked at
+    except Exception as error:
+        # an adapter from outside is a guest, and the others are still to be looked at
         logger.warning("the check of %s failed", bridge, exc_info=True)
         return Availability(
             bridge,

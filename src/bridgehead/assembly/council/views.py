@@ -1,7 +1,9 @@
-"""Councils for whoever shows them: the list over all projects, one council as it goes, its report, dismissing from it.
+"""Councils for whoever shows them: the list over all projects, one council as it goes,
+its report, dismissing from it.
 
-Everything is read from the record and the project's own files, and handed out as plain data, the same for dashboard,
-MCP and command line. Nothing here writes but `dismiss_finding`.
+Everything is read from the record and the project's own files, and handed out as plain
+data, the same for dashboard, MCP and command line. Nothing here writes but
+`dismiss_finding`.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ MOST_HALTED: Final = 1_000
 
 
 class CouncilStatus(StrEnum):
-    """What a person wants to know first. A council can be done and still have a halted seat to be retried."""
+    """What a person wants to know first.
+
+    A council can be done and still have a halted seat to be retried.
+    """
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -78,7 +83,10 @@ class CouncilLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CouncilPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of councils, the newest first; `before` fetches the next one, None ends the list."""
+    """A page of councils, the newest first.
+
+    `before` fetches the next one, None ends the list.
+    """
 
     councils: tuple[CouncilLine, ...]
     before: str | None = None
@@ -126,7 +134,7 @@ def list_councils(
     project: str | None = None,
     clock: Clock | None = None,
 ) -> CouncilPage:
-    """The councils of all projects, or of one; the newest first."""
+    """Return the councils of all projects, or of one; the newest first."""
     with assembly.store(read_only=True) as store:
         runs = store.runs(
             RunFilter(parts=(Part.COUNCIL,), project=project),
@@ -155,7 +163,10 @@ def council_calls(assembly: Assembly, reference: str) -> list[MadeCall]:
 def council_now(
     assembly: Assembly, reference: str, *, clock: Clock | None = None
 ) -> CouncilNow:
-    """One council, live or over. `reference`: its id, or the beginning or end of it."""
+    """Return one council, live or over.
+
+    `reference`: its id, or the beginning or end of it.
+    """
     with assembly.store(read_only=True) as store:
         run = _find(store, reference)
         halted = _halted(store)
@@ -180,7 +191,7 @@ def council_now(
 def council_report(
     assembly: Assembly, reference: str, *, clock: Clock | None = None
 ) -> ReportText:
-    """The report of a council of any project."""
+    """Return the report of a council of any project."""
     with assembly.store(read_only=True) as store:
         run = _find(store, reference)
         halted = _halted(store)
@@ -218,7 +229,7 @@ def _find(store: Store, reference: str) -> Run:
 
 
 def _in_its_project(assembly: Assembly, run: Run) -> Assembly:
-    """The assembly of the project the council was held in."""
+    """Return the assembly of the project the council was held in."""
     return Assembly(Path(run.project), assembly.environ, assembly.flags)
 
 
@@ -244,6 +255,9 @@ def _line(
     assembly: Assembly, run: Run, halted: frozenset[str], clock: Clock
 ) -> CouncilLine:
     data = run.data
+    verdict = data.get("verdict")
+    if not verdict and data.get("incomplete"):
+        verdict = INCOMPLETE
     until = parse_iso(run.ended_at) if run.ended_at else clock.now()
     return CouncilLine(
         id=run.id,
@@ -255,7 +269,7 @@ def _line(
         mode=data.get("mode"),
         intensity=data.get("intensity"),
         status=_status(assembly, run, halted),
-        verdict=data.get("verdict") or (INCOMPLETE if data.get("incomplete") else None),
+        verdict=verdict or None,
         counts=dict(data.get("findings") or {}),
         seats=tuple(data.get("seats") or data.get("bridges") or ()),
         waiting_for=tuple(data.get("waiting_for") or data.get("pending") or ()),
@@ -285,11 +299,9 @@ def _status(assembly: Assembly, run: Run, halted: frozenset[str]) -> CouncilStat
 
 
 def _finding_texts(report: CouncilReport) -> Iterator[FindingText]:
-    yield from (FindingText(finding=one) for one in report.findings())
-    yield from (
-        FindingText(finding=one, untouched=True) for one in report.untouched_findings
-    )
-    yield from (
-        FindingText(finding=one.finding, dismissed=one)
-        for one in report.dismissed_findings
-    )
+    for finding in report.findings():
+        yield FindingText(finding=finding)
+    for finding in report.untouched_findings:
+        yield FindingText(finding=finding, untouched=True)
+    for entry in report.dismissed_findings:
+        yield FindingText(finding=entry.finding, dismissed=entry)

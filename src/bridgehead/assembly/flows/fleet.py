@@ -1,7 +1,8 @@
 """The runs of a fleet, from any machine: hand in, list, look at, cancel, retry.
 
-DBOS keeps them in Postgres as jobs of its queues, in a schema beside the record's; a run is a chain of jobs, one for
-each pass (flows/fleet.py). Queues, timers and recovery are DBOS' own; of its library only this room knows.
+DBOS keeps them in Postgres as jobs of its queues, in a schema beside the record's; a
+run is a chain of jobs, one for each pass (flows/fleet.py). Queues, timers and recovery
+are DBOS' own; of its library only this room knows.
 """
 
 from __future__ import annotations
@@ -54,9 +55,8 @@ EXPIRY_MARGIN_SECONDS: Final = 0.05
 MOST_ATTEMPTS: Final = 3
 """So often a job is begun whose worker dies of it."""
 LOOKED_THROUGH: Final = 1000
-PRUNED_AT_ONCE: Final = (
-    1000  # passes, with as many runs as have them: what one statement names
-)
+PRUNED_AT_ONCE: Final = 1000
+"""How many passes one statement names."""
 _PRUNE_LOCKS: Final = 0x62726469
 _UNFINISHED: Final = {
     "DELAYED": RunStatus.WAITING,
@@ -65,6 +65,7 @@ _UNFINISHED: Final = {
     "CANCELLED": RunStatus.CANCELLED,
 }
 """Where a run without an output stands, by what DBOS says of its last pass."""
+_UNDER_WAY: Final = ("DELAYED", "ENQUEUED", "PENDING")
 LAST_SECOND: Final = 253_402_300_799.0  # of the year 9999
 _PASS_ID: Final = re.compile(r"(.+)/([1-9][0-9]{0,6})")
 DAMAGED: Final = "its row in the fleet's database is damaged and was not read"
@@ -179,10 +180,10 @@ class Fleet:
             utc_text(now),
             priority=priority,
         )
-        self.enqueue(
-            job,
-            after_seconds=None if at is None else max(0.0, (at - now).total_seconds()),
-        )
+        after = None
+        if at is not None:
+            after = max(0.0, (at - now).total_seconds())
+        self.enqueue(job, after_seconds=after)
         return self.status(run_id).run
 
     def enqueue(
@@ -192,8 +193,12 @@ class Fleet:
         version: str | None = None,
         after_seconds: float | None = None,
     ) -> None:
-        """Put a pass into its queue, once. Without a version, whoever has the newest takes it."""
-        # What has begun goes before what is new: an answer must not wait for a backlog. DBOS takes those without first.
+        """Put a pass into its queue, once.
+
+        Without a version, whoever has the newest takes it.
+        """
+        # What has begun goes before what is new: an answer must not wait for a backlog.
+        # DBOS takes those without first.
         first = job.priority if job.number == 1 else None
         more = {
             "priority": first,
@@ -229,13 +234,16 @@ class Fleet:
             load_input=False,
             load_output=False,
         )
-        for one in waiting:
-            self.client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
+        for job in waiting:
+            self.client.resume_workflow(job.workflow_id, queue_name=job.queue_name)
 
     def waiting(self, queue: str) -> Iterator[Job]:
-        """The passes of a queue that are put off; those with a damaged row are passed over."""
-        for one in self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue):
-            job = _job_of(one)
+        """Yield the passes of a queue that are put off.
+
+        Those with a damaged row are passed over.
+        """
+        for row in self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue):
+            job = _job_of(row)
             if job is not None:
                 yield job
 
@@ -251,46 +259,49 @@ class Fleet:
     # Looking
 
     def list(self, limit: int = 50) -> ListResult:
-        """The runs of all queues, the latest touched first."""
+        """Return the runs of all queues, the latest touched first."""
         newest = list(self._newest(4 * limit).items())[:limit]
         agents: dict[str, tuple[str, ...]] = {}
-        for run_id, one in newest:
-            job = _job_of(one)
-            if one.status == "DELAYED" and job is not None:
-                asked = [str(made.document["agent_name"]) for made in job.attempts]
-                agents[run_id] = tuple(asked)
-        return ListResult(tuple(_run_of(one) for _, one in newest), waits_for=agents)
+        for run_id, row in newest:
+            job = _job_of(row)
+            if row.status == "DELAYED" and job is not None:
+                agents[run_id] = tuple(
+                    str(attempt.document["agent_name"]) for attempt in job.attempts
+                )
+        return ListResult(tuple(_run_of(row) for _, row in newest), waits_for=agents)
 
     def load(self) -> Counter[tuple[str, str]]:
-        """How many runs of each queue a worker has, or nobody yet: by queue and worker, `queued` or `waiting`."""
-        unheld = {"ENQUEUED": "queued", "DELAYED": "waiting"}
-        found = self._all(
+        """Count the runs of each queue by who has them.
+
+        The keys are a queue and a worker, or `queued` or `waiting` for runs that no
+        worker has.
+        """
+        without_worker = {"ENQUEUED": "queued", "DELAYED": "waiting"}
+        rows = self._all(
             name=FLOW_JOB,
-            status=["PENDING", *unheld],
+            status=["PENDING", *without_worker],
             load_input=False,
             load_output=False,
         )
         return Counter(
-            (str(one.queue_name), unheld.get(one.status, str(one.executor_id)))
-            for one in found
+            (str(row.queue_name), without_worker.get(row.status, str(row.executor_id)))
+            for row in rows
         )
 
     def status(self, reference: str | None) -> StatusResult:
-        """One run with its steps, and what it waits for."""
+        """Return one run with its steps, and what it waits for."""
         newest, job = self._find(reference)
         records = self.records(job.next())
-        attempts = [made for made in job.attempts if made.path not in records]
+        attempts = [attempt for attempt in job.attempts if attempt.path not in records]
         return StatusResult(_run_of(newest), tuple(records.values()), tuple(attempts))
 
     def records(self, job: Job) -> dict[str, Record]:
-        """What the passes before this one recorded."""
-        steps = [
-            self.client.list_workflow_steps(f"{job.run_id}/{number}")
-            for number in range(1, job.number)
-        ]
-        return records_of(
-            [[step["output"] for step in made] for made in steps], job.forgets
-        )
+        """Return what the passes before this one recorded."""
+        outputs = []
+        for number in range(1, job.number):
+            steps = self.client.list_workflow_steps(f"{job.run_id}/{number}")
+            outputs.append([step["output"] for step in steps])
+        return records_of(outputs, job.forgets)
 
     def was_cancelled(self, job: Job) -> bool:
         found = self.client.list_workflows(workflow_ids=[job.id], load_input=False)
@@ -304,25 +315,25 @@ class Fleet:
             return False
 
     def _newest(self, limit: int, **where: Any) -> dict[str, WorkflowStatus]:
-        """The last pass of each run."""
-        found: dict[str, WorkflowStatus] = {}
-        for one in self.client.list_workflows(
+        """Return the last pass of each run, by run."""
+        rows = self.client.list_workflows(
             name=FLOW_JOB, sort_desc=True, limit=limit, **where
-        ):
-            run_id, number = _pass_of(one.workflow_id)
-            if run_id not in found or number > _pass_of(found[run_id].workflow_id)[1]:
-                found[run_id] = one
-        return found
+        )
+        last: dict[str, WorkflowStatus] = {}
+        for row in rows:
+            run_id, number = _pass_of(row.workflow_id)
+            if run_id not in last or number > _pass_of(last[run_id].workflow_id)[1]:
+                last[run_id] = row
+        return last
 
     def _find(self, reference: str | None) -> tuple[WorkflowStatus, Job]:
-        found = (
-            self._newest(LOOKED_THROUGH, workflow_id_prefix=f"{reference}/")
-            if reference
-            else {}
-        )
+        """Return the last pass of the run that is meant, and the job in it."""
+        found: dict[str, WorkflowStatus] = {}
+        if reference:
+            found = self._newest(LOOKED_THROUGH, workflow_id_prefix=f"{reference}/")
         if not found:
             found = self._newest(LOOKED_THROUGH)
-        runs = [_run_of(one) for one in found.values()]
+        runs = [_run_of(row) for row in found.values()]
         run = find_run(runs, reference, "the fleet")
         newest = found[run.id]
         return newest, _job_of(newest) or _unreadable_job(newest)
@@ -357,109 +368,124 @@ class Fleet:
         return ended
 
     def retry(self, reference: str, from_step: str | None = None) -> Run:
-        """Go on with a run that failed, on a worker with the newest code; its records are kept."""
+        """Continue a run that failed, on a worker with the newest code.
+
+        Its records are kept.
+        """
         with self._no_pruning():
             newest, job = self._find(reference)
             run = _run_of(newest)
-            if run.status is not RunStatus.FAILED and not (
-                run.status is RunStatus.CANCELLED and from_step
-            ):
+            failed = run.status is RunStatus.FAILED
+            cancelled = run.status is RunStatus.CANCELLED
+            if not failed and not (cancelled and from_step):
                 way = f"bridgehead flow status {run.id} shows its state"
                 raise CannotRetry(run, f"it is {run.status.value}", way)
             records = tuple(self.records(job.next()).values())
             if from_step is None:
-                self.enqueue(job.next(forget=what_failed(records, run.error or "")))
+                following = job.next(forget=what_failed(records, run.error or ""))
             else:
-                # What was asked after the step may not be asked again.
-                self.enqueue(
-                    job.next(forget=step_meant(records, from_step, run.id))._replace(
-                        attempts=()
-                    )
-                )
+                following = job.next(forget=step_meant(records, from_step, run.id))
+                # The run may not ask what it asked after that step.
+                following = following._replace(attempts=())
+            self.enqueue(following)
             return self.status(run.id).run
 
     def prune(
         self, days: float, *, failed: bool = False, dry_run: bool = False
     ) -> Iterator[Run]:
-        """Delete runs that ended so long ago, with all the record knows of them; each that is or would be deleted.
+        """Delete runs that ended so long ago, with all the record knows of them.
 
-        DBOS deletes nothing by itself. Failed runs, which could be retried, go only with `failed`.
+        Yield each run that is deleted, or would be. DBOS deletes nothing by itself.
+        Failed runs, which could be retried, go only with `failed`.
         """
         now = datetime.now(UTC)
         before = now - timedelta(days=min(days, MOST_DAYS))
-        old = {
-            "completed_before": before.isoformat(),
-            "load_input": False,
-            "load_output": False,
-        }
-        last: dict[str, int] = {}
-        for one in self._all(name=FLOW_JOB, **old):
-            run_id, number = _pass_of(one.workflow_id)
-            last[run_id] = max(number, last.get(run_id, 0))
+        last = self._last_passes(before)
         while last:
-            some: dict[str, int] = {}
-            while last and sum(some.values()) < PRUNED_AT_ONCE:
-                some.update([last.popitem()])
+            batch: dict[str, int] = {}
+            while last and sum(batch.values()) < PRUNED_AT_ONCE:
+                run_id, number = last.popitem()
+                batch[run_id] = number
             with self._no_pruning():
-                ended = self._ended(some, utc_text(before), failed=failed)
+                ended = self._ended(batch, utc_text(before), failed=failed)
                 if ended and not dry_run:
-                    self.store.forget_runs([run.id for run, _ in ended])
-                    self.client.delete_workflows(
-                        [job_id for _, jobs in ended for job_id in jobs]
-                    )
+                    self._delete(ended)
             yield from (run for run, _ in ended)
-        # Of a time that has just come, another worker may not know yet that it was seen to.
-        old["completed_before"] = min(before, now - timedelta(days=1)).isoformat()
         if not dry_run:
-            self.client.delete_workflows(
-                [one.workflow_id for one in self._all(name=SCHEDULED_JOB, **old)]
-            )
+            # Another worker may not know yet that a time that has just come was seen
+            # to.
+            self._delete_schedule_jobs(min(before, now - timedelta(days=1)))
+
+    def _last_passes(self, before: datetime) -> dict[str, int]:
+        """Return the number of the last pass of each run that ended before a time."""
+        last: dict[str, int] = {}
+        for row in self._completed(FLOW_JOB, before):
+            run_id, number = _pass_of(row.workflow_id)
+            last[run_id] = max(number, last.get(run_id, 0))
+        return last
+
+    def _completed(self, kind: str, before: datetime) -> Iterator[WorkflowStatus]:
+        return self._all(
+            name=kind,
+            completed_before=before.isoformat(),
+            load_input=False,
+            load_output=False,
+        )
+
+    def _delete(self, ended: Sequence[tuple[Run, Sequence[str]]]) -> None:
+        """Delete runs with their jobs, from the record first."""
+        job_ids: list[str] = []
+        for _, ids in ended:
+            job_ids.extend(ids)
+        self.store.forget_runs([run.id for run, _ in ended])
+        self.client.delete_workflows(job_ids)
+
+    def _delete_schedule_jobs(self, before: datetime) -> None:
+        rows = self._completed(SCHEDULED_JOB, before)
+        self.client.delete_workflows([row.workflow_id for row in rows])
 
     def _ended(
         self, last: Mapping[str, int], before: str, *, failed: bool
     ) -> Sequence[tuple[Run, Sequence[str]]]:
-        """Of runs whose passes up to a number have ended, those that are over, with the ids of all their jobs."""
-        ids = [
-            f"{run_id}/{number}"
-            for run_id, most in last.items()
-            for number in range(1, most + 2)
-        ]
+        """Return the runs that are over, each with the ids of all its jobs.
+
+        `last` gives for each run the last pass that is known to have ended.
+        """
         newest: dict[str, WorkflowStatus] = {}
         jobs: dict[str, list[str]] = {}
-        answering: dict[str, str] = {}
-        for one in sorted(
-            self.client.list_workflows(workflow_ids=ids),
-            key=lambda one: _pass_of(one.workflow_id)[1],
-        ):
-            job = _job_of(one) or _unreadable_job(one)
-            newest[job.run_id] = one
-            jobs.setdefault(job.run_id, []).append(one.workflow_id)
-            for asked in (made.request_id for made in job.attempts):
-                calls = (
-                    f"call/{asked}/{attempt}"
-                    for attempt in range(DEFAULT_MAX_RETRIES + 1)
-                )
-                answering |= dict.fromkeys((f"answer/{asked}", *calls), job.run_id)
-        ids = list(answering)
-        for one in (
-            self.client.list_workflows(workflow_ids=ids, load_input=False)
-            if ids
-            else ()
-        ):
-            jobs[answering[one.workflow_id]].append(one.workflow_id)
-            # a handler at work is let finish.
-            if one.status in (
-                "DELAYED",
-                "ENQUEUED",
-                "PENDING",
-            ):
-                newest.pop(answering[one.workflow_id], None)
-        runs = (_run_of(one) for one in newest.values())
+        run_of_job: dict[str, str] = {}
+        for row in self._passes_up_to(last):
+            job = _job_of(row) or _unreadable_job(row)
+            newest[job.run_id] = row
+            jobs.setdefault(job.run_id, []).append(row.workflow_id)
+            for attempt in job.attempts:
+                for job_id in _answering_jobs(attempt.request_id):
+                    run_of_job[job_id] = job.run_id
+        for row in self._jobs_with_ids(list(run_of_job)):
+            run_id = run_of_job[row.workflow_id]
+            jobs[run_id].append(row.workflow_id)
+            if row.status in _UNDER_WAY:
+                newest.pop(run_id, None)  # a handler at work may finish
+        runs = [_run_of(row) for row in newest.values()]
         return [
             (run, jobs[run.id])
             for run in runs
             if run.is_over_since(before, failed=failed)
         ]
+
+    def _passes_up_to(self, last: Mapping[str, int]) -> Sequence[WorkflowStatus]:
+        """Return the passes of these runs in their order, and one after the last."""
+        ids: list[str] = []
+        for run_id, number in last.items():
+            ids.extend(f"{run_id}/{each}" for each in range(1, number + 2))
+        rows = self.client.list_workflows(workflow_ids=ids)
+        return sorted(rows, key=lambda row: _pass_of(row.workflow_id)[1])
+
+    def _jobs_with_ids(self, ids: Sequence[str]) -> Sequence[WorkflowStatus]:
+        # Without ids, DBOS would list every job.
+        if not ids:
+            return ()
+        return self.client.list_workflows(workflow_ids=[*ids], load_input=False)
 
     @contextmanager
     def _no_pruning(self) -> Iterator[None]:
@@ -475,7 +501,10 @@ class Fleet:
 
 
 def has_begun(url: str) -> bool:
-    """Whether the database has a fleet; one that cannot be reached is a StoreError."""
+    """Return whether the database has a fleet.
+
+    One that cannot be reached is a StoreError.
+    """
     if not url.startswith(POSTGRES):
         return False
     import psycopg
@@ -505,7 +534,7 @@ def open_fleet(url: str) -> Iterator[Fleet]:
 
 
 def delay_before(wake: datetime | None, now: datetime) -> float:
-    """How long a waiting run is put off."""
+    """Return how long a waiting run is put off."""
     if wake is None:
         return NO_ANSWER_SECONDS
     return max(
@@ -513,8 +542,17 @@ def delay_before(wake: datetime | None, now: datetime) -> float:
     )
 
 
+def _answering_jobs(request_id: str) -> list[str]:
+    """Return the ids of the jobs that may have answered a request."""
+    calls = range(DEFAULT_MAX_RETRIES + 1)
+    return [f"answer/{request_id}", *(f"call/{request_id}/{call}" for call in calls)]
+
+
 def _pass_of(job_id: str) -> tuple[str, int]:
-    """Return the run and the number of the pass that an id names; 0 for an id that names none."""
+    """Return the run and the number of the pass that an id names.
+
+    0 for an id that names none.
+    """
     found = _PASS_ID.fullmatch(job_id)
     return (found[1], int(found[2])) if found else (job_id, 0)
 
@@ -523,15 +561,17 @@ def _job_of(status: WorkflowStatus) -> Job | None:
     """Return the job in a row; None for a row that is damaged."""
     try:
         job = Job.read(cast("Mapping[str, Any]", status.input)["args"][0])
-        asked = [made.document for made in job.attempts]
         texts = [job.run_id, job.name, job.queue, job.created, job.version or ""]
-        texts += [one[name] for one in asked for name in ("request_id", "agent_name")]
+        for attempt in job.attempts:
+            texts.append(attempt.document["request_id"])
+            texts.append(attempt.document["agent_name"])
     except (AttributeError, LookupError, TypeError, ValueError):
         return None
-    named = status.workflow_id == job.id and isinstance(job.number, int)
-    is_whole = named and isinstance(job.settings, Mapping)
-    is_whole = is_whole and all(isinstance(text, str) for text in texts)
-    return job if is_whole else None
+    has_whole_number = isinstance(job.number, int)
+    has_settings = isinstance(job.settings, Mapping)
+    has_texts = all(isinstance(text, str) for text in texts)
+    is_whole = has_whole_number and has_settings and has_texts
+    return job if is_whole and status.workflow_id == job.id else None
 
 
 def _unreadable_job(status: WorkflowStatus) -> Job:
@@ -543,7 +583,10 @@ def _unreadable_job(status: WorkflowStatus) -> Job:
 
 
 def _run_of(status: WorkflowStatus) -> Run:
-    """Return a run as journals keep it, from its last pass; `damaged` where that cannot be read."""
+    """Return a run as journals keep it, from its last pass.
+
+    `damaged` where that cannot be read.
+    """
     job = _job_of(status)
     output: object = status.output or {}
     moved = _moment(status.updated_at)

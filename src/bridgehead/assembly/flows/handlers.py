@@ -1,6 +1,8 @@
-"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a rig elsewhere (flows §14).
+"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a
+rig elsewhere (flows §14).
 
-And the watch over all projects that the record knows, for `flow watch` and the dashboard.
+And the watch over all projects that the record knows, for `flow watch` and the
+dashboard.
 """
 
 from __future__ import annotations
@@ -8,12 +10,12 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
@@ -43,11 +45,13 @@ SHARED: Final = (
     "the record is shared, and entries of other users must not start programs here"
 )
 SERVER_PATIENCE_SECONDS: Final = 3.0
-"""A script that answers and resumes by itself is quicker than that; both at once would get in each other's way."""
+"""A script that answers and resumes by itself is quicker than that; both at once would
+get in each other's way.
+"""
 
 
 def is_shared(record_url: str) -> bool:
-    """Whether others write to the record, too."""
+    """Return whether others write to the record, too."""
     return "://" in record_url and not record_url.startswith("sqlite:")
 
 
@@ -61,7 +65,10 @@ def watching(
     concurrency: int = DEFAULT_CONCURRENCY,
     patience_seconds: float = 0.0,
 ) -> Iterator[Watch]:
-    """A watch over `roots`, or over every project where the record knows a paused flow; ends with what it started."""
+    """A watch over `roots`, or over every project where the record knows a paused flow.
+
+    Ends with what it started.
+    """
     from bridgehead.assembly.flows.recording import size_limits
     from bridgehead.assembly.flows.views import paused_projects
 
@@ -131,7 +138,9 @@ def handler_makers(
 
 
 class RuntimeHandler(Handler):
-    """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt must say everything."""
+    """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt
+    must say everything.
+    """
 
     def __init__(
         self, assembly: Assembly, name: str, tools: tuple[ToolServer, ...] = ()
@@ -184,10 +193,12 @@ class RuntimeHandler(Handler):
 
 
 class RigHandler(Handler):
-    """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references it.
+    """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references
+    it.
 
-    The thread is named for the question, not for one attempt at it: after a kill, or when its time is over, the next
-    command finds the REQUEST there, sends none, and collects a RESPONSE that has come meanwhile.
+    The thread is named for the question, not for one attempt at it: after a kill, or
+    when its time is over, the next command finds the REQUEST there, sends none, and
+    collects a RESPONSE that has come meanwhile.
     """
 
     def __init__(self, project: Path, rig_id: str, say: Callable[[str], None]) -> None:
@@ -245,7 +256,9 @@ class RigHandler(Handler):
         send(rig, wanted)
 
     def _answer_in(self, thread_id: str) -> str | None:
-        """The body of the answer, once it has arrived and nothing speaks against it."""
+        """Return the body of the answer, once it has arrived and nothing speaks against
+        it.
+        """
         from bridgehead.rigs.operations.sync import SyncRequest, sync
         from bridgehead.rigs.operations.thread import thread
         from bridgehead.rigs.trust.verification_kinds import VerificationState
@@ -259,28 +272,32 @@ class RigHandler(Handler):
             with rig.repository.lock():  # killed between commit and push
                 rig.repository.push(rig.repository.upstream(), asked)
         for envelope in thread(rig, thread_id).envelopes:
-            frontmatter = envelope.frontmatter
-            references = frontmatter.get("references")
-            names_it = isinstance(references, list) and any(
-                asked.startswith(str(entry)) for entry in references
-            )
-            if (
-                frontmatter.get("type") == "RESPONSE"
-                and frontmatter.get("from") == self._rig_id
-                and names_it
-            ):
-                if envelope.verification.state is VerificationState.BROKEN:
-                    self._say(
-                        f"{envelope.filename} was not used: "
-                        f"{', '.join(envelope.verification.kinds)}"
-                    )
-                    continue
+            if not self._is_answer(envelope.frontmatter, asked):
+                continue
+            if envelope.verification.state is not VerificationState.BROKEN:
                 return envelope.body
+            self._say(
+                f"{envelope.filename} was not used: "
+                f"{', '.join(envelope.verification.kinds)}"
+            )
         return None
+
+    def _is_answer(self, frontmatter: Mapping[str, Any], asked: str) -> bool:
+        """Return whether an envelope of the asked rig answers the commit `asked`."""
+        if frontmatter.get("type") != "RESPONSE":
+            return False
+        if frontmatter.get("from") != self._rig_id:
+            return False
+        references = frontmatter.get("references")
+        if not isinstance(references, list):
+            return False
+        return any(asked.startswith(str(commit)) for commit in references)
 
 
 def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
-    """The id under which the question was first asked, since it last had an answer that the flow could not use."""
+    """Return the id under which the question was first asked, since it last had an
+    answer that the flow could not use.
+    """
     if not files.root.journal.exists():
         return request_id
     with open_sqlite(files.root) as journal:
@@ -303,7 +320,7 @@ def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
 
 
 def _request_in(rig: Rig, thread_id: str) -> str | None:
-    """The commit of the REQUEST that this rig sent in a thread."""
+    """Return the commit of the REQUEST that this rig sent in a thread."""
     from bridgehead.rigs.operations.thread import thread
 
     own = rig.config.rig_id

@@ -1,4 +1,5 @@
-"""Which flows a client that is no person may start: those of the project that git tracks or the user trusts, by name.
+"""Which flows a client that is no person may start: those of the project that git
+tracks or the user trusts, by name.
 
 `flow_refusal` decides; the rest collects what it decides by.
 """
@@ -61,7 +62,9 @@ def flow_refusal(file: FlowFile) -> str | None:
 
 
 def refuse_foreign_flow(assembly: Assembly, source: str) -> None:
-    """Raise FlowNotOffered unless `source` names a flow of the project, or an installed one."""
+    """Raise FlowNotOffered unless `source` names a flow of the project, or an installed
+    one.
+    """
     path, _, attribute = source.rpartition(":")
     named = path if path.endswith(".py") else source
     if not named.endswith(".py"):
@@ -78,7 +81,9 @@ def refuse_foreign_flow(assembly: Assembly, source: str) -> None:
 
 
 def relative_source(assembly: Assembly, source: str) -> str:
-    """Return a source that a journal recorded as it is named from the present folder, where it lies below it."""
+    """Return a source that a journal recorded as it is named from the present folder,
+    where it lies below it.
+    """
     path, separator, attribute = source.rpartition(":")
     is_function = path.endswith(".py")
     named = path if is_function else source

@@ -1,6 +1,8 @@
-"""Flows connected to the record: what happens in them becomes events, what they ask becomes pending items.
+"""Flows connected to the record: what happens in them becomes events, what they ask
+becomes pending items.
 
-The flow's own journal and files decide; the record is told afterwards and is never needed for a flow to go on.
+The flow's own journal and files decide; the record is told afterwards and is never
+needed for a flow to go on.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ _RECORDED_FACTS = ("error", "waits_for", "phase", "phase_name", "steps_made")
 
 
 class RecordingAnnouncer(Announcer):
-    """Opens the record when there is something to say, once; trouble with it is one warning, never an error."""
+    """Opens the record when there is something to say, once.
+
+    Trouble with it is one warning, never an error.
+    """
 
     def __init__(
         self, root: Path, warn: Callable[[str], None], assembly: Assembly | None = None
@@ -104,7 +109,9 @@ class RecordingAnnouncer(Announcer):
 
 
 def template_directories(root: Path) -> tuple[Path, ...]:
-    """Where packages go that no --output places: the setting flows.templates, a relative one below the root."""
+    """Return where packages go that no --output places: the setting flows.templates, a
+    relative one below the root.
+    """
     from bridgehead.assembly.application import Assembly
 
     named = Assembly(root).settings.text("flows.templates")
@@ -112,7 +119,9 @@ def template_directories(root: Path) -> tuple[Path, ...]:
 
 
 def size_limits(settings: Settings) -> dict[str, int]:
-    """The bytes that the files of a flow may have, as the settings flows.request_mib and so on say (flows §10)."""
+    """Return the bytes that the files of a flow may have, as the settings
+    flows.request_mib and so on say (flows §10).
+    """
     from bridgehead.flows.files.checkpoint_files import MIB
     from bridgehead.flows.words import REQUEST_FILE, RESPONSE_FILE, STATE_FILE
 
@@ -131,7 +140,9 @@ def size_limits(settings: Settings) -> dict[str, int]:
 
 
 def keep_days(settings: Settings) -> float:
-    """How long runs that have ended stay in the journal, as the setting flows.keep_days says."""
+    """Return how long runs that have ended stay in the journal, as the setting
+    flows.keep_days says.
+    """
     days = float(settings.number("flows.keep_days") or 0)
     if not 0 <= days <= LONGEST_KEPT_DAYS:
         raise ConfigError(
@@ -141,7 +152,10 @@ def keep_days(settings: Settings) -> float:
 
 
 def answer_flow(item: PendingItem, answer: Answer) -> None:
-    """Write the response of a flow's request; the flow's own rule of one answer decides."""
+    """Write the response of a flow's request.
+
+    The flow's own rule of one answer decides.
+    """
     from bridgehead.assembly.application import Assembly
     from bridgehead.flows.engine.run_request import RunInputs
     from bridgehead.flows.operations.pending_items import response_to
@@ -171,7 +185,7 @@ def record_event(store: Store, event: FlowEvent) -> None:
 
 
 def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
-    """The run as the record keeps it: where it stands, and whom it waits for."""
+    """Return the run as the record keeps it: where it stands, and whom it waits for."""
     from bridgehead.contract.record_words import Part, RunState
     from bridgehead.control_plane.records import Run
     from bridgehead.host.clock import iso_ms, parse_iso
@@ -204,13 +218,19 @@ def _run_after(event: FlowEvent, status: RunStatus, at: str) -> Run:
 
 
 def withdraw_request(store: Store, request_id: str, root: str, reason: str) -> None:
-    """Close the item of a request that wants no answer any more; an answered one stays as it is."""
+    """Close the item of a request that wants no answer any more.
+
+    An answered one stays as it is.
+    """
     with suppress(NotFound):  # it was asked by a program that told the record nothing
         store.withdraw_pending(key_of(request_id, root), reason=reason)
 
 
 def item_of(store: Store, request_id: str, root: str) -> PendingItem | None:
-    """The item of a request; None where the program that asks told the record nothing."""
+    """Return the item of a request.
+
+    None where the program that asks told the record nothing.
+    """
     with suppress(NotFound):
         return store.pending_item(key_of(request_id, root))
     return None

@@ -1,8 +1,9 @@
 """Values in the fleet's database are portable JSON, whatever a row says about itself.
 
-DBOS decodes a value as the row's column `serialization` names it, also as a pickle, which runs code of whoever wrote
-the row. No setting of DBOS turns that off, so the decoder itself is replaced before anything is read; and the tables
-get a constraint that takes no other encoding.
+DBOS decodes a value as the row's column `serialization` names it, also as a pickle,
+which runs code of whoever wrote the row. No setting of DBOS turns that off, so the
+decoder itself is replaced before anything is read; and the tables get a constraint that
+takes no other encoding.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class RefusedEncoding(ValueError):
 
 
 def only_portable_json() -> Serializer:
-    """Return DBOS' serializer for portable JSON, with every other decoder of this process refused."""
+    """Return DBOS' serializer for portable JSON, with every other decoder of this
+    process refused.
+    """
     from dbos import DBOSPortableJSONSerializer
     from dbos._serialization import DefaultSerializer, deserialize_value
 
@@ -61,9 +64,12 @@ def _refuse(_self: Any, _text: str) -> Any:
 
 
 def hold_to_portable_json(address: PostgresAddress, schema: str) -> None:
-    """Let the tables of DBOS take portable JSON only; rows that claim another encoding are marked as if they had it.
+    """Let the tables of DBOS take portable JSON only.
 
-    They cannot be read then, and are shown as damaged. Whoever does not own the tables leaves them as they are.
+    Rows that claim another encoding are marked as if they had it.
+
+    They cannot be read then, and are shown as damaged. Whoever does not own the tables
+    leaves them as they are.
     """
     import psycopg
     from psycopg.errors import InsufficientPrivilege

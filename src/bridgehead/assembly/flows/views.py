@@ -1,7 +1,9 @@
-"""Flows as a page shows them: which there are over all known projects, and one with its steps and open requests.
+"""Flows as a page shows them: which there are over all known projects, and one with its
+steps and open requests.
 
-Reads only. The record knows the projects and what was announced; the journal of a project knows what really happened,
-so it wins where it can be read. Plain frozen data; the one way to answer is `PendingList.answer(request.item_id, …)`.
+Reads only. The record knows the projects and what was announced; the journal of a
+project knows what really happened, so it wins where it can be read. Plain frozen data;
+the one way to answer is `PendingList.answer(request.item_id, …)`.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ class OpenFlowRequest(NamedTuple):
 
     request_id: str
     item_id: str | None
-    """Its pending item (`q-12`); None when the flow was run by a program that tells the record nothing."""
+    """Its pending item (`q-12`); None when the flow was run by a program that tells the
+    record nothing.
+    """
     path: str
     agent: str
     phase: int
@@ -65,7 +69,8 @@ class OpenFlowRequest(NamedTuple):
     """A JSON Schema of the answer, where the flow gave one."""
     asked_at: str
     deadline: str | None
-    """None for a request that is still queued behind another: its time has not begun."""
+    """None for a request that is still queued behind another: its time has not begun.
+    """
     attempt: int
     queued: bool
 
@@ -78,7 +83,9 @@ class FlowView(NamedTuple):
     steps: tuple[Step, ...] = ()
     requests: tuple[OpenFlowRequest, ...] = ()
     journal_missing: bool = False
-    """The project's journal could not be read, so only what the record was told is shown."""
+    """The project's journal could not be read, so only what the record was told is
+    shown.
+    """
     traceback: str = ""
     """Of a run that failed, where its files are still there."""
 
@@ -86,7 +93,9 @@ class FlowView(NamedTuple):
 def list_flows(
     assembly: Assembly, store: Store, *, limit: int = 50
 ) -> tuple[FlowSummary, ...]:
-    """The flows of every project the record knows and of the present one, the latest started first."""
+    """Return the flows of every project the record knows and of the present one, the
+    latest started first.
+    """
     recorded = store.runs(records.RunFilter(parts=(Part.FLOWS,)), limit=limit)
     found = {run.id: _recorded(run) for run in recorded}
     for project in {assembly.project, *(run.project for run in recorded)}:
@@ -99,7 +108,10 @@ def list_flows(
 
 
 def fleet_load(assembly: Assembly) -> dict[tuple[str, str], int]:
-    """What the fleet of this record has under way; nothing where there is none, or it cannot be reached."""
+    """Return what the fleet of this record has under way.
+
+    Nothing where there is none, or it cannot be reached.
+    """
     from bridgehead.assembly.flows.fleet import has_begun, open_fleet
 
     with suppress(BridgeheadError, ImportError):
@@ -110,7 +122,10 @@ def fleet_load(assembly: Assembly) -> dict[tuple[str, str], int]:
 
 
 def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
-    """The flow with this id, or the only one whose id ends in it; NotFound when there is none."""
+    """Return the flow with this id, or the only one whose id ends in it.
+
+    NotFound when there is none.
+    """
     try:
         recorded = store.find_run(reference)
     except NotFound:
@@ -134,7 +149,9 @@ def view_flow(assembly: Assembly, store: Store, reference: str) -> FlowView:
 def paused_projects(
     store: Store, name: str | None = None
 ) -> dict[Path, frozenset[str]]:
-    """Where the record knows flows that have not ended, of that name: their ids by project that is still there."""
+    """Return where the record knows flows that have not ended, of that name: their ids
+    by project that is still there.
+    """
     where = records.RunFilter(
         parts=(Part.FLOWS,), states=(RunState.WAITING, RunState.RUNNING)
     )
@@ -147,9 +164,12 @@ def paused_projects(
 
 
 def why_unfit(flow_name: str, request: OpenFlowRequest, answer: str) -> str | None:
-    """Why the flow would not use this answer, judged as the flow itself will; None when it would.
+    """Return why the flow would not use this answer, judged as the flow itself will.
 
-    A shape that only the flow's own program knows is not checked: such an answer is judged when the flow resumes.
+    None when it would.
+
+    A shape that only the flow's own program knows is not checked: such an answer is
+    judged when the flow resumes.
     """
     from bridgehead.flows.calls import Failed
     from bridgehead.flows.engine.answers import judge_for
@@ -169,7 +189,8 @@ def _journalled_in(project: str, limit: int) -> Iterable[FlowSummary]:
     try:
         listed = list_runs(ListRequest(Path(project), limit))
     except BridgeheadError:
-        return  # the project is gone, or its journal cannot be read: the record's word stands
+        # the project is gone, or its journal cannot be read: the record's word stands
+        return
     for run in listed.runs:
         unfinished = listed.unfinished
         waiting = (
@@ -182,7 +203,8 @@ def _journalled(run: Run, waiting: Iterable[Call]) -> FlowSummary:
     return FlowSummary(
         id=run.id,
         name=run.name,
-        # The record has no word for them: an interrupted run waits for a resume, a queued one for a worker.
+        # The record has no word for them: an interrupted run waits for a resume, a
+        # queued one for a worker.
         state=RunState.WAITING
         if run.status in (RunStatus.INTERRUPTED, RunStatus.QUEUED)
         else RunState(run.status.value),

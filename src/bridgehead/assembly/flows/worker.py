@@ -1,7 +1,9 @@
-"""A worker of a fleet: takes runs from a queue, carries out one pass of each, brings runs back when answers come.
+"""Run a worker of a fleet: take runs from a queue and carry out one pass of each.
 
-DBOS recovers the jobs of a worker that is gone, but has to be told that it is gone. Each worker holds an advisory lock
-in the database as long as it lives; who gets the lock of another one knows that it does not.
+A worker also brings runs back when their answers come. DBOS recovers the jobs of a
+worker that is gone, but somebody has to tell it so. Each worker holds an advisory lock
+in the database while it lives; whoever gets another worker's lock knows that it is
+gone.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -73,8 +76,10 @@ from bridgehead.host.clock import SystemClock
 
 if TYPE_CHECKING:
     import psycopg
+    from dbos import DBOSConfig
 
     from bridgehead.control_plane.stores.base import Store
+    from bridgehead.flows.calls import Attempt
 
 QUEUE_POLL_SECONDS: Final = 0.25
 ALIVE_SECONDS: Final = 2.0
@@ -87,7 +92,9 @@ _RECOVERY_LOCKS = 0x6272646A
 _KEEPALIVE: Final = (
     "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
 )
-"""So the server notices within seconds that a worker's machine is gone, and frees its lock."""
+"""The server notices within seconds that a worker's machine is gone, and frees its
+lock.
+"""
 
 _LIMIT: Final = re.compile(
     r"([^=]+)=(?:([1-9][0-9]{0,5})(?![0-9/]),?)?(?:([1-9][0-9]{0,8})/([smh]))?"
@@ -98,7 +105,11 @@ T = TypeVar("T")
 
 
 class Limit(NamedTuple):
-    """How much of an agent or a handler the whole fleet uses at once and in a time; a queue of its own keeps it."""
+    """How much of an agent or a handler the whole fleet may use.
+
+    `concurrency` limits the calls at one time, `rate` the calls in a period. Each limit
+    has a queue of its own.
+    """
 
     name: str
     concurrency: int | None = None
@@ -111,7 +122,7 @@ class Limit(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Limit:
-        """`writer=2`, `writer=30/m` or `runtime:codex=4,60/m`."""
+        """Read a limit such as `writer=2`, `writer=30/m` or `runtime:codex=4,60/m`."""
         found = _LIMIT.fullmatch(text)
         if found is None:
             raise UserError(
@@ -132,32 +143,46 @@ class FlowFailedHere(Exception):
 
 
 def flows_of(folder: Path) -> tuple[dict[str, Flow], str]:
-    """The flows a worker in `folder` serves, by name, and the version of their code: a digest of its Python files."""
-    found: dict[str, Flow] = {}
+    """Return the flows that a worker in `folder` serves, by name, and their version.
+
+    The version is a digest of the folder's Python files.
+    """
     files = sorted([*folder.glob("*.py"), *folder.glob("flows/*.py")])
-    for file in files:
-        if b"bridgehead" in file.read_bytes():
-            for flow in flows_in(file):
-                if flow.schedule:
-                    refuse_incomplete(flow, defaults_of(flow))
-                if found.setdefault(flow.name, flow) is not flow:
-                    raise UserError(
-                        f"{folder} has two flows named {flow.name}",
-                        hint="rename one of them",
-                    )
+    found = _flows_by_name(files, folder)
     if not found:
         raise UserError(
             f"no flow was found in {folder} or {folder}/flows",
             hint="start the worker with --dir DIRECTORY",
         )
-    code = "\n".join(
+    ask, _ = find_flow("ask", folder)
+    digests = "\n".join(
         f"{file.relative_to(folder)} {sha256_hex(file.read_bytes())}" for file in files
     )
-    return {"ask": find_flow("ask", folder)[0], **found}, sha256_hex(code.encode())[:12]
+    return {"ask": ask, **found}, sha256_hex(digests.encode())[:12]
+
+
+def _flows_by_name(files: Sequence[Path], folder: Path) -> dict[str, Flow]:
+    """Return the flows in `files`, and refuse two of the same name."""
+    found: dict[str, Flow] = {}
+    for file in files:
+        if b"bridgehead" not in file.read_bytes():
+            continue
+        for flow in flows_in(file):
+            if flow.schedule:
+                refuse_incomplete(flow, defaults_of(flow))
+            if found.setdefault(flow.name, flow) is not flow:
+                raise UserError(
+                    f"{folder} has two flows named {flow.name}",
+                    hint="rename one of them",
+                )
+    return found
 
 
 class Worker:
-    """One process of a fleet. `start` returns when it takes jobs; `stop` lets running passes end."""
+    """One process of a fleet.
+
+    `start` returns once the worker takes jobs; `stop` lets running passes end.
+    """
 
     def __init__(
         self,
@@ -173,7 +198,10 @@ class Worker:
         folder: Path | None = None,
         keep_days: float = 0,
     ) -> None:
-        """`handler`: who answers what flows ask, by the name it was made from; without one, anybody may."""
+        """Prepare a worker; `handler` is a name and who answers what flows ask.
+
+        Without a handler, anybody may answer.
+        """
         self._address = address
         self._flows = flows
         self._version = version
@@ -189,75 +217,99 @@ class Worker:
         self._clock = SystemClock()
         self._stopping = threading.Event()
         self._follows = threading.Event()
-        self._hop = ThreadPoolExecutor(thread_name_prefix="checkpoint")
+        self._step_threads = ThreadPoolExecutor(thread_name_prefix="checkpoint")
 
     def start(self) -> None:
-        from dbos import DBOS, DBOSConfig
-        from dbos._queue import QueueRateLimit
+        """Connect to the fleet and take jobs in the background."""
+        from dbos import DBOS
 
-        config = DBOSConfig(
-            name=APPLICATION,
-            system_database_url=self._address.dbos_url,
-            dbos_system_schema=self._address.schema,
-            serializer=only_portable_json(),
-            application_version=self._version,
-            executor_id=self.id,
-            log_level="CRITICAL",
-            scheduler_polling_interval_sec=5.0,
-            notification_coalesce_sec=1.0,  # nothing here uses DBOS' messages; by default it looks 100 times a second
-        )
-        self._fleet.store.last_seq()  # says in plain words when the server cannot be reached
+        # The first use says in plain words when the server cannot be reached.
+        self._fleet.store.last_seq()
         self._fleet.prepare()
         alive = self._hold_lock()
-        DBOS(config=config)
+        DBOS(config=self._dbos_config())
+        start_scheduled_flow = self._register_jobs()
+        DBOS.listen_queues(
+            [*self._own_queues(), *(limit.queue for limit in self._limits.values())]
+        )
+        DBOS.launch()
+        self._register_queues()
+        if DBOS.get_latest_application_version()["version_name"] == self._version:
+            self._schedule(start_scheduled_flow)
+        threading.Thread(target=self._follow, daemon=True).start()
+        threading.Thread(target=self._stay_alive, args=(alive,), daemon=True).start()
+        if self._keep_days:
+            threading.Thread(target=self._prune, daemon=True).start()
 
-        @DBOS.workflow(name=FLOW_JOB, max_recovery_attempts=MOST_ATTEMPTS - 1)
-        def one_pass(document: dict[str, Any]) -> dict[str, Any]:
+    def _dbos_config(self) -> DBOSConfig:
+        return {
+            "name": APPLICATION,
+            "system_database_url": self._address.dbos_url,
+            "dbos_system_schema": self._address.schema,
+            "serializer": only_portable_json(),
+            "application_version": self._version,
+            "executor_id": self.id,
+            "log_level": "CRITICAL",
+            "scheduler_polling_interval_sec": 5.0,
+            # We never use DBOS' messages, and by default it looks for them 100 times a
+            # second.
+            "notification_coalesce_sec": 1.0,
+        }
+
+    def _register_jobs(self) -> Callable[[Any, str], None]:
+        """Register every kind of job; return the one that starts a scheduled flow."""
+        from dbos import DBOS
+
+        most_recoveries = MOST_ATTEMPTS - 1
+
+        @DBOS.workflow(name=FLOW_JOB, max_recovery_attempts=most_recoveries)
+        def carry_out_pass(document: dict[str, Any]) -> dict[str, Any]:
             return self._pass(document)
 
-        @DBOS.workflow(name=ANSWER_JOB, max_recovery_attempts=MOST_ATTEMPTS - 1)
+        @DBOS.workflow(name=ANSWER_JOB, max_recovery_attempts=most_recoveries)
         def answer(document: dict[str, Any]) -> None:
             self._answer(document)
 
-        @DBOS.workflow(name=CALL_JOB, max_recovery_attempts=MOST_ATTEMPTS - 1)
+        @DBOS.workflow(name=CALL_JOB, max_recovery_attempts=most_recoveries)
         def call(document: dict[str, Any]) -> list[Any]:
             return self._call(document)
 
         @DBOS.workflow(name=SCHEDULED_JOB)
-        def scheduled(at: Any, name: str) -> None:
+        def start_scheduled_flow(at: Any, name: str) -> None:
             self._checkpoint("submit", lambda: self._submit(name, str(at)))
 
-        agents = [f"{self._queue}.agents"] if self._handler else []
-        DBOS.listen_queues(
-            [self._queue, *agents, *(limit.queue for limit in self._limits.values())]
-        )
-        DBOS.launch()
-        for queue in (self._queue, *agents):
+        return start_scheduled_flow
+
+    def _own_queues(self) -> list[str]:
+        """Return the queues of this worker, without those that limits have."""
+        if self._handler is None:
+            return [self._queue]
+        return [self._queue, f"{self._queue}.agents"]
+
+    def _register_queues(self) -> None:
+        from dbos import DBOS
+        from dbos._queue import QueueRateLimit
+
+        for queue in self._own_queues():
             DBOS.register_queue(
                 queue,
                 worker_concurrency=self._concurrency,
                 polling_interval_sec=QUEUE_POLL_SECONDS,
             )
         for limit in self._limits.values():
-            rate = limit.rate and QueueRateLimit(
-                limit=limit.rate[0], period=limit.rate[1]
-            )
-            most = limit.concurrency
-            poll = QUEUE_POLL_SECONDS
+            rate = None
+            if limit.rate is not None:
+                calls, seconds = limit.rate
+                rate = QueueRateLimit(limit=calls, period=seconds)
             DBOS.register_queue(
                 limit.queue,
-                global_concurrency=most,
+                global_concurrency=limit.concurrency,
                 limiter=rate,
-                polling_interval_sec=poll,
+                polling_interval_sec=QUEUE_POLL_SECONDS,
             )
-        if DBOS.get_latest_application_version()["version_name"] == self._version:
-            self._schedule(scheduled)
-        threading.Thread(target=self._follow, daemon=True).start()
-        threading.Thread(target=self._stay_alive, args=(alive,), daemon=True).start()
-        if self._keep_days:
-            threading.Thread(target=self._prune, daemon=True).start()
 
     def stop(self) -> None:
+        """Take no more jobs, and give running passes half a minute to end."""
         from dbos import DBOS
 
         self._stopping.set()
@@ -267,6 +319,7 @@ class Worker:
     # One pass
 
     def _pass(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one pass of a run and return how it ended."""
         job = Job.read(document)
         flow = self._flows.get(job.name)
         if flow is None:
@@ -297,80 +350,71 @@ class Worker:
         }
 
     def _checkpoint(self, name: str, work: Callable[[], Any]) -> Any:
-        """A DBOS step. An `async def` flow has a loop in this thread, where DBOS would refuse it: so in another one."""
+        """Do `work` as a DBOS step.
+
+        DBOS refuses a step in a thread that runs an event loop, as the thread of an
+        `async def` flow does: then the step runs in another thread.
+        """
         from dbos import DBOS
 
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return DBOS.run_step({"name": name}, work)
-        here = contextvars.copy_context()
-        return self._hop.submit(
-            lambda: here.run(lambda: DBOS.run_step({"name": name}, work))
-        ).result()
+        context = contextvars.copy_context()
+        step = partial(DBOS.run_step, {"name": name}, work)
+        return self._step_threads.submit(context.run, step).result()
 
     def _note(self, store: Store, job: Job, ended: PassEnd) -> None:
-        """Tell the record where the run stands; a waiting one is put off until an answer or its time comes.
+        """Record where the run stands, and put off a run that waits.
 
-        Everything here may be done twice: a worker may die in the middle of it.
+        Everything here may happen twice: a worker may die in the middle of it.
         """
-        for request_id, status in ended.settled:
-            if status == AttemptStatus.COMPLETED:
-                continue  # its item was answered, and stays so
-            withdraw_request(
-                store,
-                request_id,
-                job.project,
-                f"the flow's request is settled: {status}",
-            )
-        for attempt in ended.open_requests:
-            deadline = utc_text(attempt.deadline)
-            store.open_pending(
-                question_of(
-                    OpenRequest(
-                        job.run_id, job.name, job.project, attempt.document, deadline
-                    )
-                )
-            )
+        self._update_questions(store, job, ended)
         record_event(store, _event(job, ended, utc_text(self._clock.now())))
         if ended.status is not RunStatus.WAITING:
             return
         after = delay_before(ended.wake, self._clock.now())
         self._fleet.enqueue(job.next(ended), version=self._version, after_seconds=after)
         if self._fleet.was_cancelled(job):
-            self._fleet.cancel(job.run_id)  # while this pass was put off
+            # Somebody cancelled the run before its next pass existed.
+            self._fleet.cancel(job.run_id)
             return
-        known = {attempt.request_id for attempt in job.attempts}
-        for attempt in ended.open_requests:
-            # What the handler's own answer opened again is not put to it again: somebody has to look at that.
-            is_new = attempt.request_id not in known and attempt.path != ended.forget
-            for_person = is_person(attempt.document.get("agent_name"))
-            if self._handler and is_new and not for_person:
-                self._ask_handler(attempt.document, job.project)
+        for attempt in _questions_for_handler(job, ended):
+            self._ask_handler(attempt.document, job.project)
         if self._answers(job, [attempt.request_id for attempt in ended.open_requests]):
             self._fleet.wake(job.run_id)
 
-    def _answers(self, job: Job, request_ids: Sequence[str]) -> dict[str, Any]:
-        def look(store: Store) -> dict[str, Any]:
-            found = {}
-            for request_id in request_ids:
-                item = item_of(store, request_id, job.project)
-                if (
-                    item
-                    and item.state is PendingState.ANSWERED
-                    and item.answer is not None
-                ):
-                    reply = response_to(item.question, item.answer).reply
-                    found[request_id] = response_document(
-                        request_id, reply, item.answer.at
-                    )
-            return found
+    def _update_questions(self, store: Store, job: Job, ended: PassEnd) -> None:
+        """Withdraw the questions that are settled, and open the new ones."""
+        for request_id, status in ended.settled:
+            if status == AttemptStatus.COMPLETED:
+                continue  # its item was answered, and stays so
+            reason = f"the flow's request is settled: {status}"
+            withdraw_request(store, request_id, job.project, reason)
+        for attempt in ended.open_requests:
+            request = OpenRequest(
+                job.run_id,
+                job.name,
+                job.project,
+                attempt.document,
+                utc_text(attempt.deadline),
+            )
+            store.open_pending(question_of(request))
 
-        return self._lasting(look)
+    def _answers(self, job: Job, request_ids: Sequence[str]) -> dict[str, Any]:
+        """Return the recorded answers to these requests, by request."""
+        return self._lasting(
+            lambda store: _recorded_answers(store, job.project, request_ids)
+        )
 
     def _lasting(self, work: Callable[[Store], T]) -> T:
-        """Done when the database lets us: a server that restarts is no reason to fail a run."""
-        from sqlalchemy.exc import InterfaceError, OperationalError  # what DBOS raises
+        """Do `work` on the record, and try again while the database is away.
+
+        A server that restarts is no reason to fail a run.
+        """
+        # DBOS raises the errors of SQLAlchemy.
+        from sqlalchemy.exc import InterfaceError, OperationalError
 
         pause = FIRST_PAUSE_SECONDS
         while True:
@@ -386,15 +430,19 @@ class Worker:
     # Answering
 
     def _ask_handler(self, request: Mapping[str, Any], project: str) -> None:
-        """Put a question into the queue of its agent, of its handler, or of the first for a place in the second."""
-        assert self._handler is not None
-        limits = [
-            self._limits.get(name)
-            for name in (str(request["agent_name"]), self._handler[0])
+        """Put a question into the queue that limits its agent or the handler.
+
+        If both have a limit, the job waits for the agent's turn first and then, in
+        `_called`, for the handler's.
+        """
+        if self._handler is None:
+            return
+        limited_names = (str(request["agent_name"]), self._handler[0])
+        queues = [
+            self._limits[name].queue for name in limited_names if name in self._limits
         ]
-        queues = [limit.queue for limit in limits if limit is not None] or [
-            f"{self._queue}.agents"
-        ]
+        if not queues:
+            queues = [f"{self._queue}.agents"]
         document = {
             "request": request,
             "project": project,
@@ -409,14 +457,15 @@ class Worker:
         )
 
     def _answer(self, document: Mapping[str, Any]) -> None:
+        """Get a question answered by the handler, and record the answer."""
         from dbos import DBOS
 
         request_id = str(document["request"]["request_id"])
         for attempt in range(DEFAULT_MAX_RETRIES + 1):
             if attempt:
                 DBOS.sleep(backoff_before(attempt))
-            status, *said = self._called(document, f"call/{request_id}/{attempt}")
-            reply = Reply(RequestStatus(status), *said)
+            status, *rest = self._called(document, f"call/{request_id}/{attempt}")
+            reply = Reply(RequestStatus(status), *rest)
             if reply.error_type not in RETRIED:
                 break
         self._checkpoint(
@@ -425,90 +474,103 @@ class Worker:
         )
 
     def _called(self, document: Mapping[str, Any], job_id: str) -> list[Any]:
-        """What the handler said; where it has a limit besides its agent's, in its turn."""
+        """Return the handler's reply, after its turn in the handler's own limit."""
         if document["inner"] is None:
             return self._call(document)
+        reply: list[Any] = self._checkpoint(
+            "call", lambda: self._call_elsewhere(document, job_id)
+        )
+        return reply
 
-        def waited() -> Any:
-            self._fleet.put(
-                CALL_JOB, job_id, document["inner"], document, app_version=self._version
-            )
-            handle: Any = self._fleet.client.retrieve_workflow(job_id)
-            return handle.get_result(polling_interval_sec=QUEUE_POLL_SECONDS)
-
-        made: list[Any] = self._checkpoint("call", waited)
-        return made
+    def _call_elsewhere(self, document: Mapping[str, Any], job_id: str) -> Any:
+        """Put the call into the handler's queue and wait for its result."""
+        self._fleet.put(
+            CALL_JOB, job_id, document["inner"], document, app_version=self._version
+        )
+        handle: Any = self._fleet.client.retrieve_workflow(job_id)
+        return handle.get_result(polling_interval_sec=QUEUE_POLL_SECONDS)
 
     def _call(self, document: Mapping[str, Any]) -> list[Any]:
+        """Return the handler's reply as a list, which DBOS can store."""
+        reply: list[Any] = self._checkpoint(
+            "call", lambda: self._reply_of_handler(document["request"])
+        )
+        return reply
+
+    def _reply_of_handler(self, request: Mapping[str, Any]) -> list[Any]:
         assert self._handler is not None
-        handler = self._handler[1]
-        request = AgentRequest.from_dict(dict(document["request"]))
-
-        def said() -> list[Any]:
-            files = CheckpointFiles(FlowRoot.open(self._folder), self._clock)
-            reply = handler.answer(request, files)
-            assert reply is not None
-            return [reply.status.value, *reply[1:]]
-
-        made: list[Any] = self._checkpoint("call", said)
-        return made
+        _, handler = self._handler
+        files = CheckpointFiles(FlowRoot.open(self._folder), self._clock)
+        reply = handler.answer(AgentRequest.from_dict(dict(request)), files)
+        assert reply is not None
+        return [reply.status.value, *reply[1:]]
 
     def _give(self, store: Store, document: Mapping[str, Any], reply: Reply) -> None:
+        """Record the handler's reply as the answer to the question."""
         assert self._handler is not None
-        success = reply.status is RequestStatus.SUCCESS
-        status = AnswerStatus.SUCCESS if success else AnswerStatus.ERROR
-        message = None if success else reply.message or reply.status.value
+        handler_name, _ = self._handler
+        if reply.status is RequestStatus.SUCCESS:
+            status = AnswerStatus.SUCCESS
+            message = None
+        else:
+            status = AnswerStatus.ERROR
+            message = reply.message or reply.status.value
         answer = Answer(
-            status=status, text=reply.text, message=message, by=self._handler[0]
+            status=status, text=reply.text, message=message, by=handler_name
         )
+        request_id = str(document["request"]["request_id"])
         try:
-            item = store.pending_item(
-                key_of(str(document["request"]["request_id"]), document["project"])
-            )
+            item = store.pending_item(key_of(request_id, document["project"]))
             store.answer_pending(item.id, answer)
         except UserError as error:
             self._say(f"an answer was refused: {error.message}")
 
     # Schedules
 
-    def _schedule(self, starts: Callable[[Any, str], None]) -> None:
-        """The flows of the newest code decide what is started when."""
+    def _schedule(self, start_flow: Callable[[Any, str], None]) -> None:
+        """Replace the schedules of this queue by those of the present flows.
+
+        Only a worker with the newest code does this.
+        """
         from dbos import DBOS, ScheduleInput
 
-        ours = {
+        schedules = {
             flow.name: flow.schedule for flow in self._flows.values() if flow.schedule
         }
         for known in DBOS.list_schedules():
-            name = known["schedule_name"]
-            if (
-                name.startswith(f"{self._queue}/")
-                and name.partition("/")[2] not in ours
-            ):
-                DBOS.delete_schedule(name)
+            schedule_name = known["schedule_name"]
+            queue, _, flow_name = schedule_name.partition("/")
+            if queue == self._queue and flow_name not in schedules:
+                DBOS.delete_schedule(schedule_name)
         DBOS.apply_schedules(
             [
                 ScheduleInput(
                     schedule_name=f"{self._queue}/{name}",
-                    workflow_fn=starts,
+                    workflow_fn=start_flow,
                     schedule=cron,
                     context=name,
                     queue_name=self._queue,
                 )
-                for name, cron in ours.items()
+                for name, cron in schedules.items()
             ]
         )
 
     def _submit(self, name: str, at: str) -> str:
+        """Submit a scheduled flow with its default settings; return the run's id."""
         settings = defaults_of(self._flows[name])
-        return self._fleet.submit(
+        run = self._fleet.submit(
             name, settings, queue=self._queue, key=f"schedule {at}"
-        ).id
+        )
+        return run.id
 
     # Bringing runs back
 
     def _follow(self) -> None:
-        """Wake runs as their answers are recorded, first those whose answers came while nobody did. One worker does."""
-        wanted = EventFilter(kinds=("pending.answered",), parts=(Part.FLOWS,))
+        """Wake runs as their answers are recorded; one worker of a queue does this.
+
+        It begins with the runs whose answers came while no worker followed.
+        """
+        answers = EventFilter(kinds=("pending.answered",), parts=(Part.FLOWS,))
         after: int | None = None
         self._follows.wait()
         while not self._stopping.is_set():
@@ -517,28 +579,35 @@ class Worker:
                     newest = self._fleet.store.last_seq()
                     self._wake_answered()
                     after = newest
-                for event in self._fleet.store.follow(
-                    after, stop=self._stopping, where=wanted
+                for recorded in self._fleet.store.follow(
+                    after, stop=self._stopping, where=answers
                 ):
-                    if event.event.run_id and event.event.project.startswith(FLEET):
-                        self._fleet.wake(event.event.run_id)
-                    after = event.seq
-            except Exception as error:  # DBOS', the record's or the connection's: nobody else wakes these runs
+                    event = recorded.event
+                    if event.run_id and event.project.startswith(FLEET):
+                        self._fleet.wake(event.run_id)
+                    after = recorded.seq
+            except Exception as error:  # nobody else wakes these runs
+                # DBOS, the record or the connection may have raised it.
                 self._say(f"answers cannot be followed: {_why(error)}; trying again")
                 self._stopping.wait(FIRST_PAUSE_SECONDS)
 
     def _wake_answered(self) -> None:
         for job in self._fleet.waiting(self._queue):
-            if self._answers(job, [made.request_id for made in job.attempts]):
+            if self._answers(job, [attempt.request_id for attempt in job.attempts]):
                 self._fleet.wake(job.run_id)
 
     def _prune(self) -> None:
-        """Delete what ended long ago, as the setting flows.keep_days says. The worker that follows answers does."""
+        """Delete what ended long ago, as the setting flows.keep_days says.
+
+        The worker that follows answers does this.
+        """
         self._follows.wait()
         while not self._stopping.is_set():
             try:
                 deque(self._fleet.prune(self._keep_days), maxlen=0)
-            except Exception as error:  # DBOS', the record's or the connection's: in an hour there is another chance
+            except Exception as error:
+                # DBOS, the record or the connection may have raised it; there is
+                # another chance in an hour.
                 self._say(
                     f"old runs were not deleted: {type(error).__name__}; trying again "
                     "in an hour"
@@ -548,6 +617,7 @@ class Worker:
     # Who is alive
 
     def _hold_lock(self) -> psycopg.Connection[Any]:
+        """Return a connection that holds this worker's lock."""
         import psycopg
 
         options = {**self._address.postgres.parameters}
@@ -559,41 +629,26 @@ class Worker:
         return connection
 
     def _stay_alive(self, alive: psycopg.Connection[Any]) -> None:
-        """Hold our lock, and recover the jobs of those who hold theirs no more. Of each version one worker does."""
-        from dbos import DBOS
+        """Hold our lock, and recover the jobs of workers that lost theirs.
 
+        One worker of a queue follows answers, and one of a version recovers jobs.
+        """
         recovers = False
-        follower, recoverer = (
-            f"{self._address.schema} {name}" for name in (self._queue, self._version)
-        )
+        follower = f"{self._address.schema} {self._queue}"
+        recoverer = f"{self._address.schema} {self._version}"
         while True:
             try:
                 if alive.closed:
                     alive = self._hold_lock()
                     recovers = False
-                if not self._follows.is_set() and _got_lock(
-                    alive, _FOLLOWER_LOCKS, follower
-                ):
+                follows = self._follows.is_set()
+                if follows or _got_lock(alive, _FOLLOWER_LOCKS, follower):
                     self._follows.set()
                 recovers = recovers or _got_lock(alive, _RECOVERY_LOCKS, recoverer)
-                running = []
                 if recovers:
-                    running = self._fleet.client.list_workflows(
-                        status="PENDING",
-                        app_version=self._version,
-                        load_input=False,
-                        load_output=False,
-                    )
-                for other in {one.executor_id for one in running if one.executor_id} - {
-                    self.id
-                }:
-                    if _is_gone(alive, other):
-                        self._say(
-                            f"worker {other} stopped responding; another worker takes "
-                            "over its runs"
-                        )
-                        DBOS._recover_pending_workflows([other])
-            except Exception as error:  # as above
+                    self._recover_jobs(alive)
+            except Exception as error:
+                # DBOS, the record or the connection may have raised it.
                 self._say(
                     f"the database cannot be reached: {_why(error)}; trying again"
                 )
@@ -603,12 +658,63 @@ class Worker:
                 alive.close()
                 return
 
+    def _recover_jobs(self, alive: psycopg.Connection[Any]) -> None:
+        """Let DBOS start the jobs of workers that are gone once more."""
+        from dbos import DBOS
+
+        running = self._fleet.client.list_workflows(
+            status="PENDING",
+            app_version=self._version,
+            load_input=False,
+            load_output=False,
+        )
+        workers = {job.executor_id for job in running if job.executor_id}
+        for worker in workers - {self.id}:
+            if _is_gone(alive, worker):
+                self._say(
+                    f"worker {worker} stopped responding; another worker takes "
+                    "over its runs"
+                )
+                DBOS._recover_pending_workflows([worker])
+
+
+def _questions_for_handler(job: Job, ended: PassEnd) -> list[Attempt]:
+    """Return the questions of this pass that a handler may answer."""
+    known = {attempt.request_id for attempt in job.attempts}
+    questions = []
+    for attempt in ended.open_requests:
+        is_new = attempt.request_id not in known
+        # The handler's own answer made the flow ask this once more: a person has to
+        # look at it.
+        was_rejected = attempt.path == ended.forget
+        for_person = is_person(attempt.document.get("agent_name"))
+        if is_new and not was_rejected and not for_person:
+            questions.append(attempt)
+    return questions
+
+
+def _recorded_answers(
+    store: Store, project: str, request_ids: Sequence[str]
+) -> dict[str, Any]:
+    """Return the documents of those requests that were answered."""
+    found = {}
+    for request_id in request_ids:
+        item = item_of(store, request_id, project)
+        if item is None or item.state is not PendingState.ANSWERED:
+            continue
+        if item.answer is None:
+            continue
+        reply = response_to(item.question, item.answer).reply
+        found[request_id] = response_document(request_id, reply, item.answer.at)
+    return found
+
 
 def _why(error: Exception) -> str:
     return error.message if isinstance(error, BridgeheadError) else type(error).__name__
 
 
 def _got_lock(connection: psycopg.Connection[Any], space: int, name: str) -> bool:
+    """Take a lock if nobody else has it; return whether it is ours."""
     row = connection.execute(
         "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [space, name]
     ).fetchone()
@@ -616,6 +722,7 @@ def _got_lock(connection: psycopg.Connection[Any], space: int, name: str) -> boo
 
 
 def _is_gone(connection: psycopg.Connection[Any], worker: str) -> bool:
+    """Return whether a worker holds its lock no longer."""
     if not _got_lock(connection, _ALIVE_LOCKS, worker):
         return False
     connection.execute(
@@ -627,9 +734,8 @@ def _is_gone(connection: psycopg.Connection[Any], worker: str) -> bool:
 def _event(job: Job, ended: PassEnd, at: str) -> FlowEvent:
     kind = "paused" if ended.status is RunStatus.WAITING else ended.status.value
     run = job.run(ended.status, at)
-    facts: dict[str, Any] = {
-        "waits_for": [str(made.document["agent_name"]) for made in ended.open_requests]
-    }
+    agents = [str(attempt.document["agent_name"]) for attempt in ended.open_requests]
+    facts: dict[str, Any] = {"waits_for": agents}
     if ended.error is not None:
         facts["error"] = ended.error
     return FlowEvent(f"{job.id}/flow.{kind}", f"flow.{kind}", run, at, facts)

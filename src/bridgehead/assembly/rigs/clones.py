@@ -1,4 +1,7 @@
-"""The clones that hold a rig: the present project and those the record has events of. No other place is ever opened."""
+"""The clones that hold a rig: the present project and those the record has events of.
+
+No other place is ever opened.
+"""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +16,9 @@ RECENT_EVENTS = 1000
 
 
 class RigClone(NamedTuple):
-    """A clone, and the short name by which addresses speak of it: no path of this machine stands in one."""
+    """A clone, and the short name by which addresses speak of it: no path of this
+    machine stands in one.
+    """
 
     root: str
 
@@ -33,7 +38,7 @@ def clone_id(root: str) -> str:
 
 
 def known_clones(here: Path, store: Store) -> list[RigClone]:
-    """The present one first, then those in which something happened last."""
+    """Return the present project first, then those in which something happened last."""
     recent = store.events(
         EventFilter(parts=(Part.RIGS,)), limit=RECENT_EVENTS, newest_first=True
     )

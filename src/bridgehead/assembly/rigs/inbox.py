@@ -1,5 +1,5 @@
-"""Envelopes awaiting a reply: as pending items, and fenced so that an agent can be shown them (rigs §8, design
-§5, item 5).
+"""Envelopes awaiting a reply: as pending items, and fenced so that an agent can be
+shown them (rigs §8, design §5, item 5).
 """
 
 import sys
@@ -60,7 +60,9 @@ def trust_of(state: VerificationState) -> "Trust":
 
 
 class FencedEnvelope(NamedTuple):
-    """One envelope that waits: `id` is what `bridgehead answer` takes, `text` the whole file, fenced."""
+    """One envelope that waits: `id` is what `bridgehead answer` takes, `text` the whole
+    file, fenced.
+    """
 
     id: str
     notice: Notice
@@ -93,14 +95,13 @@ class EnvelopesForAgent(NamedTuple):
         if not count and not self.delivered:
             note = [self.preamble] if owed else []
             return "\n\n".join(["No envelope waits for this rig.", *note, *owed]) + "\n"
-        opening = f"{count} {'envelope waits' if count == 1 else 'envelopes wait'} for this rig."
+        waiting = "envelope waits" if count == 1 else "envelopes wait"
+        opening = f"{count} {waiting} for this rig."
         if self.left_out:
             opening += f" The newest {len(self.envelopes)} follow."
         if self.delivered:
-            opening += (
-                f" {len(self.delivered)} "
-                f"{'was' if len(self.delivered) == 1 else 'were'} delivered to it."
-            )
+            were = "was" if len(self.delivered) == 1 else "were"
+            opening += f" {len(self.delivered)} {were} delivered to it."
         blocks = [
             fenced.block(answer_with) for fenced in (*self.envelopes, *self.delivered)
         ]
@@ -128,9 +129,11 @@ def _fenced_object(fenced: FencedEnvelope) -> dict[str, object]:
 
 
 def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesForAgent:
-    """What waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most` of it.
+    """Return what waits for a rig (`make_rig` of assembly/rigs/rig.py), at most `most`
+    of it.
 
-    A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile is left out with a warning.
+    A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile
+    is left out with a warning.
     """
     found = desk(rig)
     fence = _new_fence()
@@ -152,9 +155,11 @@ def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesFor
 
 
 class ArrivalRunner:
-    """Runs a command of the operator's for each envelope that waits for a rig: once in this run, one at a time.
+    """Runs a command of the operator's for each envelope that waits for a rig: once in
+    this run, one at a time.
 
-    The envelope is on its standard input, fenced; what it prints goes to our stderr. It may take `timeout_seconds`.
+    The envelope is on its standard input, fenced; what it prints goes to our stderr. It
+    may take `timeout_seconds`.
     """
 
     def __init__(
@@ -243,7 +248,10 @@ def _owed_line(owed: Obligation, turn: Turn) -> str:
 
 
 def _head(fence: "Fence", turn: Turn, debt: Obligation | None) -> str:
-    """Return what an agent has to know of an envelope; all of it was written elsewhere."""
+    """Return what an agent has to know of an envelope.
+
+    All of it was written elsewhere.
+    """
     facts = f"{turn.type} in thread {turn.thread_id}, commit {turn.commit_sha}"
     due = f", due by {debt.due}" if debt and debt.due else ""
     return f"{fence.wrap_line(facts + due)}."
@@ -301,14 +309,16 @@ class PendingEnvelopes:
         self._reviews = reviews
 
     def items(self) -> Sequence[PendingItem]:
-        return [
-            item
-            for clone in known_clones(self._here, self._store)
-            for item in self._items_of(clone.root)
-        ]
+        items: list[PendingItem] = []
+        for clone in known_clones(self._here, self._store):
+            items += self._items_of(clone.root)
+        return items
 
     def answer(self, item: PendingItem, answer: Answer) -> PendingItem:
-        """Send the answer as a RESPONSE that names what it answers; what another rig owes stays open for that rig."""
+        """Send the answer as a RESPONSE that names what it answers.
+
+        What another rig owes stays open for that rig.
+        """
         from bridgehead.rigs.operations.send import SendRequest, send
 
         context = item.question.context
@@ -347,14 +357,9 @@ def _item(
 ) -> PendingItem:
     turn = envelope.turn
     root = rig.repository.root
-    due = (
-        f", {'overdue since' if owed.is_overdue(rig.now_ms()) else 'due'} {owed.due}"
-        if owed.due
-        else ""
-    )
-    due = f", taken on{due}" if owed.state is DebtState.TAKEN else due
     name = turn.path
     debtor = {}
+    due = _due(owed, rig.now_ms())
     if owed.debtor != rig.config.rig_id:  # escalated
         name = f"{name} {owed.debtor}"
         debtor = {"debtor": owed.debtor}
@@ -386,3 +391,14 @@ def _item(
         state=PendingState.OPEN,
         opened_at=opened_at,
     )
+
+
+def _due(owed: Obligation, now_ms: int) -> str:
+    """Return how an obligation stands, as the end of a title."""
+    due = ""
+    if owed.due:
+        since = "overdue since" if owed.is_overdue(now_ms) else "due"
+        due = f", {since} {owed.due}"
+    if owed.state is DebtState.TAKEN:
+        return f", taken on{due}"
+    return due

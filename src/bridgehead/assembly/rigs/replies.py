@@ -1,4 +1,6 @@
-"""A reply written on a page: the same `send` as on the command line, honest about a commit that was not shared."""
+"""A reply written on a page: the same `send` as on the command line, honest about a
+commit that was not shared.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -40,7 +42,10 @@ def send_reply(
     say: Callable[[str], None],
     reviews: Callable[[str], Reviews],
 ) -> Sent:
-    """Write, commit and, if wanted, push one envelope. Every refusal but `NotShared` leaves nothing behind."""
+    """Write, commit and, if wanted, push one envelope.
+
+    Every refusal but `NotShared` leaves nothing behind.
+    """
     if not reply.text.strip():
         raise UserError("the reply is empty; nothing was sent")
     rig = make_rig(clone.root, say, reviews)
@@ -60,7 +65,8 @@ def send_reply(
             ),
         )
     except BridgeheadError as error:
-        # git may fail after the commit was made; whoever is told "failed" would send it twice.
+        # git may fail after the commit was made; whoever is told "failed" would send it
+        # twice.
         if make_rig(clone.root, say).repository.head().commit == before:
             raise
         raise NotShared(thread_id, error) from error

@@ -1,4 +1,5 @@
-"""A rig at work in a clone: git, the clock, the record and the control plane put together.
+"""A rig at work in a clone: git, the clock, the record and the control plane put
+together.
 
 Imports little, because rig commands consist of start-up for the most part.
 """
@@ -26,9 +27,12 @@ def make_rig(
     say: Callable[[str], None],
     reviews: Callable[[str], Reviews] = _no_reviews,
 ) -> Rig:
-    """The rig of the clone around `directory`, or a UserError. `say` gets the conversation.
+    """Return the rig of the clone around `directory`, or a UserError.
 
-    `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils; without it they raise.
+    `say` gets the conversation.
+
+    `reviews` makes, from the clone's root, what `sync` and `verify` ask about councils;
+    without it they raise.
     """
     from bridgehead.rigs.repositories.git.repository import GitRepository
 
@@ -37,7 +41,9 @@ def make_rig(
 
 
 def make_rig_here(say: Callable[[str], None], reviews: Callable[[str], Reviews]) -> Rig:
-    """The rig of the clone around the current directory, which is looked for when a command needs it."""
+    """Return the rig of the clone around the current directory, which is looked for
+    when a command needs it.
+    """
 
     @cache
     def find_repository() -> GitRepository:
@@ -86,7 +92,10 @@ def _random_bits(count: int) -> int:
 def _announcer(
     find_repository: Callable[[], GitRepository], say: Callable[[str], None]
 ) -> Announcer:
-    """Opens the record only when there is something to say; it is never needed (rigs §14.6)."""
+    """Opens the record only when there is something to say.
+
+    It is never needed (rigs §14.6).
+    """
 
     def announce(kind: str, facts: Mapping[str, object]) -> None:
         from bridgehead.errors import BridgeheadError
@@ -102,7 +111,10 @@ def _announcer(
 
 
 def _make_ledger(rig: Rig) -> Ledger:
-    """The control plane where one is configured; importing SQLite is not worth it otherwise."""
+    """Return the control plane where one is configured.
+
+    Importing SQLite is not worth it otherwise.
+    """
     from bridgehead.rigs.rig import Silent
 
     swarm_db = os.environ.get("SWARM_DB")

@@ -1,9 +1,9 @@
-"""Threads of rigs as a page shows them: the list over every known clone, one as a timeline, findings as sentences
-(rigs §9.4).
+"""Threads of rigs as a page shows them: the list over every known clone, one as a
+timeline, findings as sentences (rigs §9.4).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -89,7 +89,10 @@ class ThreadLine(NamedTuple):
 
     @property
     def heads(self) -> int:
-        """How many turns do not know of each other; worked out for those who ask only."""
+        """How many turns do not know of each other.
+
+        Worked out for those who ask only.
+        """
         return len(self.known.causality(self.id).heads())
 
     @property
@@ -160,19 +163,20 @@ class ThreadView(NamedTuple):
 
     @property
     def partners(self) -> tuple[str, ...]:
-        """Whom a reply may address: the others, whoever wrote or was written to last first."""
-        named = (
-            rig
-            for one in reversed(self.envelopes)
-            for rig in (one.turn.sender, *one.turn.recipients)
-        )
-        return tuple(
-            dict.fromkeys(rig for rig in named if rig != self.rig_id and is_rig_id(rig))
-        )
+        """The rigs that a reply may address, the latest writer or recipient first."""
+        partners: dict[str, None] = {}
+        for envelope in reversed(self.envelopes):
+            for rig in (envelope.turn.sender, *envelope.turn.recipients):
+                if rig != self.rig_id and is_rig_id(rig):
+                    partners.setdefault(rig)
+        return tuple(partners)
 
 
 def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
-    """Every thread of a clone. `waiting` is what waits for someone, from the waiting list."""
+    """Return every thread of a clone.
+
+    `waiting` is what waits for someone, from the waiting list.
+    """
     try:
         rig = make_rig(clone.root, lambda _text: None)
         known, found = cached_status(rig)
@@ -181,39 +185,43 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         _, on_desk = cached_desk(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
-    asked = [
-        item.question
+    waiting_by_thread = Counter(
+        str(item.question.context["thread"])
         for item in waiting
-        if item.question.project == rig.repository.root
-    ]
-    counted = Counter(
-        str(one.context["thread"]) for one in asked if one.kind is PendingKind.ENVELOPE
+        if _is_envelope_of(rig, item)
     )
     owed = Counter(debt.asked.turn.thread_id for debt in on_desk.owed)
     delivered = Counter(notice.turn.thread_id for notice in on_desk.delivered)
-    late = {
-        d.asked.turn.thread_id
-        for d in (*on_desk.owes, *on_desk.owed)
-        if d.owed.is_overdue(rig.now_ms())
+    overdue = {
+        debt.asked.turn.thread_id
+        for debt in (*on_desk.owes, *on_desk.owed)
+        if debt.owed.is_overdue(rig.now_ms())
     }
+    lines = [
+        ThreadLine(
+            thread,
+            waiting_by_thread[thread.thread_id],
+            freezes.get(thread.thread_id),
+            known,
+            owed[thread.thread_id],
+            delivered[thread.thread_id],
+            thread.thread_id in overdue,
+        )
+        for thread in found.threads
+    ]
     return CloneView(
         clone,
         rig_id,
-        tuple(
-            ThreadLine(
-                one,
-                counted[one.thread_id],
-                freezes.get(one.thread_id),
-                known,
-                owed[one.thread_id],
-                delivered[one.thread_id],
-                one.thread_id in late,
-            )
-            for one in found.threads
-        ),
+        tuple(lines),
         len(found.dirty_files),
         len(found.unpushed_commits),
     )
+
+
+def _is_envelope_of(rig: Rig, item: PendingItem) -> bool:
+    question = item.question
+    is_envelope = question.kind is PendingKind.ENVELOPE
+    return is_envelope and question.project == rig.repository.root
 
 
 def view_thread(
@@ -223,7 +231,7 @@ def view_thread(
     *,
     start: int | None = None,
 ) -> ThreadView:
-    """A page of a thread: from `start`, counted from zero, or the last one."""
+    """Return a page of a thread: from `start`, counted from zero, or the last one."""
     rig = make_rig(clone.root, lambda _: None)
     try:
         wanted_thread(rig, thread_id)
@@ -248,10 +256,18 @@ def view_thread(
         frozen=f"{freeze.rig} until {freeze.expires}" if freeze else None,
         total=total,
         start=start,
-        envelopes=tuple(shown[one.path] for one in page if one.path in shown),
-        heads=tuple(shown[one.path] for one in heads if one.path in shown),
+        envelopes=_views_of(page, shown),
+        heads=_views_of(heads, shown),
         rigs=tuple(thread.rigs),
         unreadable=thread.unreadable,
+    )
+
+
+def _views_of(
+    envelopes: Sequence[ListedEnvelope], shown: Mapping[str, EnvelopeView]
+) -> tuple[EnvelopeView, ...]:
+    return tuple(
+        shown[envelope.path] for envelope in envelopes if envelope.path in shown
     )
 
 
@@ -308,7 +324,7 @@ def _envelope(
 def reasons_for(
     verification: Verification, *, committed: bool, signed: bool
 ) -> Sequence[str]:
-    """Why an envelope stands as it does, at least one sentence."""
+    """Return why an envelope stands as it does, at least one sentence."""
     if verification.state is VerificationState.VERIFIED:
         return (
             "signed by the key of whom it is from; the body is the one that was sealed",

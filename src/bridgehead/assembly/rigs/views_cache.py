@@ -1,4 +1,6 @@
-"""Views of a clone, kept while nothing in it has changed: pages ask again every few seconds."""
+"""Views of a clone, kept while nothing in it has changed: pages ask again every few
+seconds.
+"""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -26,7 +28,9 @@ MOST_THREADS: Final = 16
 
 
 class Cache(Generic[Key, Answer]):
-    """One answer for each key, good while what it was made from, its `state`, is the same; those used last are kept."""
+    """One answer for each key, good while what it was made from, its `state`, is the
+    same; those used last are kept.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -36,7 +40,10 @@ class Cache(Generic[Key, Answer]):
     def get_or_make(
         self, key: Key, state: Hashable, make: Callable[[], Answer]
     ) -> Answer:
-        """The answer kept, or a new one; it is made outside the lock, at worst twice at the same time."""
+        """Return the answer kept, or a new one.
+
+        It is made outside the lock, at worst twice at the same time.
+        """
         with self._lock:
             known = self._answers.pop(key, None)
             if known is not None and known[0] == state:
@@ -60,7 +67,9 @@ class ThreadSnapshot(NamedTuple):
     numbers: dict[str, int]
     """The place of each path among them."""
     heads: tuple[int, ...]
-    """Places of the turns that do not know of each other; empty while the thread is one line."""
+    """Places of the turns that do not know of each other; empty while the thread is one
+    line.
+    """
     rigs: tuple[str, ...]
     is_closed: bool
     unreadable: tuple[PathFindings, ...]
@@ -73,7 +82,10 @@ _threads: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_THREADS)
 
 
 def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
-    """All threads of a clone as they lie now, and how they stand. Freezes end by themselves: ask for them anew."""
+    """Return all threads of a clone as they lie now, and how they stand.
+
+    Freezes end by themselves: ask for them anew.
+    """
     from bridgehead.rigs.operations.status import status_of
 
     known, state = _cached_catalogue(rig, rig.repository.survey())
@@ -83,7 +95,10 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
 
 
 def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
-    """Everything that concerns a rig; what is overdue, and what was looked at, may have changed since."""
+    """Return everything that concerns a rig.
+
+    What is overdue, and what was looked at, may have changed since.
+    """
     known, state = _cached_catalogue(rig)
     verified_with = (
         state,
@@ -96,7 +111,7 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
 
 
 def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
-    """Everything about a thread that does not need its bodies or signatures."""
+    """Return everything about a thread that does not need its bodies or signatures."""
     known = catalogue(rig, thread_id, survey=rig.repository.survey(thread_id))
     return _threads.get_or_make(
         (rig.repository.root, thread_id),
@@ -108,7 +123,7 @@ def cached_thread(rig: Rig, thread_id: str) -> ThreadSnapshot:
 def _cached_catalogue(
     rig: Rig, survey: "GitSurvey | None" = None
 ) -> tuple[Catalogue, Hashable]:
-    """The catalogue and the state it was made from."""
+    """Return the catalogue and the state it was made from."""
     known = catalogue(rig, survey=survey)
     state = _state(rig, known)
     return _clones.get_or_make(rig.repository.root, state, lambda: known), state

@@ -1,4 +1,7 @@
-"""`bridgehead bus`: serve a bus, bridge to one, enrol participants, talk and listen. Each command is its own import."""
+"""`bridgehead bus`: serve a bus, bridge to one, enrol participants, talk and listen.
+
+Each command is its own import.
+"""
 
 from __future__ import annotations
 

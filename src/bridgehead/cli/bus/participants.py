@@ -1,4 +1,7 @@
-"""`bridgehead bus participant` and `bus policy`: enrol, list, show, revoke; see, change and try what one may do."""
+"""`bridgehead bus participant` and `bus policy`: enrol, list, show, revoke.
+
+See, change and try what one may do.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,7 @@ def settings_and_folder(app: App, state: str | None) -> tuple[BusSettings, State
 
 
 def hub_url(settings: BusSettings, folder: StateFolder) -> str:
-    """The configured hub, else the one of the bus running here."""
+    """Return the configured hub, else the one of the bus running here."""
     running = running_bridge(folder.path)
     address = "" if running is None else running.hub_address
     return settings.serving.hub or f"ws://{address or settings.serving.hub_listen}/core"
@@ -157,7 +160,10 @@ def add_participant(
 
 
 def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
-    """Of the bridge that runs, which may have been started with other settings; else of the next one."""
+    """Of the bridge that runs, which may have been started with other settings.
+
+    Else of the next one.
+    """
     running = running_bridge(folder.path)
     if running is not None:
         return running.pin
@@ -186,7 +192,9 @@ def _pin(settings: BusSettings, folder: StateFolder) -> Pin:
 )
 @click.pass_obj
 def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
-    """Request pairing with a bridge that runs with --pairing; an operator there compares six digits."""
+    """Request pairing with a bridge that runs with --pairing; an operator there
+    compares six digits.
+    """
     from bridgehead.bus.gateway.pairing import pair as pair_with
     from bridgehead.bus.sockets.event_loop import run
 
@@ -217,7 +225,9 @@ def pair(app: App, url: str, participant_id: str, path: Path | None) -> None:
 @state_option
 @click.pass_obj
 def list_participants(app: App, state: str | None) -> None:
-    """List enrolled participants, and whether each is connected to the bus running here."""
+    """List enrolled participants, and whether each is connected to the bus running
+    here.
+    """
     _settings, folder = settings_and_folder(app, state)
     status = running_status(folder)
     listed = enrolment.listing(folder, SystemClock().now())
@@ -246,7 +256,9 @@ def list_participants(app: App, state: str | None) -> None:
 @state_option
 @click.pass_obj
 def revoke_participant(app: App, participant_id: str, state: str | None) -> None:
-    """Revoke a participant's credential and grants; a running bridge disconnects it at once."""
+    """Revoke a participant's credential and grants; a running bridge disconnects it at
+    once.
+    """
     enrolment.revoke(settings_and_folder(app, state)[1], participant_id)
     app.emit({"revoked": participant_id}, lambda: f"{participant_id} is revoked")
 
@@ -312,7 +324,9 @@ _show(policy)
 def set_policy(
     app: App, participant_id: str, key: str, value: str, state: str | None
 ) -> None:
-    """Set one key of a participant's record; a running bridge applies it to the next message."""
+    """Set one key of a participant's record; a running bridge applies it to the next
+    message.
+    """
     show_record(
         app,
         enrolment.set_key(

@@ -1,4 +1,6 @@
-"""`bridgehead bus serve` and `bus bridge`, which stay until told to stop, and `bus check` of a hub."""
+"""`bridgehead bus serve` and `bus bridge`, which stay until told to stop, and
+`bus check` of a hub.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def link() -> None:
 @click.option("--state", metavar="DIR", help="State directory of the bridge.")
 @click.pass_obj
 def link_chat(app: App, state: str | None) -> None:
-    """Print a new one-time link to the chat page of the bus running here, valid for ten minutes."""
+    """Print a new one-time link to the chat page of the bus running here, valid for ten
+    minutes.
+    """
     url = new_chat_link(settings_and_folder(app, state)[1])
     app.emit({"chat": url}, lambda: url)
 
@@ -161,7 +165,9 @@ def _findings(findings: list[Finding]) -> str:
 )
 @click.pass_obj
 def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
-    """Serve a bus: embedded hub, gateway for participants, chat page, and an assistant if one is configured."""
+    """Serve a bus: embedded hub, gateway for participants, chat page, and an assistant
+    if one is configured.
+    """
     flags["chat_grants"] = list(flags["chat_grants"]) or None
     return _serve(app, flags, upstream)
 
@@ -201,7 +207,9 @@ def serve(app: App, /, upstream: Path | None, **flags: Any) -> int:
 def bridge(
     app: App, /, upstream: str | None, sidecar: bool, join: Path | None, **flags: Any
 ) -> int:
-    """Run a gateway in front of an existing hub, or connect a plain program to a bridge."""
+    """Run a gateway in front of an existing hub, or connect a plain program to a
+    bridge.
+    """
     if sidecar:
         if join is None:
             raise UserError(

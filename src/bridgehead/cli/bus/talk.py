@@ -1,4 +1,7 @@
-"""`bridgehead bus send`, `tail` and `chat`, as a participant or on a hub; `announce` and `ask` through the bridge."""
+"""`bridgehead bus send`, `tail` and `chat`, as a participant or on a hub.
+
+`announce` and `ask` through the bridge.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ from bridgehead.host.terminal import escape_controls
 PIECE_BYTES: Final = 64 * 1024
 MOST_WAITING: Final = 64
 CHAT_WAIT_S: Final = 600.0
-"""An assistant says itself when it gives up; this is for one that says nothing at all."""
+"""An assistant says itself when it gives up; this is for one that says nothing at all.
+"""
 WHO: Final = (
     "`bridgehead bus participant list` shows who is connected; messages to a "
     "disconnected one are not kept"
@@ -137,7 +141,8 @@ def send(
             f"{topic} is a reserved topic: only the gateway sends it to participants",
             hint="`bridgehead bus announce TEXT` speaks to all connected participants",
         )
-    # Where a bridge runs on this machine it knows under which source the participant is known.
+    # Where a bridge runs on this machine it knows under which source the participant is
+    # known.
     settings, folder = settings_and_folder(app, None)
     source = None if to is None else participant_source(folder, to)
     if to is not None and source is None:  # elsewhere it may be known
@@ -198,7 +203,9 @@ def send(
 def announce(
     app: App, text: str, site: str | None, lang: str | None, state: str | None
 ) -> int:
-    """Speak TEXT to every connected participant of the bus running here. Exits 2 if there is none."""
+    """Speak TEXT to every connected participant of the bus running here. Exits 2 if
+    there is none.
+    """
     told = speak(
         settings_and_folder(app, state)[1],
         SpeakRequest(text, lang, site, wait_s=0),
@@ -240,8 +247,8 @@ def ask(
     wait_s: float,
     state: str | None,
 ) -> int:
-    """Ask one participant a question and print the answer; it is also a pending item that others may answer. Exits 2
-    without an answer.
+    """Ask one participant a question and print the answer; it is also a pending item
+    that others may answer. Exits 2 without an answer.
     """
     request = SpeakRequest(question, lang, participant=participant, wait_s=wait_s)
     answer = speak(settings_and_folder(app, state)[1], request, SpokenAnswer)
@@ -292,7 +299,9 @@ def tail(
     hub: str | None,
     hub_token: str | None,
 ) -> int:
-    """Show live messages: all of them on a hub, or those for one participant with --join."""
+    """Show live messages: all of them on a hub, or those for one participant with
+    --join.
+    """
 
     async def main() -> int:
         shown = 0
@@ -328,7 +337,9 @@ def chat(
     hub: str | None,
     hub_token: str | None,
 ) -> int:
-    """Chat with the assistant. `answer ID TEXT` answers a pending item; an empty line exits."""
+    """Chat with the assistant. `answer ID TEXT` answers a pending item; an empty line
+    exits.
+    """
 
     async def main() -> int:
         async with await _reach(app, join, hub, hub_token) as reached:
@@ -381,7 +392,7 @@ def _words(spoken: Spoken) -> str:
 async def _next_line(
     app: App, reached: Satellite | HubClient, lines: TypedLines
 ) -> str:
-    """What is typed next; notices that arrive meanwhile are shown at once."""
+    """Return what is typed next; notices that arrive meanwhile are shown at once."""
     if sys.stdin.isatty():
         app.stderr.write("> ")
         app.stderr.flush()
@@ -428,7 +439,9 @@ def _show_notice(app: App, message: Message) -> None:
 
 
 class TypedLines:
-    """Reads in a thread of its own, which is left behind at the end: nobody has to press Enter for that."""
+    """Reads in a thread of its own, which is left behind at the end: nobody has to
+    press Enter for that.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -436,11 +449,15 @@ class TypedLines:
         threading.Thread(target=self._read, name="typed-lines", daemon=True).start()
 
     async def next(self) -> str:
-        """The next line with its line feed; empty at the end, as `readline` has it."""
+        """Return the next line with its line feed.
+
+        Empty at the end, as `readline` has it.
+        """
         return await self._lines.get()
 
     def _read(self) -> None:
-        # Not through sys.stdin: a thread inside its buffer when the process ends brings the interpreter down.
+        # Not through sys.stdin: a thread inside its buffer when the process ends brings
+        # the interpreter down.
         begun = b""
         while piece := os.read(sys.stdin.fileno(), PIECE_BYTES):
             *whole, begun = (begun + piece).split(b"\n")

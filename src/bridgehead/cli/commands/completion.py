@@ -9,7 +9,8 @@ from bridgehead.cli.click_classes import Command
 from bridgehead.cli.output import App
 
 SHELLS = ("bash", "zsh", "fish")
-# A script says for which command it is (`bh` is the same command); for fish click cuts descriptions at the first comma.
+# A script says for which command it is (`bh` is the same command); for fish click cuts
+# descriptions at the first comma.
 CHANGES = (
     ("-F _bridgehead_completion bridgehead", "-F _bridgehead_completion bridgehead bh"),
     ("#compdef bridgehead", "#compdef bridgehead bh"),

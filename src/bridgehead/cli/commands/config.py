@@ -34,7 +34,9 @@ def config() -> None:
 @click.option("--origin", is_flag=True, help="Show where each value comes from.")
 @click.pass_obj
 def show(app: App, origin: bool) -> None:
-    """Print every setting with its value. Flag > environment > project file > user file > default."""
+    """Print every setting with its value. Flag > environment > project file > user file
+    > default.
+    """
     assembly = app.assembly(warns=False)
     settings = assembly.settings
     for warning in settings.warnings:
@@ -63,7 +65,8 @@ def show(app: App, origin: bool) -> None:
 @click.option("--remove", is_flag=True, help="Stop trusting FILE.")
 @click.pass_obj
 def trust(app: App, file: Path | None, listing: bool, remove: bool) -> None:
-    """Let FILE (default: the project's bridgehead.toml) choose programs, URLs and key variables.
+    """Let FILE (default: the project's bridgehead.toml) choose programs, URLs and key
+    variables.
 
     Trust applies to the content: a changed file must be trusted again.
     """
@@ -110,7 +113,9 @@ def _table(settings: Settings, *, origin: bool, width: int) -> str:
 
 
 def without_secrets(name: str, value: Value) -> Value:
-    """What may be shown of a value: a token not at all, a URL without the password in it."""
+    """Return what may be shown of a value: a token not at all, a URL without the
+    password in it.
+    """
     if not isinstance(value, str):
         return value
     return (

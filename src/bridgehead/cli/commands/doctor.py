@@ -1,4 +1,7 @@
-"""`bridgehead doctor`: check this machine and say what to do about it. The command itself is declared in `runtimes`."""
+"""`bridgehead doctor`: check this machine and say what to do about it.
+
+The command itself is declared in `runtimes`.
+"""
 
 from __future__ import annotations
 

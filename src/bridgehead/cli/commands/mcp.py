@@ -1,4 +1,6 @@
-"""`bridgehead mcp`: the tools of bridgehead for an agent, over standard input and output."""
+"""`bridgehead mcp`: the tools of bridgehead for an agent, over standard input and
+output.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ from bridgehead.errors import UserError
 def mcp(app: App, directory: Path | None, list_tools: bool) -> None:
     """Serve agents over MCP: councils, pending items, rigs, flows.
 
-    The agent's host starts this; register it with `bridgehead setup claude|codex|gemini|opencode`. Supports protocol
-    versions 2024-11-05 to 2026-07-28. Closing stdin stops all work.
+    The agent's host starts this; register it with `bridgehead setup
+    claude|codex|gemini|opencode`. Supports protocol versions 2024-11-05 to 2026-07-28.
+    Closing stdin stops all work.
     """
     if list_tools:
         _list_tools(app)

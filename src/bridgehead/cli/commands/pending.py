@@ -1,4 +1,5 @@
-"""`bridgehead pending` and `answer`: what waits for someone, and the one answer it takes. Declared in `record`.
+"""`bridgehead pending` and `answer`: what waits for someone, and the one answer it
+takes. Declared in `record`.
 
 Without click, which takes longer to import than most lists take to read.
 """
@@ -30,7 +31,7 @@ PLAIN = {"integer": "NUMBER", "number": "NUMBER", "boolean": "true|false"}
 
 
 def run_usual(command: str, words: Sequence[str], *, as_json: bool) -> int:
-    """`pending`, or `answer ID TEXT`, as they are usually typed."""
+    """Run `pending`, or `answer ID TEXT`, as they are usually typed."""
     app = App(as_json=as_json)
     if command == "pending":
         show_list(app, PendingFilter(states=(PendingState.OPEN,)), LIMIT)
@@ -65,7 +66,7 @@ def answer_of(
     message: str | None = None,
     by: str | None = None,
 ) -> Answer:
-    """An answer given now, by this user unless another name is given."""
+    """Return an answer given now, by this user unless another name is given."""
     return Answer(
         status=status,
         text=text,
@@ -101,7 +102,9 @@ def give_answer(app: App, item_id: str, given: Answer | None) -> None:
 
 
 def evidence_of(app: App, item_id: str, question: str, answer: str | None) -> Evidence:
-    """Return what is known of whoever runs this command, and what a person says about the answer at the terminal."""
+    """Return what is known of whoever runs this command, and what a person says about
+    the answer at the terminal.
+    """
     from bridgehead.host.person import confirm_at_terminal, has_terminal, known_agent
 
     evidence = Evidence(known_agent(app.environ), has_terminal())
@@ -137,7 +140,10 @@ def _table(items: Sequence[PendingItem], now: datetime, width: int) -> str:
 
 
 def question_text(item: PendingItem, now: datetime) -> str:
-    """The question as a person reads it; what others wrote is shown escaped, line by line."""
+    """Return the question as a person reads it.
+
+    What others wrote is shown escaped, line by line.
+    """
     question = item.question
     asker = escape_controls(one_line(question.origin))
     place = f" in {escape_controls(question.project)}" if question.project else ""
@@ -198,7 +204,7 @@ def _row(
 
 
 def _next(item: PendingItem) -> str | None:
-    """How what waited goes on, where somebody has to see to it."""
+    """Return how what waited goes on, where somebody has to see to it."""
     from shlex import quote
 
     if council := council_of(item):

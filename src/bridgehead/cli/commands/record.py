@@ -1,4 +1,6 @@
-"""`bridgehead events`: what happened, in order, or as it happens. `bridgehead record`: the file all of it is in.
+"""`bridgehead events`: what happened, in order, or as it happens.
+
+`bridgehead record`: the file all of it is in.
 
 `pending` and `answer` are declared here and done in commands/pending.py.
 """
@@ -49,7 +51,10 @@ MAX_ANSWER_BYTES = 50 * 1024 * 1024
 def _moment(
     _context: click.Context, option: click.Parameter, given: str | None
 ) -> str | None:
-    """A day or a time, as people write it, here where they are; in UTC as the record has it."""
+    """Return a day or a time, as people write it, here where they are.
+
+    In UTC as the record has it.
+    """
     try:
         return iso_ms(datetime.fromisoformat(given).astimezone()) if given else None
     except ValueError as error:
@@ -129,7 +134,8 @@ def events(
 ) -> None:
     """Show the event log of all parts, newest last.
 
-    The log is append-only and its numbers are never reused, so `--after` continues where a reader stopped.
+    The log is append-only and its numbers are never reused, so `--after` continues
+    where a reader stopped.
     """
     assembly = app.assembly()
     where = EventFilter(
@@ -163,7 +169,7 @@ def events(
 
 
 def as_document(recorded: RecordedEvent) -> dict[str, Any]:
-    """An event with its number, as --json prints it."""
+    """Return an event with its number, as --json prints it."""
     document: dict[str, Any] = msgspec.to_builtins(recorded.event)
     return {"seq": recorded.seq, **document}
 
@@ -204,7 +210,8 @@ def record() -> None:
 def check(app: App) -> int:
     """Verify the whole record. Exits 2 if it is damaged.
 
-    A damaged record accepts no more events: commands that would write to it fail and say so until a check passes.
+    A damaged record accepts no more events: commands that would write to it fail and
+    say so until a check passes.
     """
     from bridgehead.control_plane.stores.inspection import check as check_record
 
@@ -225,10 +232,12 @@ def check(app: App) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_obj
 def backup(app: App, file: Path) -> None:
-    """Copy the record to FILE, even while it is in use. The copy is verified; an existing FILE is never overwritten.
+    """Copy the record to FILE, even while it is in use. The copy is verified; an
+    existing FILE is never overwritten.
 
-    To restore: stop everything that uses the record, move it and the files beside it away (record.db-wal,
-    record.db-shm, record.db.damaged), copy FILE to its place and run `bridgehead record check`.
+    To restore: stop everything that uses the record, move it and the files beside it
+    away (record.db-wal, record.db-shm, record.db.damaged), copy FILE to its place and
+    run `bridgehead record check`.
     """
     from bridgehead.control_plane.stores.inspection import back_up
 
@@ -255,11 +264,13 @@ def backup(app: App, file: Path) -> None:
 @click.option("--dry-run", is_flag=True, help="Show how much would be deleted.")
 @click.pass_obj
 def prune(app: App, days: float | None, dry_run: bool) -> None:
-    """Delete events, ended runs and answered items that are older than a number of days.
+    """Delete events, ended runs and answered items that are older than a number of
+    days.
 
-    Never deleted: open items, runs that wait or have not ended, their events, and the latest run of each project.
-    Reports and the files of flows stay; `council gate` and `rig verify --require-council` cannot confirm a report whose
-    council was deleted. To keep what you delete, make a copy first: bridgehead record backup FILE.
+    Never deleted: open items, runs that wait or have not ended, their events, and the
+    latest run of each project. Reports and the files of flows stay; `council gate` and
+    `rig verify --require-council` cannot confirm a report whose council was deleted. To
+    keep what you delete, make a copy first: bridgehead record backup FILE.
     """
     from bridgehead.assembly.event_writer import KEEP_DAYS, kept_since
     from bridgehead.control_plane.stores.inspection import inspect
@@ -302,10 +313,11 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
 )
 @click.pass_obj
 def export(app: App, output: Path | None) -> int:
-    """Export every event, run and pending item as JSON lines, even from a damaged record. Exits 2 if it is damaged.
+    """Export every event, run and pending item as JSON lines, even from a damaged
+    record. Exits 2 if it is damaged.
 
-    A line has `table`, `row` and, for a damaged row, `damage`. Damage to the record itself comes first, in lines
-    without a row.
+    A line has `table`, `row` and, for a damaged row, `damage`. Damage to the record
+    itself comes first, in lines without a row.
     """
     from bridgehead.control_plane.stores.inspection import TABLES
     from bridgehead.control_plane.stores.inspection import export as export_rows
@@ -400,10 +412,11 @@ def pending(
     kinds: tuple[str, ...],
     limit: int,
 ) -> None:
-    """List what is waiting for an answer: flow requests, halted runtimes, envelopes, bus approvals.
+    """List what is waiting for an answer: flow requests, halted runtimes, envelopes,
+    bus approvals.
 
-    With `show ID` (or only the ID), show the whole question with its choices and the schema for the answer, or the
-    answer that was given.
+    With `show ID` (or only the ID), show the whole question with its choices and the
+    schema for the answer, or the answer that was given.
     """
     if item_id:
         if item_id == ("show",) or item_id[:-1] not in ((), ("show",)):
@@ -456,10 +469,12 @@ def answer(
     message: str | None,
     by: str | None,
 ) -> None:
-    """Answer a pending item. TEXT `-` reads standard input; without TEXT, the question is shown.
+    """Answer a pending item. TEXT `-` reads standard input; without TEXT, the question
+    is shown.
 
-    A request takes the response text, a halted runtime `retry` or `skip`, an approval `yes` or `no`. A waiting flow
-    continues with `flow resume`; `flow watch` and `bridgehead web` resume it for you.
+    A request takes the response text, a halted runtime `retry` or `skip`, an approval
+    `yes` or `no`. A waiting flow continues with `flow resume`; `flow watch` and
+    `bridgehead web` resume it for you.
     """
     chosen = AnswerStatus(status) if status else AnswerStatus.SUCCESS
     has_text = text is not None or path is not None

@@ -1,4 +1,6 @@
-"""`bridgehead runtimes`, `domains` and `doctor`: who could sit in a council, for what, and what is missing here."""
+"""`bridgehead runtimes`, `domains` and `doctor`: who could sit in a council, for what,
+and what is missing here.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def runtimes(app: App) -> None:
 def doctor(app: App, fix: bool) -> int:
     """Check this machine: programs, AI runtimes, settings, permissions, the record.
 
-    Exits 1 if something is broken. Without --fix, it changes nothing except adding one event to the record.
+    Exits 1 if something is broken. Without --fix, it changes nothing except adding one
+    event to the record.
     """
     from bridgehead.cli.commands.doctor import run_doctor
 
@@ -115,7 +118,8 @@ def _table(seats: list[Availability]) -> str:
         for seat in seats
     ]
     ready = sum(seat.can_sit for seat in seats)
-    # Half a command is of no use: what to do is never cut, however narrow the terminal is.
+    # Half a command is of no use: what to do is never cut, however narrow the terminal
+    # is.
     return (
         columns(rows, width=UNLIMITED, flexible=4)
         + f"\n{ready} of {len(seats)} available\n"

@@ -1,4 +1,7 @@
-"""`bridgehead setup`: make bridgehead known to an agent's host or to git; shown first, idempotent, undoable."""
+"""`bridgehead setup`: make bridgehead known to an agent's host or to git.
+
+Shown first, idempotent, undoable.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,8 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def setup() -> None:
     """Register bridgehead with agent hosts and git.
 
-    Every change is shown as a diff first. Running it twice changes nothing; --undo reverts it.
+    Every change is shown as a diff first. Running it twice changes nothing; --undo
+    reverts it.
     """
 
 
@@ -100,7 +104,8 @@ for _host in HOSTS:
 )
 @click.pass_obj
 def git_hook(app: App, undo: bool, dry_run: bool, yes: bool, level: str) -> None:
-    """Install a pre-push hook that blocks a push when the gate refuses the newest report.
+    """Install a pre-push hook that blocks a push when the gate refuses the newest
+    report.
 
     The hook starts no council. An existing pre-push hook is kept and runs afterwards.
     """
@@ -140,7 +145,10 @@ def _set_up_host(agreement: Agreement, host: str, reach: Reach, *, undo: bool) -
 
 
 def _launch(app: App, reach: Reach) -> Launch:
-    """For a project the plain name, which works on every machine; for this user the program that runs now."""
+    """For a project the plain name, which works on every machine.
+
+    For this user the program that runs now.
+    """
     if reach is Reach.PROJECT:
         return Launch(PROGRAM)
     running = Path(sys.argv[0])
@@ -170,7 +178,7 @@ class Agreement:
         return not (self.dry_run or self.yes)
 
     def reached(self, changes: Sequence[Change]) -> bool:
-        """Whether to write; asking shows the changes first."""
+        """Return whether to write; asking shows the changes first."""
         if self.asks and any(change.action != "keep" for change in changes):
             self._ask(changes)
         return not self.dry_run
@@ -204,7 +212,9 @@ def _show_outcome(
     written: bool,
     undo: bool,
 ) -> None:
-    """Say what was done: the changes on stdout unless they were shown when asking, the outcome on stderr."""
+    """Say what was done: the changes on stdout unless they were shown when asking, the
+    outcome on stderr.
+    """
     app = agreement.app
     changed = [change for change in changes if change.action != "keep"]
     document = {

@@ -78,10 +78,11 @@ def web(
     token_file: Path | None,
     no_auto: bool,
 ) -> int:
-    """Serve the dashboard: pending items, councils, threads, flows, the bus and the event log.
+    """Serve the dashboard: pending items, councils, threads, flows, the bus and the
+    event log.
 
-    Prints a link and serves until Ctrl-C. Anyone with the link has access. Your paused flows resume when their
-    answers arrive.
+    Prints a link and serves until Ctrl-C. Anyone with the link has access. Your paused
+    flows resume when their answers arrive.
     """
     assembly = app.assembly()
     if open_browser and (running := running_dashboard(assembly.places)) is not None:
@@ -170,7 +171,8 @@ def _started(
         )
     app.say("Ctrl-C stops")
     if request.open_browser:
-        # Not the token: the whole machine sees what a program is started with. Some browsers end only with their page.
+        # Not the token: the whole machine sees what a program is started with. Some
+        # browsers end only with their page.
         link = address.base + dashboard.access.new_link()
         threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 

@@ -1,4 +1,6 @@
-"""`bridgehead council`: call several agents together, take a council up again, look at what came of it."""
+"""`bridgehead council`: call several agents together, take a council up again, look at
+what came of it.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,13 @@ EXAMPLES = {
 def council() -> None:
     """Review, audit or plan with several AI agents that debate and end in one report.
 
-    Any verdict exits 0 unless --gate is given. Without an AI agent installed, the static seat (ruff, ast-grep, oxlint
-    and others) reports alone and says so.
+    Any verdict exits 0 unless --gate is given. Without an AI agent installed, the
+    static seat (ruff, ast-grep, oxlint and others) reports alone and says so.
     """
 
 
 def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> int:
-    """One council, from what was typed to the exit code."""
+    """Hold one council, from what was typed to the exit code."""
     import msgspec
 
     from bridgehead.assembly.council.request import ASK, CouncilRequest
@@ -129,7 +131,7 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
 
 
 def _show_calls(app: App, request: CouncilRequest) -> int:
-    """Every call that would be made, and none of them made."""
+    """Show every call that would be made, and make none."""
     from bridgehead.cli.council.display import calls_document, calls_text
 
     planned = _councils(app).dry_run(request, _audience(app, request))
@@ -195,7 +197,8 @@ def resume(
     sarif: Path | None,
     watch: bool,
 ) -> int:
-    """Resume a council: add answers that have arrived, ask a runtime again, or stop waiting.
+    """Resume a council: add answers that have arrived, ask a runtime again, or stop
+    waiting.
 
     REVIEW_ID defaults to the newest open council. Completed calls are never repeated.
     """
@@ -213,7 +216,8 @@ def resume(
 @click.argument("review_id", required=False)
 @click.pass_obj
 def stop(app: App, review_id: str | None) -> None:
-    """Stop a running council, as Ctrl-C in its terminal does. What it has found is reported.
+    """Stop a running council, as Ctrl-C in its terminal does. What it has found is
+    reported.
 
     REVIEW_ID defaults to the newest open council. `council resume` continues it.
     """
@@ -258,7 +262,8 @@ def challenge(
 ) -> int:
     """Ask the seat that reported FINDING, and the others, one more question about it.
 
-    The answers may lower, dispute or withdraw the finding, never raise it. The new report replaces the old one.
+    The answers may lower, dispute or withdraw the finding, never raise it. The new
+    report replaces the old one.
     """
     from bridgehead.council.reporting.gate import Gate
 
@@ -330,7 +335,11 @@ def _ended(
     watch: bool,
     about: str = "",
 ) -> int:
-    """Print and judge it; after a challenge what was answered `about` that finding, because the rest is as it was."""
+    """Print and judge it.
+
+    After a challenge what was answered `about` that finding, because the rest is as it
+    was.
+    """
     from bridgehead.council.reporting.report import CouncilReport
 
     report = finished.report
@@ -384,7 +393,7 @@ def _text(app: App, finished: Finished, about: str) -> str:
 
 
 def _change(written: Written) -> str:
-    """Where an implementation is, and how to look at it and take it."""
+    """Return where an implementation is, and how to look at it and take it."""
     if written.branch is None:
         return "change  none: no file was changed\n"
     branch = written.branch

@@ -1,5 +1,5 @@
-"""What a council shows: a table that updates in place on a terminal, NDJSON for programs, warnings, and the dry
-run.
+"""What a council shows: a table that updates in place on a terminal, NDJSON for
+programs, warnings, and the dry run.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ TOLD: Final = (
 
 
 class LiveDisplay(Observer):
-    """The table of seats on stderr, in place; it comes with the first line and vanishes before the result.
+    """The table of seats on stderr, in place.
+
+    It comes with the first line and vanishes before the result.
 
     `earlier` gives the picture of a council that is taken up again.
     """
@@ -154,7 +156,10 @@ class WatchLines(Observer):
         self.write({"bridge": bridge, **line})
 
     def write(self, document: Mapping[str, Any]) -> None:
-        """A reader who has gone away misses the rest; the council and its report are worth more than the reader."""
+        """A reader who has gone away misses the rest.
+
+        The council and its report are worth more than the reader.
+        """
         try:
             self._app.stdout.write(
                 json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
@@ -165,7 +170,8 @@ class WatchLines(Observer):
 
 
 class SpokenWarnings(Observer):
-    """A line on stderr for a halted bridge that nobody could be asked about (council §3), and for what is kept back.
+    """A line on stderr for a halted bridge that nobody could be asked about (council
+    §3), and for what is kept back.
 
     With --verbose, one for everything that happens.
     """
@@ -195,7 +201,9 @@ class SpokenWarnings(Observer):
 
 
 def table_title(verb: str, facts: Mapping[str, Any]) -> str:
-    """`council k3v9qa  review of src/ (34 files, 4,120 lines)   standard   security, testing`."""
+    """Return `council k3v9qa  review of src/ (34 files, 4,120 lines)   standard
+    security, testing`.
+    """
     size = (
         f" ({plural(facts['files'], 'file')}, {plural(facts.get('loc') or 0, 'line')})"
     )
@@ -214,7 +222,10 @@ def table_lines(
     now: dt.datetime,
     width: int,
 ) -> list[str]:
-    """The whole table, one line per seat and none wider than the terminal; what matters less is cut off first."""
+    """Return the whole table, one line per seat and none wider than the terminal.
+
+    What matters less is cut off first.
+    """
     review_id = str(facts.get("review_id") or "")
     rows = [_cells(seat.bridge, seat, now, review_id) for seat in picture.seats]
     if picture.second_look is not None:
@@ -241,7 +252,9 @@ def table_lines(
 def _cells(
     label: str, seat: LiveSeat, now: dt.datetime, review_id: str
 ) -> tuple[str, ...]:
-    """Name, dots, what it is doing, how far, since when, and what it spent or how to get it back."""
+    """Name, dots, what it is doing, how far, since when, and what it spent or how to
+    get it back.
+    """
     doing, detail = _doing(seat)
     return (
         label,

@@ -1,4 +1,7 @@
-"""The options every council takes (council §24), and the files they name; a refusal says which one."""
+"""The options every council takes (council §24), and the files they name.
+
+A refusal says which one.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ watch_option = click.option(
 def _place_for_sarif(
     context: click.Context, option: click.Parameter, path: Path | None
 ) -> Path | None:
-    """Refused before any call is made: nobody wants to pay for a council and then miss its file."""
+    """Refused before any call is made: nobody wants to pay for a council and then miss
+    its file.
+    """
     if path is not None and path.is_dir():
         raise UserError(
             f"--sarif {path}: this is a directory", hint="give a file name in it"
@@ -201,7 +206,7 @@ _OPTIONS = (
 
 
 def council_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """All options of a council, in the order of the help."""
+    """Add all options of a council, in the order of the help."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -216,7 +221,7 @@ def is_interactive(app: App, *, watch: bool, non_interactive: bool) -> bool:
 
 
 def read_text(path: Path | None) -> str:
-    """The text of a file that was named; none is empty."""
+    """Return the text of a file that was named; none is empty."""
     if path is None:
         return ""
     try:
@@ -226,7 +231,7 @@ def read_text(path: Path | None) -> str:
 
 
 def read_patch(given: str | None) -> str | None:
-    """The patch in a file, or from standard input."""
+    """Return the patch in a file, or from standard input."""
     if given is None:
         return None
     content = (
@@ -240,7 +245,7 @@ def read_patch(given: str | None) -> str | None:
 
 
 def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
-    """The requirements of an audit, from YAML or JSON."""
+    """Return the requirements of an audit, from YAML or JSON."""
     if path is None:
         return ()
     import msgspec
@@ -273,7 +278,7 @@ def read_requirements(path: Path | None) -> tuple[Requirement, ...]:
 
 
 def read_seeds(path: Path | None) -> tuple[Output, ...]:
-    """The findings that the caller has already."""
+    """Return the findings that the caller has already."""
     if path is None:
         return ()
     from bridgehead.assembly.council.request import read_seed_findings

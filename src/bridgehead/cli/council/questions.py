@@ -1,4 +1,7 @@
-"""Questions a council puts to the person at the terminal; Ctrl-C ends the waiting at once."""
+"""Questions a council puts to the person at the terminal.
+
+Ctrl-C ends the waiting at once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def ask_before(app: App, question: ClarifyingQuestion) -> str | None:
-    """A question about what is meant, before anything begins."""
+    """Ask what is meant, before anything begins."""
     choices = f"  [{' / '.join(question.choices)}]" if question.choices else ""
     _prompt(app, f"{question.text}{choices}  (Enter: decide for me) ")
     line = sys.stdin.readline()
@@ -27,7 +30,7 @@ def ask_before(app: App, question: ClarifyingQuestion) -> str | None:
 
 
 def ask_about_halted(app: App, question: UserQuestion, cancel: Cancel) -> str | None:
-    """What to do about a bridge that needs somebody; None when nobody answers."""
+    """Ask what to do about a bridge that needs somebody; None when nobody answers."""
     app.insist(f"{question.seat} is not available: {question.message}")
     _prompt(app, f"{' / '.join(question.choices)}? ")
     return _typed_unless(cancel)
@@ -49,7 +52,10 @@ def _prompt(app: App, text: str) -> None:
 
 
 def _typed_unless(cancel: Cancel) -> str | None:
-    """One line from standard input. A thread that waits in `readline` could not be called off."""
+    """Return one line from standard input.
+
+    A thread that waits in `readline` could not be called off.
+    """
     reader, writer = os.pipe()
     try:
         with cancel.waking(lambda: os.write(writer, b"!")):

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "md", "html", "json", "sarif")
 WIDTH_WITH_REPORTS = 120
-"""Columns of a terminal that shows a whole line of the list with the path of its report."""
+"""Columns of a terminal that shows a whole line of the list with the path of its
+report.
+"""
 
 
 @click.command(
@@ -150,11 +152,13 @@ def gate(
     require_runtime: tuple[str, ...],
     min_probability: float,
 ) -> int:
-    """Check a council: exits 0 if it passes, 3 if it is refused, 1 if it has no verdict.
+    """Check a council: exits 0 if it passes, 3 if it is refused, 1 if it has no
+    verdict.
 
-    It speaks for the council that was begun last, and for the working tree or the index, or for --commit. It refuses
-    for the verdict, if a file was changed, added or removed that the council did not see, if the council broke off,
-    has not ended or was interrupted, if its report was edited, and if a required seat is missing.
+    It speaks for the council that was begun last, and for the working tree or the
+    index, or for --commit. It refuses for the verdict, if a file was changed, added or
+    removed that the council did not see, if the council broke off, has not ended or was
+    interrupted, if its report was edited, and if a required seat is missing.
     """
     from bridgehead.assembly.council.gate import check_gate
     from bridgehead.council.reporting.gate import Gate, GateDemands
@@ -306,11 +310,11 @@ def split(
 def baseline(
     app: App, review_id: str | None, reason: str | None, accept_critical: bool
 ) -> None:
-    """Accept the current findings so that only new ones are reported; writes .bridgehead/baseline.toml for you to
-    commit.
+    """Accept the current findings so that only new ones are reported; writes
+    .bridgehead/baseline.toml for you to commit.
 
-    A finding stays accepted as long as the code it cites is unchanged, even if it moves. Run it again to drop entries
-    whose code is gone.
+    A finding stays accepted as long as the code it cites is unchanged, even if it
+    moves. Run it again to drop entries whose code is gone.
     """
     done = _reports(app).accept(review_id, reason, accept_critical=accept_critical)
     left = f"; left out, CRITICAL: {', '.join(done.left_out)}" if done.left_out else ""

@@ -1,4 +1,6 @@
-"""Flows on a fleet: `bridgehead worker`, `flow submit`, and which of the other commands mean a run of a fleet."""
+"""Flows on a fleet: `bridgehead worker`, `flow submit`, and which of the other commands
+mean a run of a fleet.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,8 @@ def submit(
 ) -> int:
     """Submit the flow NAME to the workers of a fleet.
 
-    NAME is as for `flow run`. The flow's options are checked here; workers find it by its name in their own folder.
+    NAME is as for `flow run`. The flow's options are checked here; workers find it by
+    its name in their own folder.
     """
     from bridgehead.assembly.flows.fleet import open_fleet
     from bridgehead.flows.definition import defaults_of, read_options, refuse_incomplete
@@ -171,8 +174,9 @@ def worker(
 ) -> None:
     """Run flows of a fleet until Ctrl-C or SIGTERM, which let running passes end.
 
-    The worker serves the flows in the *.py files of its folder and of flows/ below it. A run that has begun is
-    continued by workers of the same version only; new runs go to those of the newest version.
+    The worker serves the flows in the *.py files of its folder and of flows/ below it.
+    A run that has begun is continued by workers of the same version only; new runs go
+    to those of the newest version.
     """
     from bridgehead.assembly.application import Assembly
     from bridgehead.assembly.flows.fleet import FleetAddress
@@ -216,7 +220,9 @@ def worker(
 
 @contextmanager
 def here(app: App, root: Path | None, database: str | None) -> Iterator[Fleet | None]:
-    """The fleet a command shows besides this directory: the one named, or that of the settings where it has begun."""
+    """The fleet a command shows besides this directory: the one named, or that of the
+    settings where it has begun.
+    """
     from bridgehead.assembly.flows.fleet import has_begun, open_fleet
 
     url = database or app.assembly(warns=False).record_url

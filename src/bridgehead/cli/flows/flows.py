@@ -1,5 +1,5 @@
-"""`bridgehead flow`: run programs that pause for an agent, answer their requests, list them, drive them to their
-end.
+"""`bridgehead flow`: run programs that pause for an agent, answer their requests, list
+them, drive them to their end.
 """
 
 from __future__ import annotations
@@ -55,14 +55,15 @@ roots_option = click.option(
 def flow() -> None:
     """Run programs that pause for an agent and resume with its answer.
 
-    A paused flow exits 42, prints one BRIDGEHEAD-PAUSE line and leaves its question in .agent-request.json.
+    A paused flow exits 42, prints one BRIDGEHEAD-PAUSE line and leaves its question in
+    .agent-request.json.
     """
 
 
 def common_flags(
     *, leave_out: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flags every flow understands, from the one table that scripts use too."""
+    """Return the flags every flow understands, from the one table that scripts use too."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for flag in reversed(FLAGS):
@@ -97,8 +98,9 @@ def common_flags(
 def run(app: App, /, name: str, words: tuple[str, ...], **flags: Any) -> int:
     """Start the flow NAME, or resume it if it is paused.
 
-    NAME is a built-in flow, an entry point in the group bridgehead.flows, or file.py:function. Its options are the
-    function's parameters; `flow run NAME --help` lists them.
+    NAME is a built-in flow, an entry point in the group bridgehead.flows, or
+    file.py:function. Its options are the function's parameters; `flow run NAME --help`
+    lists them.
     """
     return run_resume.run(app, name, _line(app, flags, words))
 
@@ -177,7 +179,9 @@ def retry(
 def fork(
     app: App, /, flow_id: str, from_step: str, words: tuple[str, ...], **flags: Any
 ) -> int:
-    """Start a second run from STEP of an existing one, with its settings and earlier results."""
+    """Start a second run from STEP of an existing one, with its settings and earlier
+    results.
+    """
     from bridgehead.flows.operations.retry import fork as fork_run
 
     return run_resume.go_on(app, fork_run, flow_id, from_step, _line(app, flags, words))
@@ -253,7 +257,9 @@ def respond(
 
 
 def _admit(app: App, asked: Mapping[str, Any], reply: Reply) -> None:
-    """Raise for a request that asks for a person, unless a person confirms the answer at the terminal."""
+    """Raise for a request that asks for a person, unless a person confirms the answer
+    at the terminal.
+    """
     from bridgehead.assembly.pending import ClosedDoor
     from bridgehead.cli.commands.pending import evidence_of
     from bridgehead.contract.doors import Door, decide_door, request_asks_for_person
@@ -293,7 +299,9 @@ def status(
     everything: bool,
     database: str | None,
 ) -> None:
-    """Show a flow's state and what it is waiting for; ID defaults to the newest of this directory."""
+    """Show a flow's state and what it is waiting for; ID defaults to the newest of this
+    directory.
+    """
     with fleet.owner_of(app, flow_id, root, database) as owner:
         found = owner.status(flow_id) if owner else status_of(root or app.cwd, flow_id)
     steps = reports.StepPage.of(found.steps, page, everything=everything)
@@ -313,7 +321,9 @@ def status(
 @roots_option
 @click.pass_obj
 def check(app: App, name: str, roots: tuple[Path, ...]) -> int:
-    """Check whether every paused run of NAME can resume with the current code. Nothing is run."""
+    """Check whether every paused run of NAME can resume with the current code. Nothing
+    is run.
+    """
     from bridgehead.assembly.flows.views import paused_projects
     from bridgehead.flows.discovery import find_flow
 
@@ -364,9 +374,11 @@ def prune(
     dry_run: bool,
     database: str | None,
 ) -> None:
-    """Delete old completed and cancelled runs of this directory, and of the fleet where there is one.
+    """Delete old completed and cancelled runs of this directory, and of the fleet where
+    there is one.
 
-    Paused runs are never deleted. A deleted run's --id is free again: using it starts a new run.
+    Paused runs are never deleted. A deleted run's --id is free again: using it starts a
+    new run.
     """
     from bridgehead.assembly.flows.recording import keep_days
 
@@ -405,7 +417,9 @@ def prune(
 @fleet.database_option
 @click.pass_obj
 def list_(app: App, root: Path | None, limit: int, database: str | None) -> None:
-    """List the flows of this directory, newest first, and those of the fleet where there is one."""
+    """List the flows of this directory, newest first, and those of the fleet where
+    there is one.
+    """
     listed = list_runs(ListRequest(root or app.cwd, limit))
     with fleet.here(app, root, database) as known:
         if known is not None:
@@ -435,7 +449,9 @@ def list_(app: App, root: Path | None, limit: int, database: str | None) -> None
 @fleet.database_option
 @click.pass_obj
 def cancel(app: App, flow_id: str, root: Path | None, database: str | None) -> None:
-    """Cancel a paused flow; its files are moved to post-mortem/. A run of a fleet may be queued or running, too."""
+    """Cancel a paused flow; its files are moved to post-mortem/. A run of a fleet may
+    be queued or running, too.
+    """
     with fleet.owner_of(app, flow_id, root, database) as owner:
         if owner is not None:
             fleet.show(app, owner.cancel(flow_id))
@@ -494,9 +510,11 @@ def drive(
     concurrency: int,
     command: tuple[str, ...],
 ) -> int:
-    """Run CMD; each time it exits 42, get its request answered and run it again with --resume.
+    """Run CMD; each time it exits 42, get its request answered and run it again with
+    --resume.
 
-    The handler is --handler, else the setting flows.handler, else `pending`, which waits for `bridgehead answer`.
+    The handler is --handler, else the setting flows.handler, else `pending`, which
+    waits for `bridgehead answer`.
     """
     from bridgehead.assembly.flows.handlers import handler_makers
     from bridgehead.flows.operations.drive import DriveRequest
@@ -537,10 +555,12 @@ def drive(
 )
 @click.pass_obj
 def watch(app: App, roots: tuple[Path, ...], once: bool, concurrency: int) -> None:
-    """Resume paused flows as their answers arrive, each in its own process, until Ctrl-C.
+    """Resume paused flows as their answers arrive, each in its own process, until
+    Ctrl-C.
 
-    A flow that makes no progress is retried after 30 seconds, then at growing intervals. Ctrl-C stops resumed flows;
-    `flow resume` continues them. `bridgehead web` does the same unless --no-auto is given.
+    A flow that makes no progress is retried after 30 seconds, then at growing
+    intervals. Ctrl-C stops resumed flows; `flow resume` continues them.
+    `bridgehead web` does the same unless --no-auto is given.
     """
     from bridgehead.assembly.flows.handlers import WATCH_SECONDS, watching
 

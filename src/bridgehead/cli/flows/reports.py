@@ -1,4 +1,6 @@
-"""How flows are shown on a terminal and as JSON: a list, one with a page of its steps, the runs that were checked."""
+"""How flows are shown on a terminal and as JSON: a list, one with a page of its steps,
+the runs that were checked.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,10 @@ def run_document(run: Run) -> dict[str, Any]:
 
 
 def listed_run(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
-    """A line of the list; the run that has not ended shows its steps and what it waits for as well."""
+    """Return a line of the list.
+
+    The run that has not ended shows its steps and what it waits for as well.
+    """
     if unfinished is None or unfinished.run.id != run.id:
         return {**run_document(run), "outstanding": []}
     shown = StepPage.of(unfinished.steps)
@@ -166,7 +171,9 @@ def listed_run(run: Run, unfinished: StatusResult | None) -> dict[str, Any]:
 
 
 def _outstanding(found: StatusResult) -> list[dict[str, Any]]:
-    """The open requests as they stand in the request file, prompt and answer schema included."""
+    """Return the open requests as they stand in the request file, prompt and answer
+    schema included.
+    """
     return [
         {**call.current.document, "path": call.path, "deadline": _deadline(call)}
         for call in found.outstanding

@@ -1,6 +1,8 @@
-"""`flow run` and `flow resume`, read without click: a pause must not cost more than the work it interrupts (design §8).
+"""`flow run` and `flow resume`, read without click: a pause must not cost more than the
+work it interrupts (design §8).
 
-cli/flows/flows.py declares the same two commands for help, completion and the reference, and runs them through here.
+cli/flows/flows.py declares the same two commands for help, completion and the
+reference, and runs them through here.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ SHARED_FLAGS: Final = ("--json", "--debug")
 
 def run_quickly(verb: str, words: Sequence[str]) -> int:
     """Run what was typed after `flow run` or `flow resume`."""
-    # What stands before `--`, that itself, and what stands after it and is none of our business.
+    # What stands before `--`, that itself, and what stands after it and is none of our
+    # business.
     typed = list(words)
     place = typed.index("--") if "--" in typed else len(typed)
     ours = typed[:place]
@@ -64,7 +67,7 @@ def run(app: App, name: str, line: CommandLine) -> int:
 
 
 def explain(app: App, name: str) -> int:
-    """What the flow `name` is for, and its options."""
+    """Return what the flow `name` is for, and its options."""
     from bridgehead.flows.discovery import find_flow
     from bridgehead.flows.script import usage_of
 
@@ -137,7 +140,10 @@ def _flow_codes() -> Iterator[None]:
 
 
 def _show_result(app: App, result: RunResult) -> int:
-    """Say how a run ended. On a pause stdout is the pause line and nothing else, with --json too (flows §5)."""
+    """Say how a run ended.
+
+    On a pause stdout is the pause line and nothing else, with --json too (flows §5).
+    """
     for notice in notices_of(result):
         app.insist(f"{PROGRAM}: {notice}")
     if result.pause is not None:

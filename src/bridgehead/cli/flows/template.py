@@ -1,4 +1,6 @@
-"""`bridgehead template`: make projects from packages that template-create made, and check those."""
+"""`bridgehead template`: make projects from packages that template-create made, and
+check those.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ package_argument = click.argument("package", type=click.Path(path_type=Path))
 
 @click.group(cls=Group)
 def template() -> None:
-    """Create projects from template packages. `bridgehead flow run template-create` makes a package from a project."""
+    """Create projects from template packages. `bridgehead flow run template-create`
+    makes a package from a project.
+    """
 
 
 @template.command(
@@ -55,7 +59,9 @@ def template() -> None:
 )
 @click.pass_obj
 def new(app: App, /, package: Path, directory: Path, **names: Any) -> int:
-    """Create a project, or one feature of it, from PACKAGE in DIRECTORY. Existing files are never overwritten."""
+    """Create a project, or one feature of it, from PACKAGE in DIRECTORY. Existing files
+    are never overwritten.
+    """
     made = packages.make(packages.open_package(package), directory, **names)
     for path in made.missing:
         app.warn(f"the new files refer to {path}, which the package does not contain")
@@ -133,7 +139,9 @@ def show(app: App, /, package: Path) -> int:
 )
 @click.pass_obj
 def check(app: App, /, package: Path, build: bool) -> int:
-    """Fill in PACKAGE under two different names and check that every file parses and every reference resolves."""
+    """Fill in PACKAGE under two different names and check that every file parses and
+    every reference resolves.
+    """
     opened = packages.open_package(package)
     proof = packages.check(opened)
     built: list[BuildResult] = []

@@ -1,4 +1,6 @@
-"""The arguments of rig commands, parsed by the rules of rigs §7 rather than by a library: scripts match the wording."""
+"""The arguments of rig commands, parsed by the rules of rigs §7 rather than by a
+library: scripts match the wording.
+"""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence, Set

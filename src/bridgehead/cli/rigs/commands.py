@@ -9,7 +9,10 @@ _POSTING = frozenset({"--no-push", "--no-retry", "--allow-secret"})
 
 
 class RigCommand(NamedTuple):
-    """One command. `usage` follows its name; its handler has the same name in cli/rigs/handlers.py."""
+    """One command.
+
+    `usage` follows its name; its handler has the same name in cli/rigs/handlers.py.
+    """
 
     flags: Flags
     usage: str
@@ -367,7 +370,7 @@ def _shared(program: str) -> str:
 
 
 def overview(program: str) -> str:
-    """The help of the whole command tree."""
+    """Return the help of the whole command tree."""
     width = max(map(len, COMMANDS)) + 2
     rows = [f"  {name:<{width}}{command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(
@@ -387,7 +390,7 @@ def overview(program: str) -> str:
 
 
 def explain(program: str, name: str) -> str:
-    """The help of one command."""
+    """Return the help of one command."""
     command = COMMANDS[name]
     width = (
         max((len(flag) for flag, _ in command.notes if len(flag) <= 26), default=0) + 2

@@ -1,4 +1,5 @@
-"""The rig commands as click sees them: for the command list, shell completion and the reference pages.
+"""The rig commands as click sees them: for the command list, shell completion and the
+reference pages.
 
 They are run by cli/rigs/run.py, before click is even imported.
 """

@@ -1,4 +1,5 @@
-"""One function per rig command, named like it: arguments in, operation called, result printed (rigs §7, §11).
+"""One function per rig command, named like it: arguments in, operation called, result
+printed (rigs §7, §11).
 
 One that can end in more than one way returns its exit code.
 """
@@ -82,7 +83,9 @@ class RigConsole(NamedTuple):
         return Style(colour=colour, escape_controls=terminal)
 
     def page(self, text: Iterable[str]) -> None:
-        """Text that may be long: through the pager on a terminal, as it comes otherwise (rigs §11)."""
+        """Text that may be long: through the pager on a terminal, as it comes otherwise
+        (rigs §11).
+        """
         if not sys.stdout.isatty():
             sys.stdout.writelines(text)
             sys.stdout.flush()
@@ -482,7 +485,9 @@ def _watch(console: RigConsole, op: str, thread_id: str | None) -> int:
 
 
 def _give_memory_back() -> None:
-    """Hand what the first look needed to the system, where the C library can do that: a watch goes on for days."""
+    """Hand what the first look needed to the system, where the C library can do that: a
+    watch goes on for days.
+    """
     import ctypes
 
     with suppress(AttributeError, OSError, TypeError):
@@ -492,7 +497,9 @@ def _give_memory_back() -> None:
 def _arrival_runner(
     console: RigConsole, rig: Rig, thread_id: str | None
 ) -> "ArrivalRunner | None":
-    """What runs the command of --exec for what waits for this rig, each envelope once."""
+    """Return what runs the command of --exec for what waits for this rig, each envelope
+    once.
+    """
     typed = console.arguments.value("--exec")
     if typed is None:
         return None
@@ -504,7 +511,9 @@ def _arrival_runner(
 
 
 def _sleep_while_read(seconds: float) -> None:
-    """Wait, unless the reader of stdout leaves: then there is nobody left to watch for (rigs §12)."""
+    """Wait, unless the reader of stdout leaves: then there is nobody left to watch for
+    (rigs §12).
+    """
     import select
 
     closed = select.poll()
@@ -517,7 +526,7 @@ def _sleep_while_read(seconds: float) -> None:
 
 
 def _written(arguments: Arguments) -> dict[str, Any]:
-    """What an envelope says."""
+    """Return what an envelope says."""
     return {
         "status": arguments.value("--status"),
         "tldr": arguments.value("--tldr"),
@@ -527,7 +536,7 @@ def _written(arguments: Arguments) -> dict[str, Any]:
 
 
 def _landing(arguments: Arguments) -> dict[str, Any]:
-    """How far it is taken."""
+    """Return how far it is taken."""
     return {
         "push": not arguments.has("--no-push"),
         "retry": not arguments.has("--no-retry"),

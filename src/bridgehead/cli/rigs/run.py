@@ -1,6 +1,8 @@
-"""`rig-bridge` and `bridgehead rig`: one command tree with the wording, streams and exit codes of rigs §7 and §13.
+"""`rig-bridge` and `bridgehead rig`: one command tree with the wording, streams and
+exit codes of rigs §7 and §13.
 
-Nothing is imported that a command does not need: start-up is what most of these commands consist of.
+Nothing is imported that a command does not need: start-up is what most of these
+commands consist of.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ _FALSY = frozenset({"", "0", "false", "no", "off"})
 
 
 def run_rig(arguments: Sequence[str], *, program: str, quiet: bool = False) -> int:
-    """Run one rig command; `program` is the name stderr lines begin with; `quiet` leaves out its notes."""
+    """Run one rig command.
+
+    `program` is the name stderr lines begin with; `quiet` leaves out its notes.
+    """
     shown_as = program if program == "rig-bridge" else f"{program} rig"
     name, *rest = arguments or ["--help"]
     if os.environ.get("DEBUG_RIG_BRIDGE", "").strip().lower() not in _FALSY:
@@ -63,7 +68,8 @@ def _run_command(
     def say(text: str) -> None:
         complain(program, text)
 
-    gc.disable()  # a command ends before looking for garbage pays; only watching goes on and on
+    # a command ends before looking for garbage pays; only watching goes on and on
+    gc.disable()
     unanswered: list[Callable[[], None]] = []
 
     def make_rig() -> Rig:
@@ -79,7 +85,8 @@ def _run_command(
         for done in unanswered:  # all was written out by now
             done()
         if unanswered:
-            # Who reads only how we ended must not see a kill that came while Python was ending.
+            # Who reads only how we ended must not see a kill that came while Python was
+            # ending.
             os._exit(code)
         return code
     except SYSTEM_REFUSALS:  # rigs §13: they end with 2
@@ -91,7 +98,10 @@ def _run_command(
 
 
 def _interrupted(program: str, *, by_terminal: bool) -> int:
-    """What was begun has been finished or undone by now; a second signal ends at once (rigs §13)."""
+    """Say that the command was interrupted, and return its exit code.
+
+    What was begun has been finished or undone by now. A second signal ends at once (rigs §13).
+    """
     for name in (signal.SIGINT, signal.SIGTERM):
         signal.signal(name, signal.SIG_DFL)
     word = "SIGINT" if by_terminal else "SIGTERM"

@@ -1,4 +1,6 @@
-"""Where the record is kept: the address chooses the store, and only the chosen one is imported."""
+"""Where the record is kept: the address chooses the store, and only the chosen one is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,9 @@ class UnknownStore(ConfigError):
 def open_store(address: str | Path, *, read_only: bool = False) -> Store:
     """Open the record at a path, `sqlite:///path`, `postgresql://…` or `memory:`.
 
-    A writer creates what is missing; a reader creates nothing and sees an empty record where there is none. A record
-    of an earlier version is brought up to date by whoever opens it first.
+    A writer creates what is missing; a reader creates nothing and sees an empty record
+    where there is none. A record of an earlier version is brought up to date by whoever
+    opens it first.
     """
     scheme = _scheme(address)
     if scheme == "memory":
@@ -49,7 +52,10 @@ def open_store(address: str | Path, *, read_only: bool = False) -> Store:
 
 
 def record_file(address: str | Path) -> Path | None:
-    """The file the record at this address is in; None when it is in no file of ours."""
+    """Return the file the record at this address is in.
+
+    None when it is in no file of ours.
+    """
     scheme = _scheme(address)
     if scheme in ("memory", "postgresql", "postgres"):
         return None
@@ -77,7 +83,10 @@ def _open_postgres(url: str, *, read_only: bool) -> Store:
 
 
 def _sqlite_path(url: str) -> Path:
-    """`sqlite:///var/record.db`; the four slashes other tools write for the same file are fine too."""
+    """Return `sqlite:///var/record.db`.
+
+    The four slashes other tools write for the same file are fine too.
+    """
     from urllib.parse import unquote
 
     scheme, _, rest = url.partition(":")

@@ -1,4 +1,5 @@
-"""What every store of the record does, each operation and statement once, and the one connection it holds.
+"""What every store of the record does, each operation and statement once, and the one
+connection it holds.
 
 Stores differ in how they connect, lock and fail (sqlite.py, postgres.py, failures.py).
 """
@@ -72,10 +73,16 @@ _inherited: list[object] = []
 
 
 class Watch:
-    """Notices that the record may have grown; this one just looks again now and then."""
+    """Notices that the record may have grown.
+
+    This one just looks again now and then.
+    """
 
     def wait(self, stop: threading.Event, poll_seconds: float) -> None:
-        """Return when there may be something new, or `stop` is set; now and then for no reason is fine."""
+        """Return when there may be something new, or `stop` is set.
+
+        Now and then for no reason is fine.
+        """
         stop.wait(poll_seconds)
 
     def close(self) -> None:
@@ -83,7 +90,10 @@ class Watch:
 
 
 class Writing:
-    """The statements that write a row of `rows.py`; from version 3 on its sum is the last value."""
+    """The statements that write a row of `rows.py`.
+
+    From version 3 on its sum is the last value.
+    """
 
     def __init__(self, version: int) -> None:
         self.summed = version >= SUMMED
@@ -132,10 +142,13 @@ class Writing:
 
 
 class Store(ABC):
-    """The record. Durable when a method returns, usable from several threads and processes at once.
+    """The record.
 
-    Times are given as ISO 8601 text. Listings are paged by what was last seen (`after`, `before`), never by counting,
-    so rows that arrive meanwhile neither repeat nor hide others.
+    Durable when a method returns, usable from several threads and processes at once.
+
+    Times are given as ISO 8601 text. Listings are paged by what was last seen (`after`,
+    `before`), never by counting, so rows that arrive meanwhile neither repeat nor hide
+    others.
     """
 
     dialect: ClassVar[Dialect]
@@ -155,7 +168,8 @@ class Store(ABC):
         self.read_only = read_only
         self._clock = clock or SystemClock()
         self._new_id = new_id or (lambda: os.urandom(16).hex())
-        # Below LATEST only to make records of earlier versions, on which migrations are tried.
+        # Below LATEST only to make records of earlier versions, on which migrations are
+        # tried.
         self._up_to = up_to
         self._writing = Writing(up_to)
         self._slot: ConnectionSlot[Any] = ConnectionSlot()
@@ -177,11 +191,14 @@ class Store(ABC):
 
     @abstractmethod
     def _write(self, work: Callable[[Transaction], T]) -> T:
-        """Do `work` in one write transaction, alone among all writers; durable when it returns."""
+        """Do `work` in one write transaction, alone among all writers.
+
+        Durable when it returns.
+        """
 
     @abstractmethod
     def _version(self, transaction: Transaction) -> int:
-        """How many migrations the record has seen."""
+        """Return how many migrations the record has seen."""
 
     @abstractmethod
     def _note_version(self, transaction: Transaction, version: int) -> None:
@@ -189,7 +206,7 @@ class Store(ABC):
 
     @abstractmethod
     def _failure(self, error: Exception) -> StoreError:
-        """Why a statement failed."""
+        """Return why a statement failed."""
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -211,14 +228,19 @@ class Store(ABC):
         self.close()
 
     def _refuse_newer(self, version: int) -> None:
-        """Keep our hands off what a newer program has made, also while we had the record open."""
+        """Keep our hands off what a newer program has made, also while we had the
+        record open.
+        """
         if version > LATEST:
             raise RecordTooNew(self.where, version, LATEST)
 
     # Events
 
     def append(self, events: Sequence[Event]) -> list[RecordedEvent]:
-        """Record all of `events` or none; one whose id is known already is returned as it was first recorded."""
+        """Record all of `events` or none.
+
+        One whose id is known already is returned as it was first recorded.
+        """
         encoded = [rows.event_row(event) for event in events]
         return (
             self._write(lambda transaction: self._writing.append(transaction, encoded))
@@ -235,7 +257,7 @@ class Store(ABC):
         limit: int = 100,
         newest_first: bool = False,
     ) -> list[RecordedEvent]:
-        """The events with `after < seq < before`, at most `limit`."""
+        """Return the events with `after < seq < before`, at most `limit`."""
         bounds: list[tuple[str, Any]] = [
             ("seq > ?", min(max(after, 0), _LARGEST)),
             *where.bounds(),
@@ -249,7 +271,7 @@ class Store(ABC):
         )
 
     def last_seq(self) -> int:
-        """The seq of the newest event, 0 when there is none."""
+        """Return the seq of the newest event, 0 when there is none."""
         found = self._read(lambda transaction: transaction.rows(LAST_SEQ))
         return int(found[0][0]) if found else 0
 
@@ -261,10 +283,13 @@ class Store(ABC):
         where: records.EventFilter = records.ANY_EVENT,
         poll_seconds: float = 0.25,
     ) -> Iterator[RecordedEvent]:
-        """Yield the events after `after`, then each new one as it is recorded, in order, until `stop` is set."""
+        """Yield the events after `after`, then each new one as it is recorded, in
+        order, until `stop` is set.
+        """
         with closing(self._watch()) as watch, self._translated():
             while not stop.is_set():
-                # Seq order is commit order, so nothing can still appear at or below the newest one seen.
+                # Seq order is commit order, so nothing can still appear at or below the
+                # newest one seen.
                 newest = self.last_seq()
                 while after < newest and not stop.is_set():
                     page = self.events(
@@ -282,7 +307,9 @@ class Store(ABC):
     def save_run(
         self, run: records.Run, *, events: Sequence[Event] = ()
     ) -> records.Run:
-        """Keep `run` unless the record knows a later state of it; `events` are appended in the same transaction.
+        """Keep `run` unless the record knows a later state of it.
+
+        `events` are appended in the same transaction.
 
         Returns the run as it is kept (see `records.supersedes`).
         """
@@ -300,7 +327,7 @@ class Store(ABC):
         return self._write(save)
 
     def run(self, run_id: str) -> records.Run | None:
-        """The run with this id."""
+        """Return the run with this id."""
         records.plain_text(run_id, "the run asked for")
         return self._read(lambda transaction: _run(transaction, run_id))
 
@@ -311,7 +338,10 @@ class Store(ABC):
         limit: int = 100,
         before: str | None = None,
     ) -> list[records.Run]:
-        """The latest started first; `before` is the id of the last run of the page before."""
+        """Return the runs, the latest started first.
+
+        `before` is the id of the last run of the page before.
+        """
         if before is not None and self.run(before) is None:
             raise NotFound(f"no run {before!r} in the record {self.where}")
         bounds = [] if before is None else [(STARTED_BEFORE, before)]
@@ -322,7 +352,7 @@ class Store(ABC):
         )
 
     def find_run(self, reference: str) -> records.Run:
-        """The run with this id, or the only one whose id begins or ends with it."""
+        """Return the run with this id, or the only one whose id begins or ends with it."""
         ids = [reference] if self.run(reference) else self._runs_like(reference)
         if len(ids) > 1:
             raise questions.AmbiguousReference(reference, ids)
@@ -334,7 +364,10 @@ class Store(ABC):
     # Pending items
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
-        """Ask; `at` is now unless given. A known key is the same question again (see `questions.ask_again`)."""
+        """Ask; `at` is now unless given.
+
+        A known key is the same question again (see `questions.ask_again`).
+        """
         asked = rows.checked_question(question)
         asked_at = at or iso_ms(self._clock.now())
         return self._write(lambda transaction: self._open(transaction, asked, asked_at))
@@ -346,7 +379,10 @@ class Store(ABC):
         limit: int = 100,
         before: str | None = None,
     ) -> list[PendingItem]:
-        """The latest asked first; `before` is the id of the last item of the page before."""
+        """Return the items, the latest asked first.
+
+        `before` is the id of the last item of the page before.
+        """
         bounds = (
             [] if before is None else [("number < ?", questions.item_number(before))]
         )
@@ -358,7 +394,7 @@ class Store(ABC):
         )
 
     def pending_item(self, which: str | records.QuestionKey) -> PendingItem:
-        """The item with this full id, or with this key."""
+        """Return the item with this full id, or with this key."""
         return self._read(lambda transaction: _item(transaction, which))
 
     def answer_pending(
@@ -381,11 +417,16 @@ class Store(ABC):
     def withdraw_pending(
         self, which: str | records.QuestionKey, *, reason: str
     ) -> PendingItem:
-        """Close a question unanswered. What is closed already is returned as it is: look at its state."""
+        """Close a question unanswered.
+
+        What is closed already is returned as it is: look at its state.
+        """
         return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
     def find_pending(self, reference: str) -> PendingItem:
-        """The item a person means by `q-12`, `12`, or by the last digits that only one item has."""
+        """Return the item a person means by `q-12`, `12`, or by the last digits that
+        only one item has.
+        """
         meant = questions.ItemReference.parse(reference)
         numbers = self._numbers_ending(meant) if meant.abbreviated else [meant.number]
         if not numbers:
@@ -399,11 +440,14 @@ class Store(ABC):
     # Retention
 
     def prune(self, before: str, *, dry_run: bool = False) -> dict[str, int]:
-        """Delete what ended before this moment; how many rows of each table, also of those a `dry_run` leaves.
+        """Delete what ended before this moment.
 
-        What is still needed stays, however old: runs that have not ended, that wait for somebody or that are the
-        latest of their project; open items; the events of both; the last event of each rig's clone, by which
-        `pending` finds the clone. Killed in between, the record is whole and the next call goes on.
+        How many rows of each table, also of those a `dry_run` leaves.
+
+        What is still needed stays, however old: runs that have not ended, that wait for
+        somebody or that are the latest of their project; open items; the events of
+        both; the last event of each rig's clone, by which `pending` finds the clone.
+        Killed in between, the record is whole and the next call goes on.
         """
         now = iso_ms(self._clock.now())
         before = min(records.moment_text(before, "the moment to prune before"), now)
@@ -434,7 +478,9 @@ class Store(ABC):
         return deleted
 
     def forget_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete runs that their part has deleted, of whatever age, with their events and what was asked in them."""
+        """Delete runs that their part has deleted, of whatever age, with their events
+        and what was asked in them.
+        """
         self._say_pruned({"runs": len(run_ids)}, iso_ms(self._clock.now()))
         which = f"IN ({', '.join('?' * len(run_ids))})"
         rows_of = (
@@ -463,19 +509,25 @@ class Store(ABC):
         )
 
     def compact(self) -> None:  # noqa: B027  most stores have nothing to do
-        """Give back the space of what was deleted, where the database does not do so by itself."""
+        """Give back the space of what was deleted, where the database does not do so by
+        itself.
+        """
 
     # Statements
 
     def _runs_like(self, reference: str) -> list[str]:
-        """Ids of runs that begin or end with `reference`, the latest first, enough of them to show."""
+        """Ids of runs that begin or end with `reference`, the latest first, enough of
+        them to show.
+        """
         length = len(reference)
         values = [length, length, reference, length, reference, SHOWN_MATCHES]
         found = self._read(lambda transaction: transaction.rows(RUNS_LIKE, values))
         return [run_id for (run_id,) in found] if reference else []
 
     def _numbers_ending(self, reference: questions.ItemReference) -> list[int]:
-        """Numbers of items that end in these digits, the latest first, enough of them to show."""
+        """Numbers of items that end in these digits, the latest first, enough of them
+        to show.
+        """
         if self._read(
             lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number])
         ):
@@ -539,7 +591,10 @@ class Store(ABC):
         return change.item
 
     def _migrate_once(self, transaction: Transaction) -> bool:
-        """Take the record one transaction nearer to the version we work with; False when it is there."""
+        """Take the record one transaction nearer to the version we work with.
+
+        False when it is there.
+        """
         version = self._version(transaction)
         if version >= self._up_to:
             return False
@@ -566,7 +621,8 @@ def listing(
     order: str,
     limit: int,
 ) -> Page:
-    """A page of `table`: rows with the allowed values, within the bounds (a condition and its one value each).
+    """Return a page of `table`: rows with the allowed values, within the bounds (a
+    condition and its one value each).
 
     It may be only so long: answers stay bounded whatever a surface asks for.
     """

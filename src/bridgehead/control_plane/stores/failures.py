@@ -1,10 +1,12 @@
-"""Every way in which a store can fail, each with its own sentence and what to do about it.
+"""Every way in which a store can fail, each with its own sentence and what to do about
+it.
 
 StoreError
   RecordUnplaceable  RecordLocked  RecordReadOnly  RecordFull  RecordTooNew  NotARecord  RecordDamaged
   RecordClosed  RecordFailed  ServerUnreachable  ServerRefused  DriverMissing
 
-None of them leaves anything half written. `where` is what people may see of the place: never a password.
+None of them leaves anything half written. `where` is what people may see of the place:
+never a password.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ _ELSEWHERE = "or name another place with [store] url"
 
 
 class RecordError(StoreError):
-    """`says` is the sentence, with a place for `where` and for each further fact; `advice` what to do."""
+    """`says` is the sentence, with a place for `where` and for each further fact.
+
+    `advice` what to do.
+    """
 
     says: ClassVar[str]
     advice: ClassVar[str | None] = None
@@ -27,7 +32,9 @@ class RecordError(StoreError):
 
 
 class RecordUnplaceable(RecordError):
-    """There is no place for the record: a directory is missing, or is none, or may not be used."""
+    """There is no place for the record: a directory is missing, or is none, or may not
+    be used.
+    """
 
     says = "the record {} cannot be opened: {}"
     advice = f"fix the path, {_ELSEWHERE}"

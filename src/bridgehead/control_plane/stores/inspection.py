@@ -1,6 +1,8 @@
-"""Whether a record is whole, and the way back when it is not: a copy made in time, an export of what can be read.
+"""Whether a record is whole, and the way back when it is not: a copy made in time, an
+export of what can be read.
 
-SQLite sees broken pages and indices, the sum beside each row a changed letter; the log is read frame by frame.
+SQLite sees broken pages and indices, the sum beside each row a changed letter; the log
+is read frame by frame.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ class Inspection(msgspec.Struct, frozen=True):
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """One row, or (without a document) something that cannot be read; `damage` says what is wrong."""
+    """One row, or (without a document) something that cannot be read.
+
+    `damage` says what is wrong.
+    """
 
     table: str | None
     document: Mapping[str, Any] | None
@@ -59,7 +64,10 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
-    """Look at the whole record, `quick` only at the newest rows of a large one; nothing is written or created."""
+    """Look at the whole record, `quick` only at the newest rows of a large one.
+
+    Nothing is written or created.
+    """
     path = record_file(address)
     if path is None:
         with open_store(address, read_only=True) as store:
@@ -101,7 +109,9 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
 
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
-    """`inspect`, and note the result: a damaged record takes no more events until all of it was found whole."""
+    """Call `inspect`, and note the result: a damaged record takes no more events until
+    all of it was found whole.
+    """
     found = inspect(address, quick=quick)
     path = record_file(address)
     if path is not None and found.damage:
@@ -120,7 +130,10 @@ def check(address: str | Path, *, quick: bool = False) -> Inspection:
 
 
 def export(address: str | Path) -> Iterator[Exported]:
-    """Every row that can be read; of a damaged record what is wrong with it comes first."""
+    """Yield every row that can be read.
+
+    Of a damaged record what is wrong with it comes first.
+    """
     path = record_file(address)
     if path is None:
         with open_store(address, read_only=True) as store:
@@ -198,7 +211,7 @@ def _counted(where: str, found: Iterator[Exported]) -> Inspection:
 
 
 def _rows_of(store: Store) -> Iterator[Exported]:
-    """The rows of a store that looks after its pages itself."""
+    """Yield the rows of a store that looks after its pages itself."""
     seq = 0
     run = None
     item = None
@@ -253,7 +266,9 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _missing_rows(connection: sqlite3.Connection) -> list[str]:
-    """Rows whose numbers were given out and that are not there, at the end where they would not be missed."""
+    """Rows whose numbers were given out and that are not there, at the end where they
+    would not be missed.
+    """
     given = "SELECT name, seq FROM sqlite_sequence WHERE name IN ('events', 'pending')"
     newest = {table: f"SELECT coalesce(max(rowid), 0) FROM {table}" for table in TABLES}
     return [
@@ -296,7 +311,8 @@ def _judged(table: str, row: Row) -> Exported:
     )
 
 
-# What is left of a damaged record: the leaves of its tables, wherever they are in the file
+# What is left of a damaged record: the leaves of its tables, wherever they are in the
+# file
 
 
 def _scattered_rows(path: Path) -> Iterator[Exported]:
@@ -320,7 +336,9 @@ def _scattered_rows(path: Path) -> Iterator[Exported]:
 
 
 class Pages:
-    """The pages of an SQLite file with those of its log, read without trusting what leads to them."""
+    """The pages of an SQLite file with those of its log, read without trusting what
+    leads to them.
+    """
 
     def __init__(self, content: bytes, log: bytes) -> None:
         size = int.from_bytes(content[16:18])
@@ -338,7 +356,7 @@ class Pages:
                 ]
 
     def rows(self) -> Iterator[tuple[int, list[Any]]]:
-        """The number and the columns of each row that has as many as one of ours."""
+        """Yield the number and the columns of each row that has as many as one of ours."""
         for number, page in sorted(self._pages.items()):
             head = 100 if number == 1 else 0
             if page[head : head + 1] != LEAF:

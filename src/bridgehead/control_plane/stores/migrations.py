@@ -1,4 +1,7 @@
-"""The record's tables as an ordered list of small steps; its version is the number of steps it has seen."""
+"""The record's tables as an ordered list of small steps.
+
+Its version is the number of steps it has seen.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,9 @@ class Transaction(Protocol):
         ...
 
     def each(self, statement: str, values: Sequence[Sequence[Any]]) -> list[list[Row]]:
-        """Run one statement for each row of values, in order, and return what each yields."""
+        """Run one statement for each row of values, in order, and return what each
+        yields.
+        """
         ...
 
 
@@ -39,11 +44,14 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     growing_number: str
     """A primary key that counts upwards and never gives a number out twice."""
     number_of_item: str
-    """The number of the item that an event `e` of kind pending.… is about: its data begin `{"id":"q-12"`."""
+    """The number of the item that an event `e` of kind pending.… is about: its data
+    begin `{"id":"q-12"`.
+    """
     table_options: str = ""
 
 
-# Compared byte by byte, as SQLite and Python do; a language's collation would order ids and times otherwise.
+# Compared byte by byte, as SQLite and Python do; a language's collation would order ids
+# and times otherwise.
 POSTGRES: Final = Dialect(
     text='text COLLATE "C"',
     growing_number="bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
@@ -95,7 +103,8 @@ def m002_pending(transaction: Transaction, dialect: Dialect) -> None:
         f" UNIQUE (part, project, key),"
         f" CHECK ((state = 'answered') = (answer IS NOT NULL))){options}"
     )
-    # What is open is asked for all the time and stays a handful among ever more that is closed.
+    # What is open is asked for all the time and stays a handful among ever more that is
+    # closed.
     transaction.rows("CREATE INDEX pending_by_state ON pending (state, number)")
 
 

@@ -1,4 +1,6 @@
-"""The record in a Postgres database, for several machines: the same tables in a schema of their own."""
+"""The record in a Postgres database, for several machines: the same tables in a schema
+of their own.
+"""
 
 from __future__ import annotations
 
@@ -67,9 +69,11 @@ class UnusableAddress(ConfigError):
 
 
 class PostgresAddress(msgspec.Struct, frozen=True):
-    """What is needed to connect: a libpq URL, plus `?schema=` for the schema the tables are in.
+    """What is needed to connect: a libpq URL, plus `?schema=` for the schema the tables
+    are in.
 
-    The password is kept apart from everything that is shown: `where` and `repr` never hold it, nor does any error.
+    The password is kept apart from everything that is shown: `where` and `repr` never
+    hold it, nor does any error.
     """
 
     parameters: dict[str, str]
@@ -118,7 +122,10 @@ def _shown(parameters: dict[str, str]) -> str:
 
 
 class PostgresStore(Store):
-    """A store over one schema of a Postgres database; a reader of a schema without tables sees an empty record."""
+    """A store over one schema of a Postgres database.
+
+    A reader of a schema without tables sees an empty record.
+    """
 
     dialect = POSTGRES
     driver_error = psycopg.Error
@@ -197,7 +204,10 @@ class PostgresStore(Store):
     # Connecting
 
     def _connection(self) -> Connection | None:
-        """The connection to a record that is up to date; None when there is none and we only read."""
+        """Return the connection to a record that is up to date.
+
+        None when there is none and we only read.
+        """
         if self._slot.closed:
             raise failures.RecordClosed(self.where)
         if self._slot.connection is None:
@@ -227,7 +237,8 @@ class PostgresStore(Store):
         try:
             connection = psycopg.connect(**self._address.parameters, autocommit=True)  # type: ignore[arg-type]
         except psycopg.OperationalError as error:
-            # Not chained: what the driver says may quote a piece of a mistyped address, password included.
+            # Not chained: what the driver says may quote a piece of a mistyped address,
+            # password included.
             raise connection_failure(self.where, str(error)) from None
         settings = {
             "schema": self._address.schema,
@@ -244,7 +255,8 @@ class PostgresStore(Store):
 
     def _bring_up_to_date(self, connection: Connection) -> None:
         if self.read_only:
-            # An older record is brought up to date by whoever meets it first, also to read.
+            # An older record is brought up to date by whoever meets it first, also to
+            # read.
             PostgresStore(self._address, clock=self._clock, new_id=self._new_id).close()
             return
         unfinished = True
@@ -259,7 +271,10 @@ class PostgresStore(Store):
     # Transactions
 
     def _begun(self) -> Connection:
-        """A connection inside a write transaction; one that broke while it was idle is replaced, nothing is lost."""
+        """Return a connection inside a write transaction.
+
+        One that broke while it was idle is replaced, nothing is lost.
+        """
         connection = self._connection()
         assert connection is not None  # only a reader goes without
         try:
@@ -322,7 +337,10 @@ class PostgresTransaction:
 
 
 class _NotificationWatch(Watch):
-    """Listens for the notice every commit sends; polls too, for poolers that lose notices."""
+    """Listens for the notice every commit sends.
+
+    Polls too, for poolers that lose notices.
+    """
 
     def __init__(self, connect: Callable[[], Connection], channel: str) -> None:
         self._connect = connect
@@ -347,7 +365,9 @@ class _NotificationWatch(Watch):
 
 
 def connection_failure(where: str, said: str) -> StoreError:
-    """Why there is no connection. libpq has no codes for this, so its words are read, and not repeated at length."""
+    """Return why there is no connection. libpq has no codes for this, so its words are
+    read, and not repeated at length.
+    """
     if "FATAL:" in said:
         return failures.ServerRefused(
             where, said.rpartition("FATAL:")[2].strip().splitlines()[0]
@@ -366,7 +386,7 @@ def connection_failure(where: str, said: str) -> StoreError:
 def statement_failure(
     where: str, error: psycopg.Error, *, waited_seconds: float
 ) -> StoreError:
-    """Why a statement failed."""
+    """Return why a statement failed."""
     code = error.sqlstate or ""
     if code in ("55P03", "40P01"):  # lock not available, deadlock
         return failures.RecordLocked(where, waited_seconds)

@@ -1,7 +1,10 @@
-"""What of a record may be deleted once it ended before a moment; the rules are one condition for each table.
+"""What of a record may be deleted once it ended before a moment.
 
-Nothing that somebody may still need is old: neither a run that has not ended or waits for an answer, nor the latest run
-of a project, nor an open question, nor the events of these.
+The rules are one condition for each table.
+
+Nothing that somebody may still need is old: neither a run that has not ended or waits
+for an answer, nor the latest run of a project, nor an open question, nor the events of
+these.
 """
 
 from __future__ import annotations
@@ -10,8 +13,8 @@ from typing import Final
 
 from bridgehead.control_plane.stores.migrations import Dialect
 
-# What may be deleted; every ? is the moment before which it ended. Questions of a council's host seat name their run
-# with `council-` before its id.
+# What may be deleted; every ? is the moment before which it ended. Questions of a
+# council's host seat name their run with `council-` before its id.
 OLD_RUNS: Final = (
     "state IN ('completed', 'failed', 'cancelled') AND updated_at < ?"
     " AND EXISTS (SELECT 1 FROM runs o WHERE o.project = runs.project AND o.part = "
@@ -28,7 +31,8 @@ RUN_STAYS: Final = (
 )
 OLD_ITEMS: Final = (
     f"state <> 'open' AND opened_at < ? AND NOT {RUN_STAYS.format('pending')}"
-    " AND number < (SELECT max(number) FROM pending)"  # the newest number given out is there
+    # the newest number given out is there
+    " AND number < (SELECT max(number) FROM pending)"
     " AND number NOT IN (SELECT {number} FROM events e WHERE e.kind = "
     "'pending.answered' AND e.at >= ?)"
 )
@@ -50,7 +54,9 @@ PRUNED_AT_ONCE: Final = 10_000  # in one transaction: others want to write, too
 
 
 def statements(table: str, dialect: Dialect) -> tuple[str, str, int]:
-    """How old rows of a table are counted and how some of them are deleted, and how often each asks for the moment."""
+    """Return how old rows of a table are counted and how some of them are deleted, and
+    how often each asks for the moment.
+    """
     key, condition = PRUNED[table]
     ended = condition.replace("{number}", dialect.number_of_item)
     some = f"SELECT {key} FROM {table} WHERE {ended} LIMIT {PRUNED_AT_ONCE}"

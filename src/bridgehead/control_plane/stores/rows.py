@@ -1,7 +1,9 @@
-"""Rows of the tables and the values they stand for, in both directions; the same for every store.
+"""Rows of the tables and the values they stand for, in both directions.
 
-Everything is checked before a transaction begins. Structured values are JSON text: what JSON cannot tell apart (a
-tuple and a list) comes back as JSON knows it.
+The same for every store.
+
+Everything is checked before a transaction begins. Structured values are JSON text: what
+JSON cannot tell apart (a tuple and a list) comes back as JSON knows it.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ UNREADABLE: Final = (
 
 
 def row_sum(row: Sequence[str | None]) -> int:
-    """What tells a row from a damaged one: a check sum of its columns, without the number the database gives it."""
+    """Return what tells a row from a damaged one: a check sum of its columns, without
+    the number the database gives it.
+    """
     return (
         crc32("\0".join("\1" if column is None else column for column in row).encode())
         & 0x7FFFFFFF
@@ -82,7 +86,9 @@ def recorded_event(row: Sequence[Any]) -> RecordedEvent:
 
 
 def run_row(run: Run) -> Row:
-    """Columns id, part, kind, title, state, started_at, updated_at, project, ended_at, data."""
+    """Columns id, part, kind, title, state, started_at, updated_at, project, ended_at,
+    data.
+    """
     what = f"run {run.id!r}"
     if not run.id:
         raise Unrecordable(what, "its id must not be empty")

@@ -1,4 +1,7 @@
-"""The record in one SQLite file: private, with a write-ahead log, every commit synced; or in memory."""
+"""The record in one SQLite file: private, with a write-ahead log, every commit synced.
+
+Or in memory.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ T = TypeVar("T")
 
 
 class SqliteStore(Store):
-    """A store over one file; a reader of a file that does not exist (yet) sees an empty record."""
+    """A store over one file.
+
+    A reader of a file that does not exist (yet) sees an empty record.
+    """
 
     dialect = SQLITE
     driver_error = sqlite3.Error
@@ -112,7 +118,8 @@ class SqliteStore(Store):
             try:
                 yield self._slot.connection
             except sqlite3.Error as error:
-                # The next statement may not touch the damaged page; what it wrote would be lost with the rest.
+                # The next statement may not touch the damaged page; what it wrote would
+                # be lost with the rest.
                 if primary_code(error) == sqlite3.SQLITE_CORRUPT:
                     note_damage(self._path, str(error))
                 raise
@@ -143,7 +150,9 @@ class SqliteStore(Store):
             raise
 
     def _create(self) -> None:
-        """Set the record up under another name and give it its own when it is whole: an empty one is a damaged one."""
+        """Set the record up under another name and give it its own when it is whole: an
+        empty one is a damaged one.
+        """
         temporary = self._path.with_name(
             f".{self._path.name[:50]}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
         )
@@ -168,7 +177,10 @@ class SqliteStore(Store):
                     temporary.with_name(temporary.name + suffix).unlink()
 
     def _connect_if_there(self, path: Path) -> sqlite3.Connection | None:
-        """A connection without any promise about what is in the file; it never creates one."""
+        """Return a connection without any promise about what is in the file.
+
+        It never creates one.
+        """
         if not is_record_file(path):
             return None
         name = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
@@ -182,7 +194,9 @@ class SqliteStore(Store):
         )
 
     def _refuse_damaged_log(self) -> None:
-        """SQLite has just taken up a log that somebody left, as far as it could be read, and forgets the rest."""
+        """SQLite has just taken up a log that somebody left, as far as it could be
+        read, and forgets the rest.
+        """
         if (damage := log_damage(self._path)) is None:
             return
         kept = self._path.with_name(self._path.name + "-wal.damaged")
@@ -214,7 +228,8 @@ class SqliteStore(Store):
         self, connection: sqlite3.Connection, version: int
     ) -> sqlite3.Connection:
         if version < self._up_to:
-            # An older record is brought up to date by whoever meets it first, also to read.
+            # An older record is brought up to date by whoever meets it first, also to
+            # read.
             SqliteStore(
                 self._path,
                 clock=self._clock,
@@ -226,7 +241,7 @@ class SqliteStore(Store):
         return connection
 
     def _identified_version(self, connection: sqlite3.Connection) -> int:
-        """The version of the record in this file; raises for anything else."""
+        """Return the version of the record in this file; raises for anything else."""
         ((application_id,),) = connection.execute("PRAGMA application_id")
         ((version,),) = connection.execute("PRAGMA user_version")
         ((tables,),) = connection.execute("SELECT count(*) FROM sqlite_master")
@@ -240,7 +255,10 @@ class SqliteStore(Store):
         return int(version)
 
     def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Switch the journal; SQLite does not wait by itself when several processes do this at once."""
+        """Switch the journal.
+
+        SQLite does not wait by itself when several processes do this at once.
+        """
         deadline = time.monotonic() + self._busy_timeout_seconds
         while True:
             try:
@@ -270,7 +288,9 @@ class SqliteStore(Store):
 
 
 class MemoryStore(SqliteStore):
-    """The record in memory, for tests and trials: the same answers, gone with the process. A reader sees nothing."""
+    """The record in memory, for tests and trials: the same answers, gone with the
+    process. A reader sees nothing.
+    """
 
     def __init__(
         self,
@@ -312,10 +332,14 @@ class SqliteTransaction:
 
 
 class _DataVersionWatch(Watch):
-    """Asks SQLite whether another connection has committed; far cheaper than looking for rows."""
+    """Asks SQLite whether another connection has committed.
+
+    Far cheaper than looking for rows.
+    """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection | None]) -> None:
-        # A connection of its own: commits of a connection do not change its own data_version.
+        # A connection of its own: commits of a connection do not change its own
+        # data_version.
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
         self._seen: int | None = None
@@ -339,7 +363,10 @@ class _DataVersionWatch(Watch):
 
 
 def is_record_file(path: Path) -> bool:
-    """Whether there is something at `path`; raises if it is anything but a regular file."""
+    """Return whether there is something at `path`.
+
+    Raises if it is anything but a regular file.
+    """
     try:
         mode = os.lstat(path).st_mode
     except FileNotFoundError:
@@ -376,18 +403,23 @@ def _placing(path: Path) -> Iterator[None]:
 
 
 def mark_of(path: Path) -> Path:
-    """The file beside a record that says that it is damaged. Nothing is appended while it is there."""
+    """Return the file beside a record that says that it is damaged.
+
+    Nothing is appended while it is there.
+    """
     return path.with_name(path.name + ".damaged")
 
 
 def note_damage(path: Path, what: str) -> None:
-    """Keep everybody from writing until `bridgehead record check` finds the record whole."""
+    """Keep everybody from writing until `bridgehead record check` finds the record
+    whole.
+    """
     with suppress(FileError):
         write_atomic(mark_of(path), f"{what}\n", private=True)
 
 
 def noted_damage(path: Path) -> str | None:
-    """What was found wrong with the record earlier."""
+    """Return what was found wrong with the record earlier."""
     mark = mark_of(path)
     if not os.path.lexists(mark):
         return None
@@ -404,7 +436,10 @@ def log_of(path: Path) -> Path:
 
 
 def _log_state(path: Path) -> int | None:
-    """None without a log; else what changes when a connection finds it left behind: it makes the index anew."""
+    """Return None without a log.
+
+    Else what changes when a connection finds it left behind: it makes the index anew.
+    """
     with suppress(OSError):
         if log_of(path).stat().st_size:
             with suppress(FileNotFoundError):
@@ -414,10 +449,11 @@ def _log_state(path: Path) -> int | None:
 
 
 def log_damage(path: Path) -> str | None:
-    """What is wrong with the log beside a record, None if nothing is.
+    """Return what is wrong with the log beside a record, None if nothing is.
 
-    SQLite reads a log up to the first frame that is wrong, because that is how a write ends that nobody was told
-    about. A frame that is right after one that is wrong shows that the log was damaged.
+    SQLite reads a log up to the first frame that is wrong, because that is how a write
+    ends that nobody was told about. A frame that is right after one that is wrong shows
+    that the log was damaged.
     """
     seen = None
     for _ in range(LOG_LOOKS):
@@ -427,7 +463,8 @@ def log_damage(path: Path) -> str | None:
             return None  # there is none, or SQLite will say why it cannot be read
         if damage is None or damage == seen:
             return damage
-        seen = damage  # or somebody is writing just now; what he wrote is whole when we look again
+        # or somebody is writing just now; what he wrote is whole when we look again
+        seen = damage
     return None
 
 
@@ -459,7 +496,8 @@ def _log_damage(content: bytes) -> str | None:
                 wrong = wrong or number
             elif wrong:
                 return f"frame {wrong} of its log is damaged"
-            # The next frame goes on from this sum; which of the two is right is not known for a wrong frame.
+            # The next frame goes on from this sum; which of the two is right is not
+            # known for a wrong frame.
             sums = {(one, two), min(found)}
     return None
 
@@ -474,7 +512,7 @@ def _log_sum(content: bytes, before: tuple[int, int], order: str) -> tuple[int, 
 
 
 def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> StoreError:
-    """Why a statement failed."""
+    """Return why a statement failed."""
     match primary_code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return failures.RecordLocked(where, waited_seconds)
@@ -498,7 +536,10 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's own code; a header that names a format nobody has written is damage, too."""
+    """SQLite's own code.
+
+    A header that names a format nobody has written is damage, too.
+    """
     if str(error) == "unsupported file format":
         return sqlite3.SQLITE_CORRUPT
     return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -1,5 +1,5 @@
-"""Call a tool by name: read its arguments, run its handler for a caller, and write what came back as the protocol
-wants it.
+"""Call a tool by name: read its arguments, run its handler for a caller, and write what
+came back as the protocol wants it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ OUR_WORDS: Final = frozenset(
         *("RECOVERY", "RESOLUTION", "DECISIONS", "PASS", "CONCERNS", "FAIL"),
     }
 )
-"""Choices, parts, runtimes, verbs and types of envelopes: words of ours that stand bare."""
+"""Choices, parts, runtimes, verbs and types of envelopes: words of ours that stand
+bare.
+"""
 HARMLESS: Final = re.compile(
     r"[0-9a-f]{7,64}|[0-9a-f-]{36}|[0-9]{4}-[0-9:.TZ+-]{6,30}"
     r"|([0-9]{8}-)?[a-z0-9]{4,6}"
@@ -81,7 +83,7 @@ class ForeignText:
         return f"{self._fence.preamble} {self._fence.line_preamble}"
 
     def block(self, text: str, *, origin: str, trust: Trust = Trust.UNTRUSTED) -> str:
-        """A text of any length between marker lines."""
+        """Return a text of any length between marker lines."""
         shown = text
         if len(text) > MOST_CHARACTERS:
             shown = (
@@ -92,21 +94,29 @@ class ForeignText:
         return self._fence.wrap(shown, origin=origin, trust=trust)
 
     def line(self, text: str) -> str:
-        """A title, name or path: one line between marks. Words and times that cannot be anything else stay bare."""
+        """Return a title, name or path: one line between marks.
+
+        Words and times that cannot be anything else stay bare.
+        """
         if text in OUR_WORDS or HARMLESS.fullmatch(text):
             return text
         self.used = True
         return self._fence.wrap_line(self.plain_line(text))
 
     def plain_line(self, text: str) -> str:
-        """The same for a person: nothing hidden in it, nothing that looks like a marker line; not for a model."""
+        """Return the same for a person: nothing hidden in it, nothing that looks like a
+        marker line; not for a model.
+        """
         return shortened(
             " ".join(neutralise(text, self._fence.marker).split()), LONGEST_LINE
         )
 
 
 def without_columns(text: str) -> str:
-    """Columns are for eyes, a model pays for every blank; code stays as it is: its lines begin with their numbers."""
+    """Columns are for eyes, a model pays for every blank.
+
+    Code stays as it is: its lines begin with their numbers.
+    """
     return re.sub(
         r"(?m)^(?![> ] *\d+  ).+$",
         lambda line: re.sub(r"(?<=\S) {3,}", "  ", line[0]),
@@ -115,7 +125,9 @@ def without_columns(text: str) -> str:
 
 
 def for_agents(text: str) -> str:
-    """Advice for whoever types commands, with the tools of the agent in their place, where it has them."""
+    """Advice for whoever types commands, with the tools of the agent in their place,
+    where it has them.
+    """
     text = re.sub(r"`bridgehead (pending|answer)\b[^`]*`", r"the tool `\1`", text)
     return TYPED.sub(lambda found: RIG_TOOLS[found[1]], text).replace(
         "rig-bridge ", "bridgehead rig "
@@ -124,9 +136,12 @@ def for_agents(text: str) -> str:
 
 @dataclass
 class Caller:
-    """One request of one client. `progress` reports while it is carried out; `warnings` end up in the result.
+    """One request of one client.
 
-    `once_answered` takes what is to be done when the client has the answer, and is left undone if it never gets it.
+    `progress` reports while it is carried out; `warnings` end up in the result.
+
+    `once_answered` takes what is to be done when the client has the answer, and is left
+    undone if it never gets it.
     """
 
     assembly: Assembly
@@ -144,21 +159,28 @@ class Caller:
         self.warnings.append(for_agents(message))
 
     def notes(self) -> list[str]:
-        """The warnings as lines; what they quote is foreign."""
+        """Return the warnings as lines; what they quote is foreign."""
         return list(map(self.foreign.line, self.warnings))
 
 
 class NeededInput(NamedTuple):
-    """What the client must bring before the call can go on; `state` is what it hands back."""
+    """What the client must bring before the call can go on.
+
+    `state` is what it hands back.
+    """
 
     state: str
     method: str
     params: Mapping[str, Mapping[str, Any]]
-    """By the id of the pending item: a prompt for the client's model, or a form for the person at it (ELICIT)."""
+    """By the id of the pending item: a prompt for the client's model, or a form for the
+    person at it (ELICIT).
+    """
 
 
 class ToolReply(NamedTuple):
-    """What a tool returns: data for programs, text for readers, and what it needs to go on."""
+    """What a tool returns: data for programs, text for readers, and what it needs to go
+    on.
+    """
 
     result: Result
     text: str
@@ -166,7 +188,7 @@ class ToolReply(NamedTuple):
 
 
 def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a call; RpcError when there is no such tool."""
+    """Return the result of a call; RpcError when there is no such tool."""
     tool = BY_NAME.get(str(params.get("name")))
     if tool is None:
         raise RpcError(
@@ -198,7 +220,8 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
     if (needed := reply.needed) is not None and (
         needed.method == ELICIT or caller.client.can_be_asked
     ):
-        # The same pending requests in the protocol's own way (2026-07-28), by the id of each.
+        # The same pending requests in the protocol's own way (2026-07-28), by the id of
+        # each.
         requests = {
             key: {"method": needed.method, "params": params}
             for key, params in needed.params.items()
@@ -223,7 +246,10 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refused(caller: Caller, message: str) -> dict[str, Any]:
-    """A result that says what went wrong; what is refused, and why, may quote anybody."""
+    """Return a result that says what went wrong.
+
+    What is refused, and why, may quote anybody.
+    """
     block = caller.foreign.block(escape_lines(message), origin="bridgehead")
     text = f"The call was refused.\n\n{caller.foreign.note}\n\n{block}"
     return {"content": [{"type": "text", "text": text}], "isError": True}
@@ -236,7 +262,11 @@ def escape_lines(text: str) -> str:
 def _returned(
     caller: Caller, tool: Tool, params: Mapping[str, Any]
 ) -> ToolReply | None:
-    """What becomes of the form that a client of 2026-07-28 brings with its retry; None for a first call."""
+    """Return what becomes of the form that a client of 2026-07-28 brings with its
+    retry.
+
+    None for a first call.
+    """
     item_id = params.get("requestState")
     responses = params.get("inputResponses")
     if not tool.takes_form or not isinstance(item_id, str):
@@ -246,7 +276,7 @@ def _returned(
 
 
 def _content(response: object) -> Mapping[str, Any]:
-    """What a person entered; nothing where the form was declined or closed."""
+    """Return what a person entered; nothing where the form was declined or closed."""
     match response:
         case {"action": "accept", "content": dict(content)}:
             return content
@@ -262,7 +292,10 @@ def _handler(name: str) -> Callable[..., ToolReply]:
 
 
 def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
-    """What the call was given; `schemas.Arguments` refuses what a tool does not take."""
+    """Return what the call was given.
+
+    `schemas.Arguments` refuses what a tool does not take.
+    """
     state = params.get("requestState")
     if state is not None and tool.takes is CouncilArguments:
         # The client retries its first call; the state says which council that became.
@@ -274,7 +307,7 @@ def _arguments(tool: Tool, params: Mapping[str, Any]) -> Arguments:
 
 
 def _response_texts(params: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The texts in `inputResponses`, each by the id it answers."""
+    """Return the texts in `inputResponses`, each by the id it answers."""
     responses = params.get("inputResponses") or {}
     if not isinstance(responses, dict):
         raise UserError("inputResponses must be an object", hint=STILL_WAITS)

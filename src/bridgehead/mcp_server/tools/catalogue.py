@@ -1,6 +1,8 @@
-"""The tools by name: what they are for, what they take and return, and where they are carried out.
+"""The tools by name: what they are for, what they take and return, and where they are
+carried out.
 
-Listing them imports nothing of what they do; a handler's module is imported when its tool is first called.
+Listing them imports nothing of what they do; a handler's module is imported when its
+tool is first called.
 """
 
 from __future__ import annotations
@@ -16,7 +18,11 @@ HANDLERS: Final = "bridgehead.mcp_server.tools"
 
 
 class Tool(NamedTuple):
-    """One tool. `handler` is `module:function` below HANDLERS, `takes_form` what a person's form is given to."""
+    """One tool.
+
+    `handler` is `module:function` below HANDLERS, `takes_form` what a person's form is
+    given to.
+    """
 
     name: str
     title: str
@@ -30,7 +36,7 @@ class Tool(NamedTuple):
     takes_form: str = ""
 
     def listed(self) -> dict[str, Any]:
-        """The tool as `tools/list` shows it."""
+        """Return the tool as `tools/list` shows it."""
         return {
             "name": self.name,
             "title": self.title,
@@ -186,7 +192,8 @@ BY_NAME: Final[Mapping[str, Tool]] = {tool.name: tool for tool in TOOLS}
 
 
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a type, written out in place: some hosts do not follow references.
+    """Return the JSON Schema of a type, written out in place: some hosts do not follow
+    references.
 
     Of arguments it says nothing about null, which is the same as leaving one out.
     """
@@ -205,8 +212,9 @@ def _written_out(node: Any, components: Mapping[str, Any], nulls: bool) -> Any:
     if isinstance(node.get("$ref"), str):
         rest = {key: value for key, value in node.items() if key != "$ref"}
         return {**_written_out(components[node["$ref"]], components, nulls), **rest}
-    # Titles repeat our class names, docstrings speak to readers of the code, limits are checked all the same, an empty
-    # default is what is not given, results are always whole: a model pays for every word of a schema.
+    # Titles repeat our class names, docstrings speak to readers of the code, limits are
+    # checked all the same, an empty default is what is not given, results are always
+    # whole: a model pays for every word of a schema.
     hidden = (
         ("title", "description", *(["required"] if nulls else []))
         if "properties" in node

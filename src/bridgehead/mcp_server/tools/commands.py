@@ -1,4 +1,6 @@
-"""The tools `command` and `flow_run`: commands of ours, run as a shell would run them, and flows of this project."""
+"""The tools `command` and `flow_run`: commands of ours, run as a shell would run them,
+and flows of this project.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ RUNNING: Final = ("flow run", "flow resume", "flow retry")
 
 
 def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
-    """What the command printed, fenced: it quotes flows, findings and files."""
+    """Return what the command printed, fenced: it quotes flows, findings and files."""
     if wanted.action in RUNNING:
         action = wanted.action.removeprefix("flow ")
         raise UserError(
@@ -60,7 +62,10 @@ def run_command(caller: Caller, wanted: CommandArguments) -> ToolReply:
 
 
 def run_flow(caller: Caller, wanted: FlowRunArguments) -> ToolReply:
-    """What a flow of this project printed, fenced. Nothing else of this machine is started."""
+    """Return what a flow of this project printed, fenced.
+
+    Nothing else of this machine is started.
+    """
     if wanted.action == "run":
         if wanted.flow is None:
             raise UserError("run needs the name of a flow", hint="give it as `flow`")
@@ -83,7 +88,7 @@ def _refuse_foreign_run(caller: Caller, root: Path, run_id: str | None) -> None:
 def answered_by_person(
     caller: Caller, item_id: str, content: Mapping[str, Any]
 ) -> ToolReply:
-    """A flow that waited for a person goes on at once."""
+    """Continue a flow that waited for a person, at once."""
     item = give_persons_answer(caller, item_id, content)
     if item is None:
         said = NO_ANSWER.format(item_id)
@@ -142,7 +147,7 @@ def _ran(caller: Caller, action: str, words: Sequence[str]) -> ToolReply:
 
 
 def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
-    """The form for what a flow waits for, where that is a question to a person."""
+    """Return the form for what a flow waits for, where that is a question to a person."""
     with caller.assembly.store(read_only=True) as store:
         waiting = store.pending(
             PendingFilter(kinds=(PendingKind.FLOW_REQUEST,)), limit=1_000
@@ -155,7 +160,10 @@ def _form_of_pause(caller: Caller, pause_line: str) -> NeededInput | None:
 
 
 def command_words(wanted: CommandArguments) -> list[str]:
-    """The words behind `bridgehead`; what the caller names stands behind `--`, so that it is read as no option."""
+    """Return the words behind `bridgehead`.
+
+    What the caller names stands behind `--`, so that it is read as no option.
+    """
     if wanted.action in ("council challenge", "council dismiss") and not (
         wanted.target and wanted.reason
     ):

@@ -46,7 +46,10 @@ LONGEST_REPLY_TOKENS: Final = 16_000
 
 
 def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
-    """Start a council, or go on with one; ends with a report, or with what somebody has to answer first."""
+    """Start a council, or go on with one.
+
+    Ends with a report, or with what somebody has to answer first.
+    """
     councils = Councils(caller.assembly)
     audience = Audience(
         watchers=(ProgressMessages(caller.progress),), stop=caller.cancel
@@ -79,7 +82,7 @@ def hold(caller: Caller, wanted: CouncilArguments) -> ToolReply:
 
 
 def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
-    """The councils of this project, or one of them."""
+    """Return the councils of this project, or one of them."""
     if wanted.review_id is None:
         page = list_councils(
             caller.assembly, limit=wanted.limit, project=caller.assembly.project
@@ -93,7 +96,7 @@ def status(caller: Caller, wanted: CouncilStatusArguments) -> ToolReply:
 
 
 def _council_here(caller: Caller, reference: str) -> str:
-    """The id of a council of this project, given by it or its beginning or end."""
+    """Return the id of a council of this project, given by it or its beginning or end."""
     with caller.assembly.store(read_only=True) as store:
         run = store.find_run(reference)
     if run.part is not Part.COUNCIL or run.project != caller.assembly.project:
@@ -132,7 +135,9 @@ def _request(caller: Caller, wanted: CouncilArguments) -> CouncilRequest:
 
 
 def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
-    """The seat of the calling agent: on over MCP, unless it is declined or others were named (council §4)."""
+    """Return the seat of the calling agent: on over MCP, unless it is declined or
+    others were named (council §4).
+    """
     if wanted.host_seat != AUTO:
         return None if wanted.host_seat == NONE else wanted.host_seat
     family = host_bridge(executor_type(caller.assembly.environ, caller.client.name))
@@ -145,7 +150,10 @@ def _host_seat(caller: Caller, wanted: CouncilArguments) -> str | None:
 def _give_answers(
     caller: Caller, review_id: str, answers: Sequence[HostAnswer]
 ) -> None:
-    """Answer each request once; nothing is answered when one of them is not this council's or not open."""
+    """Answer each request once.
+
+    Nothing is answered when one of them is not this council's or not open.
+    """
     if not answers:
         return
     now = iso_ms(SystemClock().now())
@@ -182,13 +190,14 @@ def _open_requests(caller: Caller, review_id: str) -> list[PendingItem]:
 
 
 def _sample(prompt: str) -> dict[str, Any]:
-    """A prompt for the client's model, as the council wrote it."""
+    """Return a prompt for the client's model, as the council wrote it."""
     messages = [{"role": "user", "content": {"type": "text", "text": prompt}}]
     return {"messages": messages, "maxTokens": LONGEST_REPLY_TOKENS}
 
 
 class ProgressMessages(Observer):
-    """A watcher that reports each thing worth a line, with the seats that are done and all there are.
+    """A watcher that reports each thing worth a line, with the seats that are done and
+    all there are.
 
     What models wrote is made harmless first.
     """

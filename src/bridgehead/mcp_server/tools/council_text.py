@@ -1,4 +1,6 @@
-"""A council in words for the calling agent: the verdict first, then the findings, then what it has to do."""
+"""A council in words for the calling agent: the verdict first, then the findings, then
+what it has to do.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ from bridgehead.mcp_server.tools.schemas import (
 
 WIDTH: Final = 300
 MOST_PROMPT_CHARACTERS: Final = 60_000
-"""Of the requests shown at once, since hosts cut long results; the others wait and come with the next call."""
+"""Of the requests shown at once, since hosts cut long results; the others wait and come
+with the next call.
+"""
 MOST_FINDINGS: Final = 100
 WAYS_ON: Final = (
     "The tool `command` can challenge a finding (reason: your question), or dismiss "
@@ -51,7 +55,7 @@ class CouncilText(NamedTuple):
 def finished_text(
     finished: Finished, requests: Sequence[PendingItem], foreign: ForeignText
 ) -> CouncilText:
-    """What came of a council in this call."""
+    """Return what came of a council in this call."""
     review_id = foreign.line(finished.council.review_id)
     stopped = finished.signal is not None
     files = finished.written.files if finished.written else {}
@@ -75,7 +79,7 @@ def standing_text(
     requests: Sequence[PendingItem],
     foreign: ForeignText,
 ) -> CouncilText:
-    """A council as it stands, looked at from outside."""
+    """Return a council as it stands, looked at from outside."""
     council = now.council
     review_id = foreign.line(council.id)
     if requests:
@@ -96,7 +100,7 @@ def standing_text(
 def listed_text(
     councils: Sequence[CouncilLine], foreign: ForeignText
 ) -> tuple[str, list[CouncilListed]]:
-    """The councils of a project, as lines and as data."""
+    """Return the councils of a project, as lines and as data."""
     listed = [
         CouncilListed(
             review_id=foreign.line(one.id),
@@ -117,7 +121,7 @@ def listed_text(
 
 
 def _requests(items: Sequence[PendingItem], foreign: ForeignText) -> list[SeatRequest]:
-    """The prompts of a seat, fenced: they quote code and what other seats said."""
+    """Return the prompts of a seat, fenced: they quote code and what other seats said."""
     return [
         SeatRequest(
             id=item.id,

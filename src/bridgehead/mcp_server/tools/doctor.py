@@ -1,4 +1,7 @@
-"""The tool `doctor`: what is wrong with this machine, and the command that mends it. Nothing is mended here."""
+"""The tool `doctor`: what is wrong with this machine, and the command that mends it.
+
+Nothing is mended here.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from bridgehead.mcp_server.tools.schemas import Arguments, Check, DoctorResult
 
 
 def doctor(caller: Caller, _wanted: Arguments) -> ToolReply:
-    """Every check, the broken ones included; versions and paths in it come from other programs."""
+    """Return every check, the broken ones included.
+
+    Versions and paths in it come from other programs.
+    """
     foreign = caller.foreign
     checkup = check_everything(caller.assembly)
     checks = [

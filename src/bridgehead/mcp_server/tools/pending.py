@@ -1,4 +1,6 @@
-"""The tools `pending` and `answer`: what waits for someone, as text and data, and answering it once."""
+"""The tools `pending` and `answer`: what waits for someone, as text and data, and
+answering it once.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ NO_ANSWER: Final = "The person was asked and gave no answer; {} stays pending."
 
 
 def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
-    """What is open, or one item with its prompt."""
+    """Return what is open, or one item with its prompt."""
     foreign = caller.foreign
     with caller.assembly.store(read_only=True) as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
@@ -131,7 +133,7 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
 def answered_by_person(
     caller: Caller, item_id: str, content: Mapping[str, Any]
 ) -> ToolReply:
-    """What the person at the client entered is the answer, or there is none."""
+    """Record what the person at the client entered, and return what came of it."""
     item = give_persons_answer(caller, item_id, content)
     if item is not None:
         return _answered(caller, item, how_to_go_on(item, caller.foreign))
@@ -145,7 +147,10 @@ def answered_by_person(
 def give_persons_answer(
     caller: Caller, item_id: str, content: Mapping[str, Any]
 ) -> PendingItem | None:
-    """The item as it is with the person's answer; None when there is no answer in the form, or was no form."""
+    """Return the item as it is with the person's answer.
+
+    None when there is no answer in the form, or was no form.
+    """
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         question = (item := waiting.find(item_id)).question
@@ -164,7 +169,11 @@ def give_persons_answer(
 
 
 def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
-    """The question as a form; None where the client shows none, and for what is settled, fits none or may be secret."""
+    """Return the question as a form.
+
+    None where the client shows none, and for what is settled, fits none or may be
+    secret.
+    """
     question = item.question
     foreign = ForeignText()
     schema = question.schema or {"type": "string"}
@@ -214,7 +223,10 @@ def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
 
 
 def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
-    """A flow's request by its own id; a program that told nobody what it asks is answered in its directory."""
+    """Return a flow's request by its own id.
+
+    A program that told nobody what it asks is answered in its directory.
+    """
     with caller.assembly.store() as store:
         for root in dict.fromkeys(
             [caller.assembly.cwd, caller.assembly.places.project]
@@ -271,7 +283,7 @@ def _answered(caller: Caller, item: PendingItem, following: str) -> ToolReply:
 def _entry(
     council: str | None, parts: Sequence[PendingItem], foreign: ForeignText
 ) -> PendingEntry:
-    """One thing to do: an item, or all that a council asks."""
+    """Return one thing to do: an item, or all that a council asks."""
     shown = [entry_of(item, foreign) for item in parts]
     if council is None:
         return shown[0]
@@ -334,7 +346,7 @@ def line_of(entry: PendingEntry) -> str:
 
 
 def how_to_answer(item: PendingItem, foreign: ForeignText) -> str:
-    """What the agent can do about an item."""
+    """Return what the agent can do about an item."""
     if item.state is not PendingState.OPEN:
         return f"{item.id} is {item.state.value} already."
     if asks_for_person(item.question):
@@ -354,7 +366,10 @@ def how_to_answer(item: PendingItem, foreign: ForeignText) -> str:
 
 
 def how_to_go_on(item: PendingItem, foreign: ForeignText) -> str:
-    """What has to be done after the answer; a flow goes on by itself only where `flow watch` or the dashboard runs."""
+    """Return what has to be done after the answer.
+
+    A flow goes on by itself only where `flow watch` or the dashboard runs.
+    """
     question = item.question
     run_id = item.question.run_id or ""
     if question.kind is PendingKind.FLOW_REQUEST and run_id.startswith("council-"):

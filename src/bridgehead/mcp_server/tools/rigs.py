@@ -26,7 +26,9 @@ HOW_TO_ANSWER = (
 def inbox(
     caller: Caller, wanted: schemas.RigInboxArguments, before: str = ""
 ) -> ToolReply:
-    """What waits for the rig of this clone and what was delivered to it, fenced, after a sentence of ours."""
+    """Return what waits for the rig of this clone and what was delivered to it, fenced,
+    after a sentence of ours.
+    """
     waiting = envelopes_for_agent(
         make_rig(str(caller.assembly.cwd), caller.warn), most=wanted.limit
     )
@@ -44,7 +46,7 @@ def inbox(
 
 
 def _reply(caller: Caller, result: schemas.Result, text: str) -> ToolReply:
-    """A reply with what was told meanwhile."""
+    """Return a reply with what was told meanwhile."""
     notes = "\n".join(caller.notes())
     return ToolReply(
         replace(result, note=result.note or notes), f"{text}\n{notes}".rstrip()
@@ -94,7 +96,10 @@ def send(caller: Caller, wanted: schemas.RigSendArguments) -> ToolReply:
 
 
 def open_thread(caller: Caller, wanted: schemas.RigOpenArguments) -> ToolReply:
-    """A directory with a draft that nobody sees; the first `rig_send` of a REQUEST takes its place."""
+    """Return a directory with a draft that nobody sees.
+
+    The first `rig_send` of a REQUEST takes its place.
+    """
     opened = new(
         make_rig(str(caller.assembly.cwd), caller.warn), NewRequest(wanted.thread)
     )
@@ -104,7 +109,7 @@ def open_thread(caller: Caller, wanted: schemas.RigOpenArguments) -> ToolReply:
 
 
 def sync_clone(caller: Caller, _wanted: schemas.Arguments) -> ToolReply:
-    """What `sync --auto` does, with the same gate."""
+    """Return what `sync --auto` does, with the same gate."""
     found = sync(
         make_rig(str(caller.assembly.cwd), caller.warn, CouncilReviews),
         SyncRequest(auto=True),

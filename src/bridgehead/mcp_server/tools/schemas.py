@@ -1,4 +1,7 @@
-"""What the tools take and return, as types; the JSON Schemas of `tools/list` are made from them."""
+"""What the tools take and return, as types.
+
+The JSON Schemas of `tools/list` are made from them.
+"""
 
 from __future__ import annotations
 
@@ -317,7 +320,9 @@ class PendingEntry(Struct, frozen=True, kw_only=True):
     schema: str = ""
     """The JSON Schema an answer has to obey, as fenced text."""
     parts: list[dict[str, Any]] = []
-    """What a council asks, where that is more than one question: items as this one; `id` is the council's."""
+    """What a council asks, where that is more than one question: items as this one;
+    `id` is the council's.
+    """
 
 
 class PendingResult(Result, frozen=True, kw_only=True):

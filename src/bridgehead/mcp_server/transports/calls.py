@@ -1,4 +1,6 @@
-"""Calls that are being carried out beside a transport's loop: a bounded number, each of which can be stopped."""
+"""Calls that are being carried out beside a transport's loop: a bounded number, each of
+which can be stopped.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,10 @@ class Questions:
 
 
 class Calls:
-    """One thread for each call. What a call sends goes through `send`, which must be safe from any thread."""
+    """One thread for each call.
+
+    What a call sends goes through `send`, which must be safe from any thread.
+    """
 
     def __init__(self, server: Server, send: Send) -> None:
         self._server = server
@@ -109,7 +114,10 @@ class Calls:
             found[1].cancel()
 
     def stop_all(self) -> None:
-        """Stop everything and wait until it is put away, as after Ctrl-C. What ends all the same is still answered."""
+        """Stop everything and wait until it is put away, as after Ctrl-C.
+
+        What ends all the same is still answered.
+        """
         with self._lock:
             under_way = list(self._under_way.values())
         for _, cancel in under_way:
@@ -141,7 +149,7 @@ class Calls:
 def answer_of(
     server: Server, request: RpcRequest, client: Client, cancel: Cancel, wire: Wire
 ) -> bytes:
-    """The response to a request that takes time, whatever comes of it."""
+    """Return the response to a request that takes time, whatever comes of it."""
     try:
         return jsonrpc.result(
             request.id, server.carry_out(request, client, cancel, wire)
@@ -157,7 +165,10 @@ def answer_of(
 
 
 class ProgressNotifications:
-    """`notifications/progress` of one request; says nothing when the client gave no token for it."""
+    """`notifications/progress` of one request.
+
+    Says nothing when the client gave no token for it.
+    """
 
     def __init__(self, request: RpcRequest, send: Send) -> None:
         token = request.meta.get("progressToken")
@@ -173,7 +184,8 @@ class ProgressNotifications:
     def __call__(self, message: str, done: int, total: int) -> None:
         if self._token is None:
             return
-        # MCP: it grows with every message; within a part it comes ever closer to that part's end.
+        # MCP: it grows with every message; within a part it comes ever closer to that
+        # part's end.
         self._done, self._count = (
             (done, 0) if done > self._done else (self._done, self._count + 1)
         )

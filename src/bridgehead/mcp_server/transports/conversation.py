@@ -1,7 +1,8 @@
-"""One connection's side of the protocol: who the client is, and what becomes of each message. No I/O of its own.
+"""One connection's side of the protocol: who the client is, and what becomes of each
+message. No I/O of its own.
 
-A client opens either with `initialize` or with a request that carries the envelope of 2026-07-28; the other way of
-speaking is then refused.
+A client opens either with `initialize` or with a request that carries the envelope of
+2026-07-28; the other way of speaking is then refused.
 """
 
 from __future__ import annotations

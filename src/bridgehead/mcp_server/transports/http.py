@@ -1,4 +1,6 @@
-"""Streamable HTTP inside the dashboard: sessions, one call at a time per request, a token on every request."""
+"""Streamable HTTP inside the dashboard: sessions, one call at a time per request, a
+token on every request.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,10 @@ _free_calls = threading.BoundedSemaphore(MOST_CALLS)
 
 
 class HttpApp:
-    """One endpoint; its path is where it was mounted. `stop()` it when the server shuts down."""
+    """One endpoint; its path is where it was mounted.
+
+    `stop()` it when the server shuts down.
+    """
 
     def __init__(self, make_assembly: Callable[[], Assembly], *, token: str) -> None:
         if not token:
@@ -209,7 +214,9 @@ class HttpSessions:
         self._sessions: dict[str, HttpSession] = {}
 
     def begin(self, client: jsonrpc.Client) -> str:
-        """A new session's id: unguessable, because it lets its holder stop calls."""
+        """Return a new session's id: unguessable, because it lets its holder stop
+        calls.
+        """
         while len(self._sessions) >= MOST_SESSIONS:
             self.end(next(iter(self._sessions)))
         session_id = secrets.token_urlsafe(24)
@@ -255,7 +262,11 @@ class HttpCall:
         self._unanswered: list[Callable[[], None]] = []
 
     async def events(self, ended: Callable[[], None]) -> AsyncIterator[bytes]:
-        """The stream; a client of 2026-07-28 stops the call by closing it, older ones look for the result later."""
+        """Yield the stream.
+
+        A client of 2026-07-28 stops the call by closing it, older ones look for the
+        result later.
+        """
         if not _free_calls.acquire(blocking=False):
             ended()
             busy = jsonrpc.RpcError(
@@ -308,7 +319,10 @@ class HttpCall:
             return self._questions.ask(params, self._send_progress, self._left)
 
     def _send_progress(self, content: bytes) -> bool:
-        """Progress for whoever still reads; what a slow reader misses is only progress."""
+        """Progress for whoever still reads.
+
+        What a slow reader misses is only progress.
+        """
         if self._progress.qsize() < MOST_WAITING:
             self._in_loop(lambda: self._progress.put_nowait(content))
         return True
@@ -325,7 +339,9 @@ def _event(content: bytes) -> bytes:
 
 
 def _refuse_mismatch(headers: Mapping[str, str], request: jsonrpc.RpcRequest) -> None:
-    """2026-07-28: what intermediaries read in the headers must be what the message says."""
+    """2026-07-28: what intermediaries read in the headers must be what the message
+    says.
+    """
     said = {
         "mcp-protocol-version": request.meta.get(jsonrpc.VERSION_KEY),
         "mcp-method": request.method,
@@ -341,7 +357,7 @@ def _refuse_mismatch(headers: Mapping[str, str], request: jsonrpc.RpcRequest) ->
 
 
 def _decoded(value: str | None) -> str | None:
-    """A header's value; texts that headers cannot carry come as =?base64?…?=."""
+    """Return a header's value; texts that headers cannot carry come as =?base64?…?=."""
     if value is None or not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     import base64
@@ -353,7 +369,7 @@ def _decoded(value: str | None) -> str | None:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The whole body; None when it is too large."""
+    """Return the whole body; None when it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -369,7 +385,10 @@ def _json(content: bytes, status: int = 200) -> Response:
 def _refused(
     request_id: jsonrpc.RequestId | None, error: jsonrpc.RpcError, *, modern: bool
 ) -> Response:
-    """An error of the protocol; older clients read 404 as the end of their session, so they get 200."""
+    """Return an error of the protocol.
+
+    Older clients read 404 as the end of their session, so they get 200.
+    """
     return _json(
         jsonrpc.error(request_id, error),
         _STATUS.get(error.code, 200) if modern else 200,

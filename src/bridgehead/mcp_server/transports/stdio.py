@@ -1,7 +1,9 @@
-"""The server over standard input and output: one message a line, nothing else ever on stdout.
+"""The server over standard input and output: one message a line, nothing else ever on
+stdout.
 
-Answers from the tables are written by the loop itself, so that a host learns our tools at once; everything else runs
-in threads. When the client closes stdin, what is under way is stopped as by Ctrl-C and put away before we end.
+Answers from the tables are written by the loop itself, so that a host learns our tools
+at once; everything else runs in threads. When the client closes stdin, what is under
+way is stopped as by Ctrl-C and put away before we end.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ MOST_LINE_BYTES: Final = 64 * 1024 * 1024
 
 def serve(make_assembly: Callable[[], Assembly]) -> None:
     """Serve one client until it closes stdin."""
-    # The client's two pipes under numbers of our own: a stray `print` or a child goes to stderr, never between.
+    # The client's two pipes under numbers of our own: a stray `print` or a child goes
+    # to stderr, never between.
     incoming = os.fdopen(os.dup(0), "rb")
     outgoing = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -93,7 +96,10 @@ class _StdioServer:
         return self._calls
 
     def _send(self, content: bytes) -> bool:
-        """One line; a client that no longer reads is noticed when it closes stdin too."""
+        """Return one line.
+
+        A client that no longer reads is noticed when it closes stdin too.
+        """
         with self._lock:
             try:
                 if not self._reader_left:
@@ -105,7 +111,10 @@ class _StdioServer:
 
 
 def _messages(incoming: BinaryIO) -> Iterator[Message]:
-    """Every line as a message; blank lines are passed over, and one that is too long is refused, not kept."""
+    """Yield every line as a message.
+
+    Blank lines are passed over, and one that is too long is refused, not kept.
+    """
     while line := incoming.readline(MOST_LINE_BYTES):
         if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
             while line and not line.endswith(b"\n"):

@@ -18,5 +18,7 @@ WIRES: Final[tuple[Wire, ...]] = (
 
 
 def wire_for(path: str) -> Wire | None:
-    """The wire whose questions are posted to `path` (scenario prefix and query taken off), or None."""
+    """Return the wire whose questions are posted to `path` (scenario prefix and query
+    taken off), or None.
+    """
     return next((wire for wire in WIRES if wire.endpoint.search(path)), None)

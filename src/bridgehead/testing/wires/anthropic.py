@@ -1,6 +1,7 @@
 """Anthropic Messages, what Claude Code speaks: `POST <base>/v1/messages?beta=true`.
 
-After a broken or cut stream Claude asks again without `stream`, so whole answers matter here.
+After a broken or cut stream Claude asks again without `stream`, so whole answers matter
+here.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class AnthropicMessages(Wire):
 
 
 def _block_in_pieces(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A block as its empty beginning and the one delta that fills it."""
+    """Return a block as its empty beginning and the one delta that fills it."""
     if block["type"] == "tool_use":
         return {**block, "input": {}}, {
             "type": "input_json_delta",

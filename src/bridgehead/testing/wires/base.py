@@ -1,4 +1,6 @@
-"""What every wire can do: read a question, say an answer streamed or whole, refuse, break off."""
+"""What every wire can do: read a question, say an answer streamed or whole, refuse,
+break off.
+"""
 
 from __future__ import annotations
 
@@ -41,30 +43,35 @@ class Wire(ABC):
     """What a tool that writes a file calls the path."""
     write_tools: ClassVar[tuple[str, ...]]
     shell_tools: ClassVar[tuple[str, ...]]
-    """Tool names in order of preference; the first one is called when none of them is offered."""
+    """Tool names in order of preference; the first one is called when none of them is
+    offered.
+    """
 
     @abstractmethod
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
-        """The question in `body`."""
+        """Return the question in `body`."""
 
     @abstractmethod
     def stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
-        """The answer as the events of a complete stream."""
+        """Return the answer as the events of a complete stream."""
 
     @abstractmethod
     def cut_stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
-        """The answer as a stream that ends too early."""
+        """Return the answer as a stream that ends too early."""
 
     @abstractmethod
     def whole(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
-        """The answer as one JSON object, for a client that does not stream."""
+        """Return the answer as one JSON object, for a client that does not stream."""
 
     @abstractmethod
     def refuse(self, fault: Fault, model: str) -> ErrorReply:
-        """The refusal in this vendor's shape."""
+        """Return the refusal in this vendor's shape."""
 
     def pick_tool(self, call: CallTool, offered: Iterable[str]) -> str:
-        """The offered tool that does what `call` wants; the usual one when none is offered, to see it refused."""
+        """Return the offered tool that does what `call` wants.
+
+        The usual one when none is offered, to see it refused.
+        """
         if call.kind is ToolKind.NAMED:
             return next(
                 (
@@ -79,7 +86,7 @@ class Wire(ABC):
         return next((name for name in wanted if name in names), wanted[0])
 
     def arguments(self, call: CallTool) -> dict[str, Any]:
-        """What the picked tool is given."""
+        """Return what the picked tool is given."""
         if call.kind is ToolKind.NAMED:
             return dict(call.arguments)
         if call.kind is ToolKind.WRITE:
@@ -88,7 +95,7 @@ class Wire(ABC):
 
 
 def texts_of(content: object) -> str:
-    """The text of a message's content: a string, or a list of typed blocks."""
+    """Return the text of a message's content: a string, or a list of typed blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
@@ -102,7 +109,7 @@ def texts_of(content: object) -> str:
 
 
 def objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list, whatever else a client put into it."""
+    """Return the objects of a list, whatever else a client put into it."""
     return (
         [entry for entry in value if isinstance(entry, dict)]
         if isinstance(value, list)

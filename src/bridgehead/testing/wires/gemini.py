@@ -1,6 +1,7 @@
 """Gemini, `POST <base>/v1beta/models/<model>:streamGenerateContent?alt=sse`.
 
-`finishReason` is mandatory: without it the CLI asks again and glues the pieces together.
+`finishReason` is mandatory: without it the CLI asks again and glues the pieces
+together.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ _ERRORS: Final[dict[Fault, tuple[int, str, str]]] = {
     ),
 }
 
-# A per-day quota id is what tells an exhausted quota, which is not retried, from a busy minute, which is.
+# A per-day quota id is what tells an exhausted quota, which is not retried, from a busy
+# minute, which is.
 _DETAILS: Final[dict[Fault, list[dict[str, Any]]]] = {
     Fault.BAD_KEY: [
         {

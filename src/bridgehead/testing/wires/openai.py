@@ -1,4 +1,6 @@
-"""The two wires of OpenAI: Chat Completions and Responses, and refusals in OpenAI's shape."""
+"""The two wires of OpenAI: Chat Completions and Responses, and refusals in OpenAI's
+shape.
+"""
 
 from __future__ import annotations
 
@@ -85,9 +87,11 @@ class _OpenAIWire(Wire):
 
 
 class ChatCompletions(_OpenAIWire):
-    """What OpenCode and every OpenAI-compatible endpoint speak: `POST <base>/chat/completions`.
+    """What OpenCode and every OpenAI-compatible endpoint speak:
+    `POST <base>/chat/completions`.
 
-    OpenCode asks for a title first when it got none; that request offers no tools and is answered with text.
+    OpenCode asks for a title first when it got none; that request offers no tools and
+    is answered with text.
     """
 
     name = "chat"
@@ -180,7 +184,8 @@ def _chat_usage() -> dict[str, Any]:
 class OpenAIResponses(_OpenAIWire):
     """What Codex speaks: `POST <base>/responses`.
 
-    The text is taken from `response.output_item.done`; a stream without `response.completed` is a failed turn.
+    The text is taken from `response.output_item.done`; a stream without
+    `response.completed` is a failed turn.
     """
 
     name = "responses"
@@ -208,7 +213,8 @@ class OpenAIResponses(_OpenAIWire):
                 str(tool.get("name") or tool.get("type", ""))
                 for tool in objects(body.get("tools"))
             ),
-            # A call that was broken off has its result too, with words of the user after it.
+            # A call that was broken off has its result too, with words of the user
+            # after it.
             answers_tool=any(item.get("type") in _RESULT_TYPES for item in items),
             streamed=bool(body.get("stream")),
         )
@@ -262,7 +268,8 @@ class OpenAIResponses(_OpenAIWire):
 
 def _call_item(call: CallTool, tool: str) -> dict[str, Any]:
     if call.kind is ToolKind.NAMED:
-        # codex offers a search in place of the tools of its servers, and calls those by server and name.
+        # codex offers a search in place of the tools of its servers, and calls those by
+        # server and name.
         server, _, name = tool.rpartition("__") if tool == call.name else ("", "", tool)
         named = {"name": name, "arguments": compact(dict(call.arguments))} | (
             {"namespace": server} if server else {}

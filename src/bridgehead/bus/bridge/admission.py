@@ -1,6 +1,7 @@
-"""What a participant sent, on its way to the hub: every check of bus §6 in its order. Pure.
+"""Check what a participant sent to the hub, in the order of bus §6. Pure.
 
-Nothing after the policy gate alters the session; what `admit` returns is injected as it is.
+Nothing after the policy gate alters the session; what `admit` returns is injected as it
+is.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Denied(msgspec.Struct, frozen=True):
     """Its session after translation, for `ovos.policy.denied` (B-54)."""
 
     def diagnostic(self, bridge_id: str) -> Message:
-        """What the hub is told of a refusal, where the bridge is set to do so."""
+        """Return what a bridge that is set to do so tells the hub of a refusal."""
         context: dict[str, Any] = {"source": bridge_id}
         if self.session is not None:
             context["session"] = self.session
@@ -103,7 +104,7 @@ class Admission:
         hops: object,
         now: float,
     ) -> Admitted | Denied | Ignored:
-        """Decide about one frame; `value` is its message where the frame has already been decoded."""
+        """Decide about a frame; `value` is its message if it is already decoded."""
         terms = participant.terms
         size = len(frame)
         if size > terms.max_frame_bytes:
@@ -112,18 +113,16 @@ class Admission:
         channel = ""
         if not isinstance(value, Message):
             read, channel = _read(terms, frame, value)
-        if not participant.bucket.take(now) or (
-            size > LIGHT_BYTES and not participant.bytes_bucket.take(now, size)
-        ):
+        if not _keeps_to_rate(participant, size, now):
             return Denied("rate_limited", topic=_topic_of(read))
         if type(hops) is not int or hops < 0:
             return Denied("malformed", {"reason": "hops_invalid"}, _topic_of(read))
         if hops > self._hop_limit:
             return Denied("hop_limit", topic=_topic_of(read))
-        # Without that many brackets nothing can be nested too deeply, so few messages need be walked through.
-        if frame.count(b"{") + frame.count(b"[") > terms.max_depth and _is_too_deep(
-            read, terms.max_depth
-        ):
+        # Without that many brackets nothing is nested too deeply, so few messages need be
+        # walked through.
+        brackets = frame.count(b"{") + frame.count(b"[")
+        if brackets > terms.max_depth and _is_too_deep(read, terms.max_depth):
             return Denied("too_large", topic=_topic_of(read))
         if not isinstance(read, Message):
             accepted = read_value(read)
@@ -137,48 +136,55 @@ class Admission:
     def _consider(
         self, participant: Participant, message: Message, hops: int, channel: str
     ) -> Admitted | Denied | Ignored:
-        """Judge a readable message and give it its session on the hub: translated, placed, gated."""
+        """Judge a readable message and give it its session on the hub."""
         terms = participant.terms
         context = message.context
         carried = context.get("session")
-        plain = (
+        is_plain = (
             isinstance(carried, dict)
             and is_unmarked(context)
             and terms.freely_published[message.type]
         )
-        if not plain:
-            if (objection := self._objection(participant, message)) is not None:
+        if not is_plain:
+            objection = self._objection(participant, message)
+            if objection is not None:
                 return objection
-            message = (to_spec(message) or message) if terms.speaks_legacy else message
+            if terms.speaks_legacy:
+                message = to_spec(message) or message
         context = context.copy()
-        if "destination" in context and (
-            foreign := self._readdress(participant, context)
-        ):
-            return self._policy_denied(participant, message, "destination", foreign)
+        if "destination" in context:
+            foreign = self._readdress(participant, context)
+            if foreign:
+                return self._policy_denied(participant, message, "destination", foreign)
         located = self._session_on_hub(participant, carried, channel)
         if located is None:
             return self._policy_denied(participant, message, "session_id", DEFAULT)
         local, hub_session, session = located
-        if (
-            "site_id" in session
-            and not terms.is_placed
-            and session["site_id"] not in self._no_sites
-        ):
-            # A group belongs to those the operator put there; who only says so could stop another's speech.
-            session = {key: value for key, value in session.items() if key != "site_id"}
+        if "site_id" in session and not terms.is_placed:
+            session = self._without_claimed_site(session)
         if terms.gates_sessions:
             participant.imposed.note(participant.record.policy, hub_session, session)
             session = terms.gate(session)
         data = message.data
-        if not plain and message.type == SYNC and local != hub_session:
+        if not is_plain and message.type == SYNC and local != hub_session:
             data = translate_sync(data, local, hub_session)
-        context["source"], context["session"] = participant.source, session
+        context["source"] = participant.source
+        context["session"] = session
         return Admitted(Message(message.type, data, context), hub_session, local, hops)
+
+    def _without_claimed_site(self, session: Session) -> Session:
+        """Return the session of a participant that the operator put into no group.
+
+        Whoever only claims to be in a group could stop the speech of another.
+        """
+        if session["site_id"] in self._no_sites:
+            return session
+        return {key: value for key, value in session.items() if key != "site_id"}
 
     def _objection(
         self, participant: Participant, message: Message
     ) -> Denied | Ignored | None:
-        """What keeps the message out, in the order of bus §6, None if nothing does."""
+        """Return what keeps the message out, in the order of bus §6, if anything."""
         if message.type.count(":") > 1:
             # A bridge is a producer, so one colon is the most it writes (B-06).
             return Denied("malformed", {"reason": "type_syntax"}, message.type)
@@ -201,40 +207,39 @@ class Admission:
     def _readdress(
         self, participant: Participant, context: dict[str, Any]
     ) -> str | None:
-        """Take the hidden id out of `context`; returns another participant's source, which needs a grant (B-55)."""
+        """Take the hidden id out of `context`; return a source that needs a grant.
+
+        To speak to another participant needs one (B-55).
+        """
         addressed = destinations(context)
         if self._hidden_source is not None and self._hidden_source in addressed:
             _remove_destination(context, self._hidden_source)
         if participant.record.has(Grant.PEER_MESSAGING):
             return None
-        return next(
-            (
-                name
-                for name in addressed
-                if self._sources.belongs_to_another(name, participant.id)
-            ),
-            None,
-        )
+        for name in addressed:
+            if self._sources.belongs_to_another(name, participant.id):
+                return name
+        return None
 
     def _session_on_hub(
         self, participant: Participant, carried: Session | None, channel: str = ""
     ) -> tuple[str, str, Session] | None:
-        """The local id, the hub's, and the session with it; None where the default session is not granted."""
+        """Return the local id, the hub's, and the session with it.
+
+        None if that is the default session and it is not granted.
+        """
         if participant.terms.is_managed:
             session = self._managed.current(participant.record, channel)
             own = session_id(session)
             return channel or own, own, session
         local = session_id(carried)
         if local == DEFAULT and participant.terms.may_use_default_session:
-            return (
-                DEFAULT,
-                DEFAULT,
-                {"session_id": DEFAULT} if carried is None else carried,
-            )
+            session = {"session_id": DEFAULT} if carried is None else carried
+            return DEFAULT, DEFAULT, session
         if not self._nat:
-            return (
-                None if local == DEFAULT or carried is None else (local, local, carried)
-            )
+            if local == DEFAULT or carried is None:
+                return None
+            return local, local, carried
         hub_id = participant.hub_ids.get(local) or hub_session_id(
             self._secret, participant.id, local
         )
@@ -245,54 +250,56 @@ class Admission:
     def _policy_denied(
         self, participant: Participant, message: Message, field: str, value: str
     ) -> Denied:
+        session: Session | None = None
         located = self._session_on_hub(participant, message.context.get("session"))
-        session = located[2] if located is not None and located[1] != DEFAULT else None
-        return Denied(
-            "policy_denied",
-            {"field": field, "value": value},
-            message.type,
-            None,
-            session,
-        )
+        if located is not None and located[1] != DEFAULT:
+            session = located[2]
+        details = {"field": field, "value": value}
+        return Denied("policy_denied", details, message.type, None, session)
 
 
 def translate_sync(data: dict[str, Any], known_as: str, becomes: str) -> dict[str, Any]:
-    """The payload of a session sync with the identical id inside it translated too (B-23)."""
+    """Return the payload of a session sync with the id inside it translated (B-23)."""
     inner = data.get("session")
-    if (
-        not isinstance(inner, dict)
-        or "session_id" not in inner
-        or session_id(inner) != known_as
-    ):
+    if not isinstance(inner, dict) or "session_id" not in inner:
+        return data
+    if session_id(inner) != known_as:
         return data
     return {**data, "session": {**inner, "session_id": becomes}}
 
 
 def is_bare_sync(message: Message) -> bool:
-    """A legacy client's request for the default session: a sync that brings none (bus §11.2)."""
+    """Whether a legacy client asks for the default session (bus §11.2).
+
+    It does so by a sync that brings none.
+    """
     return message.type == SYNC and not isinstance(message.data.get("session"), dict)
 
 
 def _read(terms: Terms, frame: bytes, value: object) -> tuple[object, str]:
-    """What the frame says, and the channel it was said in, which only a managed participant has."""
+    """Return what the frame says, and the channel that a managed participant named."""
     if value is ABSENT:
         message = sound_message(frame)
         if message is not None:
             return message, ""
         value = decode_json(frame)
-    if (
-        terms.is_managed
-        and isinstance(value, dict)
-        and ("type" not in value or "channel" in value)
-    ):
-        channel = value.get("channel", "")
-        read = (
-            {key: value[key] for key in value if key != "channel"}
-            if "type" in value
-            else _spoken(value)
-        )
-        return read, channel if isinstance(channel, str) and is_channel(channel) else ""
-    return value, ""
+    if not terms.is_managed or not isinstance(value, dict):
+        return value, ""
+    if "type" in value and "channel" not in value:
+        return value, ""
+    channel = value.get("channel", "")
+    if not isinstance(channel, str) or not is_channel(channel):
+        channel = ""
+    if "type" not in value:
+        return _spoken(value), channel
+    return {key: value[key] for key in value if key != "channel"}, channel
+
+
+def _keeps_to_rate(participant: Participant, size: int, now: float) -> bool:
+    """Count a message of this size; return whether the participant may send it now."""
+    if not participant.bucket.take(now):
+        return False
+    return size <= LIGHT_BYTES or participant.bytes_bucket.take(now, size)
 
 
 def is_channel(name: str) -> bool:
@@ -306,7 +313,10 @@ def _is_too_deep(read: object, limit: int) -> bool:
 
 
 def _spoken(read: dict[str, Any]) -> object:
-    """Text of an opaque channel as an utterance (B-34); a language only if the channel states it for this text."""
+    """Return text of an opaque channel as an utterance (B-34).
+
+    It has a language only if the channel states it for this text.
+    """
     text = read.get("text")
     lang = read.get("lang")
     channel = read.get("channel", "")
@@ -318,11 +328,9 @@ def _spoken(read: dict[str, Any]) -> object:
     if isinstance(lang, str) and lang:
         data["lang"] = lang
     utterance_id = read.get("utterance_id")
-    context: dict[str, Any] = (
-        {"utterance_id": utterance_id}
-        if isinstance(utterance_id, str) and utterance_id
-        else {}
-    )
+    context: dict[str, Any] = {}
+    if isinstance(utterance_id, str) and utterance_id:
+        context["utterance_id"] = utterance_id
     if read.get("pieces") is True:
         context["pieces"] = True
     return {"type": HANDLE, "data": data, "context": context}
@@ -330,11 +338,9 @@ def _spoken(read: dict[str, Any]) -> object:
 
 def _remove_destination(context: dict[str, Any], hidden: str) -> None:
     value = context.pop("destination")
-    left = (
-        {"destination": [name for name in value if name != hidden]}
-        if isinstance(value, list)
-        else {}
-    )
+    if not isinstance(value, list):
+        return
+    left = {"destination": [name for name in value if name != hidden]}
     if destinations(left):
         context |= left
 

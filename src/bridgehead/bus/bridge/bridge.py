@@ -1,7 +1,9 @@
-"""A bus bridge without I/O (bus §5): feed it what happened, carry out what it returns, in order.
+"""A bus bridge without I/O (bus §5).
 
-Time is passed in as seconds that never run backwards. Hub connection, participant transports and storage belong to
-the shell around it (relay.py); the vectors and the property tests drive this class directly.
+Tell it what happened and carry out what it returns, in order. Time is passed in as
+seconds that never run backwards. The hub connection, participant transports and
+storage belong to the shell around it (relay.py); the vectors and the property tests
+drive this class directly.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, Final
 from bridgehead.bus import actions
 from bridgehead.bus.bridge.admission import ABSENT, Admission, Admitted, Denied, Ignored
 from bridgehead.bus.bridge.deliveries import Deliveries
-from bridgehead.bus.bridge.echoes import EchoTable, HubNames, RestartEchoes
+from bridgehead.bus.bridge.echoes import Echo, EchoTable, HubNames, RestartEchoes
 from bridgehead.bus.bridge.registrations import Registrations
 from bridgehead.bus.bridge.routing import Match, Offer, Router
 from bridgehead.bus.bridge.settings import BridgeSettings
@@ -32,10 +34,11 @@ from bridgehead.bus.wire.session import DEFAULT, session_id
 from bridgehead.bus.wire.topics import HANDLE, HANDLED, SPEAK, is_unmarked
 
 READING_S: Final = 0.25
+"""How long somebody who reads an answer counts as listening to it."""
 
 
 class Bridge:
-    """Every decision of one bridge: who is known, what goes in, what comes out, what became of it."""
+    """Every decision of one bridge: who is known, what goes in, what comes out."""
 
     def __init__(
         self,
@@ -72,13 +75,18 @@ class Bridge:
         self._deliveries = Deliveries(settings, self.known)
         self._registrations = Registrations(settings, self.known)
         self._restart = RestartEchoes(now if past.sources else None)
-        self.taken = self.offered = 0
-        """Messages of and for participants so far; taken + offered = outcomes + held + queued (B-70)."""
+        self.taken = 0
+        """Messages from participants so far."""
+        self.offered = 0
+        """Messages for participants so far.
+
+        taken + offered = outcomes + held + queued (B-70).
+        """
         self._hub_is_up = True
         self._hub_marks_ends = False
-        """Whether this hub sends end markers; without them nobody can say which questions are open."""
+        """Whether this hub says when a question is over."""
         self._left: dict[str, str] = {}
-        """Hub sessions of participants that are gone, so that what is still said in them can be reported."""
+        """Who left, by hub session, so that later speech for them can be reported."""
         self._stopping = False
         self._restore(past, records or {}, now)
 
@@ -88,9 +96,10 @@ class Bridge:
         records: Mapping[str, ParticipantRecord],
         now: float,
     ) -> None:
-        """After a restart everybody remembered counts as disconnected at this moment (bus §13)."""
+        """Count everybody known before a restart as disconnected now (bus §13)."""
         for participant_id in past.sources:
-            if (record := records.get(participant_id)) is not None:
+            record = records.get(participant_id)
+            if record is not None:
                 self.recall(record, past, now)
             else:
                 self._registrations.abandon(
@@ -100,14 +109,15 @@ class Bridge:
     def recall(
         self, record: ParticipantRecord, past: RememberedState, now: float
     ) -> None:
-        """Know a participant again as one that has just left: with its source, its sessions and its skills."""
+        """Restore a participant, with all it had, as one that has just left."""
         if record.id not in past.sources:
             return
         self._sources.remember(record.id, past.sources[record.id])
         participant = self.known.add(record, self._sources.assign(record, None), now)
         for hub_id, local in past.hub_ids.get(record.id, {}).items():
             if self.settings.nat and hub_id == local:
-                continue  # from a time without translation; kept, it would let this id through for good (B-25)
+                # From a time without translation; it would pass for good (B-25).
+                continue
             self.known.own(participant, hub_id, local)
             participant.hub_ids[local] = hub_id
         for hub_id, skill in past.skills.get(record.id, ()):
@@ -115,12 +125,12 @@ class Bridge:
         self._own_managed(participant)
         self.known.leaves(participant, now, self.settings.grace_s)
 
-    # -- participants come and go ---------------------------------------------------------------------------------
+    # -- participants come and go ---------------------------------------------
 
     def connected(
         self, record: ParticipantRecord, now: float, *, claim: object = None
     ) -> list[actions.Effect]:
-        """A participant was authenticated and its transport takes messages."""
+        """Welcome an authenticated participant whose transport takes messages."""
         effects = self.tick(now)
         participant = self.known.get(record.id)
         if participant is None:
@@ -135,12 +145,14 @@ class Bridge:
         return effects + self._deliveries.catch_up(participant, now)
 
     def reserve(self, record: ParticipantRecord, claim: object) -> str:
-        """The source the participant will have when it is connected; nobody else gets it meanwhile."""
+        """Return the source of a participant that will connect; nobody else gets it."""
         known = self.known.get(record.id)
-        return self._sources.assign(record, claim) if known is None else known.source
+        if known is not None:
+            return known.source
+        return self._sources.assign(record, claim)
 
     def release(self, participant_id: str, now: float) -> list[actions.Effect]:
-        """What was reserved turned out to be somebody else's in the deployment."""
+        """Give up a reserved source that belongs to somebody else in the deployment."""
         effects = self.moved(participant_id, now)
         self._sources.forget(participant_id)
         return effects
@@ -153,14 +165,12 @@ class Bridge:
         participant = self.known.add(record, self._sources.assign(record, claim), now)
         self._own_managed(participant)
         joined = actions.Joined(record.id, participant.source, first=True)
-        return (
-            [joined]
-            if record.ephemeral
-            else [actions.RememberSource(record.id, participant.source), joined]
-        )
+        if record.ephemeral:
+            return [joined]
+        return [actions.RememberSource(record.id, participant.source), joined]
 
     def _own_managed(self, participant: Participant) -> None:
-        """A managed participant owns its session before it has said anything in it (B-14)."""
+        """Let a managed participant own its session from the beginning (B-14)."""
         if participant.record.mode == "manage":
             managed = self._managed.session_id(participant.record)
             self.known.own(participant, managed, managed)
@@ -168,21 +178,21 @@ class Bridge:
     def disconnected(
         self, participant_id: str, now: float, *, goodbye: bool = False
     ) -> list[actions.Effect]:
-        """The participant's connection ended; with a goodbye it does not come back."""
+        """Note that a connection ended, for good if the participant said goodbye."""
         effects = self.tick(now)
         participant = self.known.get(participant_id)
         if participant is None or not participant.connected:
             return effects
         self.known.leaves(participant, now, self.settings.grace_s)
-        if goodbye or self.settings.grace_s == 0:
-            return effects + self._gone(
-                participant, now, "goodbye" if goodbye else "disconnected"
-            )
+        if goodbye:
+            return effects + self._gone(participant, now, "goodbye")
+        if self.settings.grace_s == 0:
+            return effects + self._gone(participant, now, "disconnected")
         effects.append(actions.Left(participant_id, gone=False, reason="disconnected"))
         return effects + self._deliveries.set_aside(participant, now)
 
     def revoked(self, participant_id: str, now: float) -> list[actions.Effect]:
-        """The participant's credential was withdrawn."""
+        """Forget a participant whose credential was withdrawn."""
         participant = self.known.get(participant_id)
         effects: list[actions.Effect] = []
         if participant is not None:
@@ -195,15 +205,16 @@ class Bridge:
         return [*effects, actions.ForgetSource(participant_id)]
 
     def moved(self, participant_id: str, now: float) -> list[actions.Effect]:
-        """The participant came back at another bridge of the deployment; what it has registered is not cleaned up."""
+        """Let go of a participant that came back at another bridge of the deployment.
+
+        What it has registered is not cleaned up.
+        """
         participant = self.known.get(participant_id)
         if participant is None:
             return []
-        effects: list[actions.Effect] = (
-            [actions.Close(participant_id, actions.CloseCode.REPLACED)]
-            if participant.connected
-            else []
-        )
+        effects: list[actions.Effect] = []
+        if participant.connected:
+            effects.append(actions.Close(participant_id, actions.CloseCode.REPLACED))
         effects.append(actions.Left(participant_id, gone=True, reason="moved"))
         effects += self._deliveries.give_up(participant, now, "expired", None)
         self.known.remove(participant)
@@ -218,14 +229,14 @@ class Bridge:
         )
 
     def record_changed(self, record: ParticipantRecord, now: float) -> None:
-        """A changed record counts from the next message on (B-30)."""
+        """Apply a changed record from the next message on (B-30)."""
         participant = self.known.get(record.id)
         if participant is not None:
             participant.apply(record, now)
             self._own_managed(participant)
 
     def tick(self, now: float) -> list[actions.Effect]:
-        """Let the time be `now`: grace periods end."""
+        """End the grace periods that are over at `now`."""
         effects: list[actions.Effect] = []
         if now < self.known.due_at:
             return effects
@@ -234,8 +245,9 @@ class Bridge:
         return effects
 
     def next_deadline(self) -> float | None:
-        """When `tick` has something to do at the latest."""
-        return None if self.known.due_at == math.inf else self.known.due_at
+        """Return when the next grace period ends, None if nobody is in one."""
+        due_at = self.known.due_at
+        return None if due_at == math.inf else due_at
 
     def _gone(
         self, participant: Participant, now: float, reason: str
@@ -256,50 +268,46 @@ class Bridge:
             self._managed.forget(participant.id)
         return effects + self._originate(owed, now)
 
-    # -- the hub --------------------------------------------------------------------------------------------------
+    # -- the hub --------------------------------------------------------------
 
     def hub_opened(self, now: float) -> list[actions.Effect]:
-        """The hub can be written to; what is owed to it goes first."""
+        """Note that the hub can be written to, and write what is owed to it."""
         self._hub_is_up = True
         owed, dropped = self._registrations.take_owed()
         return dropped + self._originate(owed, now)
 
     def hub_lost(self) -> list[actions.Effect]:
-        """The hub cannot be written to; whoever waits for an answer of it is told that none will come."""
+        """Note that the hub is gone, and tell everybody who waits for an answer."""
         self._hub_is_up = False
-        return [
-            actions.Refused(participant.id, "turn_lost", _named(question.utterance_id))
-            for participant in self.known
-            for question in participant.questions.take_all()
-            if self._hub_marks_ends
-        ]
+        refusals: list[actions.Effect] = []
+        for participant in self.known:
+            questions = participant.questions.take_all()
+            if self._hub_marks_ends:
+                refusals += [
+                    _turn_lost(participant, question.utterance_id)
+                    for question in questions
+                ]
+        return refusals
 
     def turn_lost(self, message: Message) -> list[actions.Effect]:
-        """A question of ours that no hub has any more."""
+        """Tell whoever asked `message` that no hub has the question any more."""
         asker = self.known.by_source(str(message.context.get("source")))
         if asker is None:
             return []
-        asker.questions.end(
-            session_id(message.context.get("session")),
-            message.context.get("utterance_id"),
-        )
-        return [
-            actions.Refused(
-                asker.id, "turn_lost", _named(message.context.get("utterance_id"))
-            )
-        ]
+        utterance_id = message.context.get("utterance_id")
+        asker.questions.end(session_id(message.context.get("session")), utterance_id)
+        return [_turn_lost(asker, utterance_id)]
 
     def stop(self, now: float) -> list[actions.Effect]:
-        """Going away: nothing more is taken, and what waits is dropped."""
+        """Take nothing more and drop what waits."""
         self._stopping = True
-        return [
-            effect
-            for one in self.known
-            for effect in self._deliveries.give_up(one, now, "dropped", "shutdown")
-        ]
+        effects: list[actions.Effect] = []
+        for participant in self.known:
+            effects += self._deliveries.give_up(participant, now, "dropped", "shutdown")
+        return effects
 
     def _originate(self, messages: list[Message], now: float) -> list[actions.Effect]:
-        """Messages of the bridge itself; without a hub they wait, because they stay owed (B-46)."""
+        """Write messages of the bridge itself; without a hub they stay owed (B-46)."""
         if not self._hub_is_up:
             self._registrations.owe(messages)
             return []
@@ -314,76 +322,77 @@ class Bridge:
         return actions.ToBus(message)
 
     def hub_sent(self, message: Message, now: float) -> list[actions.Effect]:
-        """The hub carried `message`: offer it to whom it concerns."""
-        effects: list[actions.Effect] = (
-            [] if now < self.known.due_at else self.tick(now)
-        )
+        """Offer a message that the hub carried to everybody it concerns."""
+        effects: list[actions.Effect] = []
+        if now >= self.known.due_at:
+            effects = self.tick(now)
         if message.type in topics.GATEWAY_ONLY:
             return effects + self._forged(message)
         echo = self._echoes.answer(message, now) if self._echoes.waits else None
-        context = message.context
-        carried = context.get("session")
-        if not isinstance(carried, dict) or not is_unmarked(context):
-            malformed = has_malformed_carrier(message)
-            if malformed or topics.is_twin(message):
-                effects.append(actions.HubIgnored("malformed" if malformed else "twin"))
-                return effects
+        reason = _ignored_because(message)
+        if reason is not None:
+            effects.append(actions.HubIgnored(reason))
+            return effects
         if self._names.translates:
-            understood = self._names.read(message, echo, now)
-            if understood is None:
+            translated = self._names.read(message, echo, now)
+            if translated is None:
                 effects.append(actions.HubIgnored("duplicate"))
                 return effects
-            message = understood
-        hub_session = session_id(carried)
-        named = None if carried is None else hub_session
-        hops = 1 if echo is None else echo.hops + 1
-        offer = Offer(message, carried, hub_session, echo, named, hops)
-        topic = message.type
-        rendered = False
+            message = translated
+        offer = _offer_of(message, echo)
         recipients = self._router.recipients(offer)
-        if topic == HANDLED:
+        if message.type == HANDLED:
             self._end_questions(offer, recipients)
+        if not recipients:
+            return effects + self._report_absent(offer)
+        self._offer_to(recipients, offer, now, effects)
+        if message.type == SPEAK and echo is None and self._names.may_wait_for_audio:
+            effects += self._after_speech(message, recipients, now)
+        return effects
+
+    def _offer_to(
+        self,
+        recipients: Sequence[Match],
+        offer: Offer,
+        now: float,
+        effects: list[actions.Effect],
+    ) -> None:
+        """Deliver the message to each recipient or note what keeps it from them."""
+        needs_audio = False
         for participant, signal in recipients:
             self.offered += 1
             obstacle = self._router.obstacle(participant, offer)
             if obstacle is None and self._restart.lasts:
-                obstacle = self._restart.obstacle(participant, message, now)
+                obstacle = self._restart.obstacle(participant, offer.message, now)
             if obstacle is None:
                 addressed = self._router.addressed_to(participant, offer)
                 self._deliveries.deliver(
                     participant, addressed, offer, signal, now, effects
                 )
-            else:
-                effects.append(self._deliveries.dropped(participant, offer, obstacle))
-                rendered = rendered or obstacle == "rendered"
-                if (
-                    obstacle != "rendered"
-                    and echo is None
-                    and context.get("source") == topics.OPERATOR
-                ):
-                    effects.append(
-                        actions.Undelivered(participant.id, obstacle, message)
-                    )
-        if rendered:
-            effects.append(
-                self._written(
-                    message.forward(topics.SPEAK_B64, message.data), None, 0, now
+                continue
+            effects.append(self._deliveries.dropped(participant, offer, obstacle))
+            if obstacle == "rendered":
+                needs_audio = True
+            elif _is_new_from_operator(offer):
+                effects.append(
+                    actions.Undelivered(participant.id, obstacle, offer.message)
                 )
-            )
-        if not recipients:
-            if echo is None and (
-                topic == SPEAK or context.get("source") == topics.OPERATOR
-            ):
-                effects += [
-                    actions.Undelivered(name, "absent", message)
-                    for name in self._absent(offer)
-                ]
-        elif self._names.may_wait_for_audio and topic == SPEAK and echo is None:
-            effects += self._after_speech(message, recipients, now)
-        return effects
+        if needs_audio:
+            request = offer.message.forward(topics.SPEAK_B64, offer.message.data)
+            effects.append(self._written(request, None, 0, now))
+
+    def _report_absent(self, offer: Offer) -> list[actions.Effect]:
+        """Report speech, and anything of the operator, that is for somebody absent."""
+        is_new_speech = offer.message.type == SPEAK and offer.echo is None
+        if not is_new_speech and not _is_new_from_operator(offer):
+            return []
+        return [
+            actions.Undelivered(name, "absent", offer.message)
+            for name in self._absent(offer)
+        ]
 
     def _forged(self, message: Message) -> list[actions.Effect]:
-        """Refuse what only the gateway tells participants; an operator who tried it learns why."""
+        """Refuse what only the gateway may say, and tell an operator who tried it."""
         effects: list[actions.Effect] = [actions.HubIgnored(topics.RESERVED_TOPIC)]
         if message.context.get("source") == topics.OPERATOR:
             for name in destinations(message.context):
@@ -413,6 +422,7 @@ class Bridge:
         return effects
 
     def _end_questions(self, offer: Offer, recipients: Sequence[Match]) -> None:
+        """Close the question that is over, and keep the session it ended with."""
         self._hub_marks_ends = True
         utterance_id = offer.message.context.get("utterance_id")
         for participant, _signal in recipients:
@@ -432,66 +442,70 @@ class Bridge:
     def _after_speech(
         self, spoken: Message, recipients: Sequence[Match], now: float
     ) -> list[actions.Effect]:
-        # A skill that waits until it has been heard waits for these; who only reads has no audio to report (B-34).
-        reader = next(
-            (p for p, _ in recipients if p.connected and p.record.mode == "manage"),
-            None,
+        """Report the playing of speech on behalf of a participant that reads it (B-34).
+
+        A skill that waits until it has been heard waits for these messages; who only
+        reads has no audio to report.
+        """
+        readers = (
+            participant
+            for participant, _signal in recipients
+            if participant.connected and participant.record.mode == "manage"
         )
+        reader = next(readers, None)
         if reader is None:
             return []
-        context = {k: v for k, v in spoken.context.items() if k != "destination"} | {
-            "source": reader.source
-        }
-        started = self._written(
-            Message(topics.AUDIO_STARTED, {}, context), None, 0, now
-        )
-        # It speaks first and begins to wait after that, so the end must not come at once.
+        context = {**spoken.context, "source": reader.source}
+        context.pop("destination", None)
+        started = Message(topics.AUDIO_STARTED, {}, context)
+        ended = Message(topics.AUDIO_ENDED, {}, context)
+        # A skill speaks first and waits after that: the end must not come at once.
         return [
-            started,
-            actions.Later(Message(topics.AUDIO_ENDED, {}, context), READING_S),
+            self._written(started, None, 0, now),
+            actions.Later(ended, READING_S),
         ]
 
     def due(self, message: Message, now: float) -> list[actions.Effect]:
-        """A message of our own whose time has come."""
-        return (
-            [self._written(message, None, 0, now)]
-            if self._hub_is_up and not self._stopping
-            else []
-        )
+        """Write a message of our own whose time has come."""
+        if not self._takes_messages:
+            return []
+        return [self._written(message, None, 0, now)]
+
+    @property
+    def _takes_messages(self) -> bool:
+        return self._hub_is_up and not self._stopping
 
     def _absent(self, offer: Offer) -> list[str]:
-        """Participants that a message is for and that are not there; nobody would notice otherwise."""
+        """Return the absent participants that a message is for."""
         context = offer.message.context
-        # Who may have misspelt it.
-        unknown = self._knows_all_names and context.get("source") == topics.OPERATOR
-        named = [
-            self._sources.owner(name) or (name if unknown else None)
-            for name in destinations(context)
-        ]
-        return [
-            owner
-            for owner in dict.fromkeys(named or [self._left.get(offer.hub_session)])
-            if owner is not None
-        ]
+        is_from_operator = context.get("source") == topics.OPERATOR
+        # The operator may have misspelt a name.
+        reports_unknown = self._knows_all_names and is_from_operator
+        names = destinations(context)
+        if not names:
+            left = self._left.get(offer.hub_session)
+            return [] if left is None else [left]
+        absent: dict[str, None] = {}
+        for name in names:
+            owner = self._sources.owner(name)
+            if owner:
+                absent[owner] = None
+            elif reports_unknown:
+                absent[name] = None
+        return list(absent)
 
     def tell_undelivered(
         self, report: actions.Undelivered, now: float
     ) -> list[actions.Effect]:
-        """Tell the hub, so that whoever spoke can know."""
+        """Tell the hub what was not delivered, so that whoever spoke can know."""
         data = {"participant": report.participant, "reason": report.reason}
-        context = (
-            {}
-            if report.about is None
-            else report.about.reply(topics.UNDELIVERED, data).context
-        )
-        return self.due(
-            Message(
-                topics.UNDELIVERED, data, {**context, "source": self.settings.bridge_id}
-            ),
-            now,
-        )
+        context: dict[str, Any] = {}
+        if report.about is not None:
+            context = report.about.reply(topics.UNDELIVERED, data).context
+        context = {**context, "source": self.settings.bridge_id}
+        return self.due(Message(topics.UNDELIVERED, data, context), now)
 
-    # -- messages from participants -------------------------------------------------------------------------------
+    # -- messages from participants -------------------------------------------
 
     def received(
         self,
@@ -501,10 +515,10 @@ class Bridge:
         value: object = ABSENT,
         hops: object = 0,
     ) -> list[actions.Effect]:
-        """A participant sent a frame; `value` is the message in it where the frame has been decoded already."""
-        effects: list[actions.Effect] = (
-            [] if now < self.known.due_at else self.tick(now)
-        )
+        """Take a frame of a participant; `value` is its message if already decoded."""
+        effects: list[actions.Effect] = []
+        if now >= self.known.due_at:
+            effects = self.tick(now)
         # Functions kept in an attribute are called faster from a local name.
         find = self.known.get
         participant = find(participant_id)
@@ -517,15 +531,7 @@ class Bridge:
             self._inject(participant, verdict, size, now, effects)
         elif isinstance(verdict, Ignored):
             effects.append(
-                actions.Outcome(
-                    participant_id,
-                    "in",
-                    verdict.topic,
-                    "dropped",
-                    verdict.reason,
-                    None,
-                    size,
-                )
+                _not_taken(participant, verdict.topic, verdict.reason, None, size)
             )
         else:
             effects += self._refuse(participant, verdict, size, now)
@@ -539,71 +545,78 @@ class Bridge:
         now: float,
         effects: list[actions.Effect],
     ) -> None:
-        """Write the message to the hub if there is room for it, adding what follows to `effects`."""
+        """Write the message to the hub if there is room for it."""
+        if self._stopping or not self._hub_is_up:
+            self._turn_away(participant, admitted, size, effects)
+            return
         message = admitted.message
         hub_session = admitted.hub_session
         topic = message.type
-        context = message.context
-        if self._stopping or not self._hub_is_up:
-            reason = "shutdown" if self._stopping else "hub_down"
-            effects.append(
-                actions.Refused(
-                    participant.id, reason, _named(context.get("utterance_id"))
-                )
-            )
-            effects.append(
-                actions.Outcome(
-                    participant.id, "in", topic, "dropped", reason, hub_session, size
-                )
-            )
-            return
         is_question = topic == HANDLE
+        is_tracked = not is_question and topic in topics.TRACKED
         if is_question:
-            obstacle = participant.questions.begin(
-                hub_session, context.get("utterance_id"), now, self._hub_marks_ends
-            )
-            if obstacle is not None:
-                if obstacle == "twin":
-                    effects.append(
-                        actions.Outcome(
-                            participant.id,
-                            "in",
-                            topic,
-                            "dropped",
-                            "twin",
-                            hub_session,
-                            size,
-                        )
-                    )
-                else:
-                    effects += self._refuse(
-                        participant, Denied(obstacle, {}, topic), size, now
-                    )
+            obstacle = self._begin_question(participant, admitted, now)
+            if obstacle == "twin":
+                effects.append(
+                    _not_taken(participant, topic, "twin", hub_session, size)
+                )
                 return
-        elif topic in topics.TRACKED and not self._registrations.has_room(
-            participant, admitted
-        ):
-            crowded = Denied("policy_denied", {"field": "type", "value": topic}, topic)
-            effects += self._refuse(participant, crowded, size, now)
+            if obstacle is not None:
+                denied = Denied(obstacle, {}, topic)
+                effects += self._refuse(participant, denied, size, now)
+                return
+        elif is_tracked and not self._registrations.has_room(participant, admitted):
+            denied = Denied("policy_denied", {"field": "type", "value": topic}, topic)
+            effects += self._refuse(participant, denied, size, now)
             return
         if hub_session != participant.latest_session and hub_session != DEFAULT:
             changes, owed = self._registrations.own_session(participant, admitted)
             effects += changes + self._originate(owed, now)
         if admitted.hops or participant.hops:
             participant.hops[hub_session] = admitted.hops
-        if not is_question and topic in topics.TRACKED:
+        if is_tracked:
             effects += self._registrations.note(participant, admitted)
-        if participant.site is not None or "site_id" in context["session"]:
+        if participant.site is not None or "site_id" in message.context["session"]:
             self.known.place(participant, self._router.site_of(message))
-        alone = is_question and self._may_omit_echoes and "destination" not in context
-        alone = alone and len(self.known.by_session(hub_session)) == 1
+        omits_echo = is_question and self._concerns_only_its_author(admitted)
         if self._names.writes_legacy:
             message = self._names.written(message, now)
-        if not alone:
+        if not omits_echo:
             self._echoes.wrote(message, participant.id, admitted.hops, now)
         effects.append(
-            actions.ToBus(message, participant.id, topic, hub_session, size, alone)
+            actions.ToBus(message, participant.id, topic, hub_session, size, omits_echo)
         )
+
+    def _turn_away(
+        self,
+        participant: Participant,
+        admitted: Admitted,
+        size: int,
+        effects: list[actions.Effect],
+    ) -> None:
+        """Refuse a message that no hub can take now."""
+        message = admitted.message
+        reason = "shutdown" if self._stopping else "hub_down"
+        named = _named(message.context.get("utterance_id"))
+        effects.append(actions.Refused(participant.id, reason, named))
+        effects.append(
+            _not_taken(participant, message.type, reason, admitted.hub_session, size)
+        )
+
+    def _begin_question(
+        self, participant: Participant, admitted: Admitted, now: float
+    ) -> str | None:
+        """Open a question, or return what keeps the participant from asking it."""
+        utterance_id = admitted.message.context.get("utterance_id")
+        return participant.questions.begin(
+            admitted.hub_session, utterance_id, now, self._hub_marks_ends
+        )
+
+    def _concerns_only_its_author(self, admitted: Admitted) -> bool:
+        """Whether nobody else here would hear the echo of this question."""
+        if not self._may_omit_echoes or "destination" in admitted.message.context:
+            return False
+        return len(self.known.by_session(admitted.hub_session)) == 1
 
     def _refuse(
         self, participant: Participant, denied: Denied, size: int, now: float
@@ -611,17 +624,16 @@ class Bridge:
         effects: list[actions.Effect] = [
             actions.Refused(participant.id, denied.code, denied.details)
         ]
-        if self._hub_is_up and not self._stopping:
-            if denied.announce is not None:
-                effects.append(self._written(denied.announce, None, 0, now))
-            elif denied.code == "policy_denied" and self._may_announce_denial(
-                participant, now
+        if self._takes_messages:
+            announcement = denied.announce
+            if (
+                announcement is None
+                and denied.code == "policy_denied"
+                and self._may_announce_denial(participant, now)
             ):
-                effects.append(
-                    self._written(
-                        denied.diagnostic(self.settings.bridge_id), None, 0, now
-                    )
-                )
+                announcement = denied.diagnostic(self.settings.bridge_id)
+            if announcement is not None:
+                effects.append(self._written(announcement, None, 0, now))
         effects.append(
             actions.Outcome(
                 participant.id, "in", denied.topic, "refused", denied.code, None, size
@@ -630,7 +642,7 @@ class Bridge:
         return effects + self._strike(participant, now)
 
     def _strike(self, participant: Participant, now: float) -> list[actions.Effect]:
-        """One more violation; too many within a minute end the connection (bus §10.5)."""
+        """Count a violation; too many in a minute end the connection (bus §10.5)."""
         if not participant.violations.too_many(now):
             return []
         return [
@@ -639,7 +651,7 @@ class Bridge:
         ]
 
     def charged(self, participant_id: str, now: float) -> list[actions.Effect]:
-        """A frame that is no message counts towards the rate too; empty unless it was too much."""
+        """Count a frame that is no message towards the rate of its sender."""
         participant = self.known.get(participant_id)
         if participant is None or participant.bucket.take(now):
             return []
@@ -649,45 +661,85 @@ class Bridge:
         ]
 
     def _may_announce_denial(self, participant: Participant, now: float) -> bool:
+        if not self.settings.policy_denied_event:
+            return False
         last = participant.denied_event_at
-        if not self.settings.policy_denied_event or (
-            last is not None and now - last < 1.0
-        ):
+        if last is not None and now - last < 1.0:
             return False
         participant.denied_event_at = now
         return True
 
     def hops_in(self, hub_session: str) -> int:
-        """Bridges the last utterance of this session had crossed when it came in here."""
+        """Return how many bridges the last utterance of this session had crossed."""
+        users = self.known.by_session(hub_session)
         return max(
-            (p.hops.get(hub_session, 0) for p, _ in self.known.by_session(hub_session)),
+            (participant.hops.get(hub_session, 0) for participant, _signal in users),
             default=0,
         )
 
     def relayed(
         self, message: Message, author: str, hops: int, now: float
     ) -> list[actions.Effect]:
-        """A message that came from an upstream bridge; its echo is offered to everybody it concerns."""
-        return (
-            [self._written(message, author, hops, now)]
-            if self._hub_is_up and not self._stopping
-            else []
-        )
+        """Write a message of an upstream bridge; its echo goes to all it concerns."""
+        if not self._takes_messages:
+            return []
+        return [self._written(message, author, hops, now)]
 
-    # -- transports -----------------------------------------------------------------------------------------------
+    # -- transports -----------------------------------------------------------
 
     def stalled(self, participant_id: str) -> None:
-        """The participant's transport takes nothing more for now."""
-        if (participant := self.known.get(participant_id)) is not None:
+        """Note that the participant's transport takes nothing more for now."""
+        participant = self.known.get(participant_id)
+        if participant is not None:
             participant.stalled = True
 
     def drained(self, participant_id: str, now: float) -> list[actions.Effect]:
-        """The participant's transport takes everything again."""
+        """Hand over what waited: the participant's transport takes messages again."""
         participant = self.known.get(participant_id)
         if participant is None or not participant.connected:
             return []
         participant.stalled = False
         return self._deliveries.catch_up(participant, now)
+
+
+def _ignored_because(message: Message) -> str | None:
+    """Return why a hub message takes no part, None if it does."""
+    context = message.context
+    if isinstance(context.get("session"), dict) and is_unmarked(context):
+        return None
+    if has_malformed_carrier(message):
+        return "malformed"
+    return "twin" if topics.is_twin(message) else None
+
+
+def _offer_of(message: Message, echo: Echo | None) -> Offer:
+    session = message.context.get("session")
+    hub_session = session_id(session)
+    named_session = None if session is None else hub_session
+    hops = 1 if echo is None else echo.hops + 1
+    return Offer(message, session, hub_session, echo, named_session, hops)
+
+
+def _is_new_from_operator(offer: Offer) -> bool:
+    """Whether the operator sent this and it is no echo of ours."""
+    return offer.echo is None and offer.message.context.get("source") == topics.OPERATOR
+
+
+def _not_taken(
+    participant: Participant,
+    topic: str,
+    reason: str,
+    hub_session: str | None,
+    size: int,
+) -> actions.Outcome:
+    """Return the outcome of a participant's message that was dropped."""
+    return actions.Outcome(
+        participant.id, "in", topic, "dropped", reason, hub_session, size
+    )
+
+
+def _turn_lost(participant: Participant, utterance_id: object) -> actions.Refused:
+    return actions.Refused(participant.id, "turn_lost", _named(utterance_id))
 
 
 def _named(utterance_id: object) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""What became of messages, counted (B-72, bus §10.6), and the same in the form Prometheus reads. No payload, ever."""
+"""Count what became of messages (B-72, bus §10.6), also for Prometheus.
+
+No payload, ever.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ Kind = tuple[str, str, str]
 """Direction, outcome, and the reason or an empty text."""
 
 Counted = tuple[str, str, str, str | None, float]
-"""What counts of an outcome: participant, direction, outcome, reason, and the seconds it waited."""
+"""Participant, direction, outcome, reason, and the seconds a message waited."""
 
 
 class Histogram:
@@ -57,11 +60,14 @@ class Histogram:
 
 
 class OutcomeCounters:
-    """Counters of one bridge. Outcomes are collected and added up many at a time; whoever reads finds all of them."""
+    """The counters of one bridge.
+
+    Outcomes are collected and added up many at a time; whoever reads finds all of them.
+    """
 
     def __init__(self) -> None:
         self.noted: list[Counted] = []
-        """Outcomes that are not added up yet; whoever notes them calls `add_up` when there are `BATCH`."""
+        """Outcomes not added up yet; whoever notes them calls `add_up` at `BATCH`."""
         self._outcomes: Counter[Kind] = Counter()
         self._by_participant: dict[str, Counter[Kind]] = {}
         self.hub_ignored: Counter[str] = Counter()
@@ -80,23 +86,18 @@ class OutcomeCounters:
         )
 
     def add_up(self) -> None:
-        # Most outcomes are like others and nothing waited, so few are left once equal ones are counted.
+        # Most outcomes are alike and did not wait, so few are left once equal ones are
+        # counted.
         equal = Counter(self.noted)
         self.noted.clear()
-        for (
-            participant_id,
-            direction,
-            outcome,
-            reason,
-            waited_s,
-        ), times in equal.items():
+        for noted, times in equal.items():
+            participant_id, direction, outcome, reason, waited_s = noted
             kind = (direction, outcome, reason or "")
             self._outcomes[kind] += times
             self._counter_of(participant_id)[kind] += times
             if outcome == "delivered":
-                (self._to_bus if direction == "in" else self._to_participant).note(
-                    waited_s, times
-                )
+                latency = self._to_bus if direction == "in" else self._to_participant
+                latency.note(waited_s, times)
 
     def _counter_of(self, participant_id: str) -> Counter[Kind]:
         own = self._by_participant.get(participant_id)
@@ -117,22 +118,23 @@ class OutcomeCounters:
         return sum(self.outcomes.values())
 
     def of(self, participant_id: str) -> Counter[str]:
-        """The outcomes of one participant."""
+        """Return the outcomes of one participant, by direction, outcome and reason."""
         self.add_up()
+        named: Counter[str] = Counter()
         own = self._by_participant.get(participant_id, Counter())
-        return Counter(
-            {
-                f"{kind[0]} {kind[1]}" + (f":{kind[2]}" if kind[2] else ""): own[kind]
-                for kind in own
-            }
-        )
+        for (direction, outcome, reason), count in own.items():
+            name = f"{direction} {outcome}"
+            if reason:
+                name += f":{reason}"
+            named[name] = count
+        return named
 
     def forget(self, participant_id: str) -> None:
         self.add_up()
         self._by_participant.pop(participant_id, None)
 
     def prometheus(self, figures: Iterable[tuple[str, str, int]] = ()) -> str:
-        """All counters as text; `figures` are (name, meaning, value) of this moment."""
+        """Return all counters as text; `figures` are (name, meaning, value) of now."""
         named = {
             f'direction="{way}",outcome="{end}",reason="{why}"': n
             for (way, end, why), n in self.outcomes.items()
@@ -161,7 +163,7 @@ class OutcomeCounters:
 
 
 def counter_lines(name: str, meaning: str, counts: dict[str, int]) -> list[str]:
-    """A counter with its labels in the form Prometheus reads."""
+    """Return the lines of a counter with its labels as Prometheus reads them."""
     counted = (
         f"{name}{{{labels}}} {count}" for labels, count in sorted(counts.items())
     )

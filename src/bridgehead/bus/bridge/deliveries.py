@@ -1,4 +1,7 @@
-"""Handing messages over, or keeping them within bounds until that is possible (B-41 to B-43, B-70). Pure."""
+"""Hand messages over, or keep them within bounds until that is possible. Pure.
+
+Rules B-41 to B-43 and B-70.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from bridgehead.bus.wire.topics import SPEAK
 
 
 class Deliveries:
-    """The way out of one bridge; every offered message ends in exactly one outcome."""
+    """The way out of a bridge; every offered message ends in exactly one outcome."""
 
     def __init__(self, settings: BridgeSettings, known: Register) -> None:
         self._settings = settings
@@ -39,7 +42,7 @@ class Deliveries:
         now: float,
         effects: list[Effect],
     ) -> None:
-        """Hand the message over now, queue it behind a slow transport, or hold it for a reconnect."""
+        """Hand the message over, queue it, or hold it for a reconnect."""
         body = encode(message)
         topic = offer.message.type
         delivery = Delivery(
@@ -49,17 +52,20 @@ class Deliveries:
             effects += self._hold(participant, delivery, now)
         elif not participant.stalled:
             effects.append(delivery)
-        elif participant.queued.fits(
-            delivery,
-            count=self._settings.max_queued,
-            size=self._settings.max_queued_bytes,
-        ):
+        elif self._fits_queue(participant, delivery):
             participant.queued.append(delivery)
         else:
             effects += self._cut_off(participant, delivery, now)
 
+    def _fits_queue(self, participant: Participant, delivery: Delivery) -> bool:
+        return participant.queued.fits(
+            delivery,
+            count=self._settings.max_queued,
+            size=self._settings.max_queued_bytes,
+        )
+
     def dropped(self, participant: Participant, offer: Offer, reason: str) -> Outcome:
-        """The outcome of a message that was offered but does not go."""
+        """Return the outcome of a message that was offered but does not go."""
         return Outcome(
             participant.id,
             "out",
@@ -73,18 +79,18 @@ class Deliveries:
         """Hand over everything that waited, oldest first."""
         waiting = (*participant.held.take_all(), *participant.queued.take_all())
         return [
-            msgspec.structs.replace(one, waited_s=max(0.0, now - one.offered_at))
-            for one in waiting
+            msgspec.structs.replace(
+                delivery, waited_s=max(0.0, now - delivery.offered_at)
+            )
+            for delivery in waiting
         ]
 
     def set_aside(self, participant: Participant, now: float) -> list[Effect]:
-        """At an ordinary disconnect the unsent messages wait for the reconnect."""
-        unsent = participant.queued.take_all()
-        return [
-            effect
-            for delivery in unsent
-            for effect in self._hold(participant, delivery, now)
-        ]
+        """Keep the unsent messages for a reconnect after an ordinary disconnect."""
+        effects: list[Effect] = []
+        for delivery in participant.queued.take_all():
+            effects += self._hold(participant, delivery, now)
+        return effects
 
     def give_up(
         self,
@@ -93,14 +99,9 @@ class Deliveries:
         outcome: Literal["expired", "dropped"],
         reason: str | None,
     ) -> list[Effect]:
-        """Everything that waits gets its outcome without having been sent."""
-        return _lost(
-            participant,
-            (*participant.held.take_all(), *participant.queued.take_all()),
-            outcome,
-            reason,
-            now,
-        )
+        """Return the outcome of everything that waits and will not be sent."""
+        waiting = (*participant.held.take_all(), *participant.queued.take_all())
+        return _lost(participant, waiting, outcome, reason, now)
 
     def _hold(
         self, participant: Participant, delivery: Delivery, now: float
@@ -114,7 +115,7 @@ class Deliveries:
     def _cut_off(
         self, participant: Participant, delivery: Delivery, now: float
     ) -> list[Effect]:
-        """A participant that does not read loses its connection, not the others their time (B-43)."""
+        """End the connection of a participant that does not read (B-43)."""
         unsent = (*participant.queued.take_all(), delivery)
         self._known.leaves(participant, now, self._settings.grace_s)
         return [
@@ -131,7 +132,10 @@ def _lost(
     reason: str | None,
     now: float,
 ) -> list[Effect]:
-    """The outcome of each, and for speech a report: whoever spoke must not believe that it was heard."""
+    """Return the outcome of each, and for speech a report.
+
+    Whoever spoke must not believe that it was heard.
+    """
     effects: list[Effect] = []
     for lost in deliveries:
         waited = max(0.0, now - lost.offered_at)

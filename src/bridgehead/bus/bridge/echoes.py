@@ -1,7 +1,8 @@
-"""Which hub messages are our own coming back (B-21), also after a restart, which are copies under another name
-(B-57), and which names the hub understands (B-58). Pure.
+"""Recognise echoes and copies of hub messages, and the names a hub uses. Pure.
 
-What is read is always translated to the specification's names; only what is written depends on the profile.
+Echoes are our own messages coming back, also after a restart (B-21); copies repeat a
+message under another name (B-57). What is read is always translated to the names of the
+specification; only what is written depends on the profile (B-58).
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class EchoTable:
         """Whether anything may come back."""
 
     def __len__(self) -> int:
-        return sum(self._keys.values()) + (self._fresh is not None)
+        fresh = 0 if self._fresh is None else 1
+        return sum(self._keys.values()) + fresh
 
     def wrote(
         self, message: Message, author: str | None, hops: int, now: float
@@ -70,15 +72,17 @@ class EchoTable:
         """Put the last message written into the table; until then it is known by itself."""
         if self._fresh is None:
             return
-        (message, echo, at), self._fresh = self._fresh, None
+        message, echo, at = self._fresh
+        self._fresh = None
         entry = _Written(_key(message), _digest(message), at, echo)
         self._in_order.append(entry)
         self._by_digest.setdefault(entry.digest, []).append(entry)
         self._keys[entry.key] += 1
 
     def answer(self, message: Message, now: float) -> Echo | None:
-        """What was written and now comes back as `message`; the oldest entry answers and is used up."""
-        # An embedded hub brings back the very object at once, so most echoes need no digest at all.
+        """Return what was written and now comes back; the oldest entry is used up."""
+        # An embedded hub brings back the very object at once, so most echoes need no
+        # digest at all.
         if self._fresh is not None and self._fresh[0] is message:
             echo = self._fresh[1]
             self._fresh = None
@@ -86,7 +90,7 @@ class EchoTable:
         self.waits = self._fresh is not None or bool(self._in_order)
         self._settle()
         self._forget_old(now)
-        # Most of what the hub says was not written here; the digest is made only where it could have been.
+        # Most of what the hub says was not written here and needs no digest.
         if _key(message) not in self._keys:
             return None
         waiting = self._by_digest.get(_digest(message))
@@ -206,7 +210,7 @@ class HubNames:
         """`others` says how many are on the hub besides this process, which says everything once."""
         self._profile = profile
         self.translates = profile != "spec"
-        """Whether the hub may use other names than ours; if not, nothing here needs to be asked."""
+        """Whether the hub may use other names than ours."""
         self._own_hub = own_hub
         self._others = others
         self._speak(spec=profile == "spec" or (profile == "auto" and own_hub))
@@ -224,34 +228,43 @@ class HubNames:
         self.writes_legacy = not spec
         """Whether what is written has to go through `written`."""
         self.may_wait_for_audio = self.translates and not (self._own_hub and spec)
-        """Whether skills of a foreign core may be here, which wait until what they said has been spoken."""
+        """Whether skills of a foreign core may be here and wait for the end of speech."""
 
     def written(self, message: Message, now: float) -> Message:
-        """`message` as this hub's listeners expect it."""
-        return message if self.writes_spec(now) else to_legacy(message) or message
+        """Return `message` as this hub's listeners expect it."""
+        if self.writes_spec(now):
+            return message
+        return to_legacy(message) or message
 
     def read(self, message: Message, echo: Echo | None, now: float) -> Message | None:
-        """An unmarked message in our names, None if it repeats one under its other; also learns what the hub speaks."""
+        """Return an unmarked message in our names, None if it is a copy of another.
+
+        Also learns which names the hub uses.
+        """
         others = self._others  # a function, not a method: see Bridge.received
         if echo is None and others():
-            copy = self._copies.is_copy(message, now)
+            is_copy = self._copies.is_copy(message, now)
             if self._profile == "auto":
-                self._learn(message, now, copy=copy)
-            if copy:
+                self._learn(message, now, is_copy=is_copy)
+            if is_copy:
                 return None
-        return to_spec(message) if spec_topic(message.type) != message.type else message
+        if spec_topic(message.type) == message.type:
+            return message
+        return to_spec(message)
 
-    def _learn(self, message: Message, now: float, *, copy: bool) -> None:
+    def _learn(self, message: Message, now: float, *, is_copy: bool) -> None:
         self.writes_spec(now)
         if message.type == topics.UPDATE_DEFAULT and self._own_hub:
-            # Says a core of the legacy generation when it starts and whenever somebody connects; nobody else does.
+            # Only a core of the legacy generation says this: when it starts and whenever
+            # somebody connects.
             self._speak(spec=False)
             return
-        # Only what an orchestrator alone emits counts: skills of either generation run under cores of the other.
+        # Only what an orchestrator alone emits counts: skills of either generation run
+        # under cores of the other.
         if spec_topic(message.type) not in (topics.MATCHED, topics.UNMATCHED):
             return
         content = _digest(message, topic=False)
-        if copy:
+        if is_copy:
             self._proofs = deque(proof for proof in self._proofs if proof[1] != content)
         elif message.type == _LEGACY_PROOF:
             self._speak(spec=False)

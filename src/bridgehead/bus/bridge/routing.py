@@ -1,4 +1,7 @@
-"""Whom a hub message concerns, and what keeps it from one of them (B-11 to B-21, B-49, B-51). Pure."""
+"""Find whom a hub message concerns and what keeps it from them. Pure.
+
+Rules B-11 to B-21, B-49 and B-51.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from bridgehead.bus.bridge.admission import is_bare_sync, translate_sync
 from bridgehead.bus.bridge.echoes import Echo
 from bridgehead.bus.bridge.settings import BridgeSettings
 from bridgehead.bus.participants.participants import Participant, Register
-from bridgehead.bus.participants.record import Grant, Role
+from bridgehead.bus.participants.record import Grant, ParticipantRecord, Role
 from bridgehead.bus.wire import topics
 from bridgehead.bus.wire.message import Message, destinations
 from bridgehead.bus.wire.session import DEFAULT, Session
@@ -18,7 +21,7 @@ from bridgehead.bus.wire.topics import SYNC
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
-    """A hub message as it is offered to participants, in specification names, and what is known of its origin."""
+    """A hub message as it is offered to participants, in specification names."""
 
     message: Message
     session: Session | None
@@ -26,9 +29,9 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     hub_session: str
     echo: Echo | None
     named_session: str | None
-    """The session for the record of outcomes, None where the message names none."""
+    """The session for the record of outcomes, None if the message names none."""
     hops: int
-    """Bridges the message will have crossed when the next participant reads it (B-56)."""
+    """Bridges the message has crossed when the next participant reads it (B-56)."""
 
 
 Match = tuple[Participant, str]
@@ -55,10 +58,13 @@ class Router:
         self.keeps_to_sessions = (
             self._by_session and topics.HANDLE not in self._beyond_sessions
         )
-        """Whether an utterance that names nobody can concern only those who use its session (B-21)."""
+        """Whether an utterance that names nobody concerns only its session (B-21)."""
 
     def recipients(self, offer: Offer) -> Sequence[Match]:
-        """Participants the message is offered to and the signal that matched first, in order of the participants."""
+        """Return whom the message is offered to, in order of the participants.
+
+        Each comes with the signal that matched first.
+        """
         message = offer.message
         if message.type in self._beyond_sessions or self._always_by_session:
             return self._gathered(offer)
@@ -66,30 +72,27 @@ class Router:
         if named is None:
             return self._in_session(offer)
         if isinstance(named, str) and named and self._by_destination:
-            # a function, not a method: see Bridge.received.
+            # A function, not a method: see Bridge.received.
             find = self._register.by_source
             holder = find(named)
             return () if holder is None else ((holder, "destination"),)
         return self._gathered(offer)
 
     def _gathered(self, offer: Offer) -> Sequence[Match]:
-        """The recipients where several signals may lead to somebody."""
+        """Return the recipients if several signals may lead to somebody."""
         found: dict[Participant, str] = {}
         addressed = destinations(offer.message.context)
         if self._by_destination:
             for name in addressed:
-                if (participant := self._register.by_source(name)) is not None:
+                participant = self._register.by_source(name)
+                if participant is not None:
                     found[participant] = "destination"
         if not addressed or self._always_by_session:
-            for participant, signal in self._in_session(offer):
-                found.setdefault(participant, signal)
+            for session_user, signal in self._in_session(offer):
+                found.setdefault(session_user, signal)
         if offer.message.type in self._beyond_sessions:
             self._match_topic(offer, found, addressed=bool(addressed))
-        return (
-            list(found.items())
-            if len(found) < 2
-            else sorted(found.items(), key=lambda match: match[0].ordinal)
-        )
+        return sorted(found.items(), key=lambda match: match[0].ordinal)
 
     def _in_session(self, offer: Offer) -> Sequence[Match]:
         if offer.hub_session == DEFAULT or not self._by_session:
@@ -112,24 +115,25 @@ class Router:
     def _match_site(self, offer: Offer, found: dict[Participant, str]) -> None:
         if not self._by_site or offer.message.type not in self._settings.group_topics:
             return
-        if (site := self.site_of(offer.message)) is not None:
-            for participant in self._register.by_site(site):
-                found.setdefault(participant, "site_id")
+        site = self.site_of(offer.message)
+        if site is None:
+            return
+        for participant in self._register.by_site(site):
+            found.setdefault(participant, "site_id")
 
     def site_of(self, message: Message) -> str | None:
-        """The group a message belongs to, None for none and for names that stand for "not known"."""
+        """Return the group a message belongs to, None if it names no known one."""
         session = message.context.get("session")
-        site = session.get("site_id") if isinstance(session, dict) else None
-        return (
-            site
-            if isinstance(site, str)
-            and site
-            and site not in self._settings.ignored_sites
-            else None
-        )
+        if not isinstance(session, dict):
+            return None
+        site = session.get("site_id")
+        if not isinstance(site, str) or not site:
+            return None
+        # Some names stand for "not known".
+        return None if site in self._settings.ignored_sites else site
 
     def obstacle(self, participant: Participant, offer: Offer) -> str | None:
-        """The first reason of B-71 that keeps the message from the participant, None if it may go."""
+        """Return the first reason of B-71 that keeps the message from a participant."""
         if offer.echo is not None and _is_own(participant, offer, offer.echo):
             return "echo"
         if offer.message.type not in participant.terms.freely_delivered:
@@ -140,6 +144,7 @@ class Router:
 
     def _topic_obstacle(self, participant: Participant, offer: Offer) -> str | None:
         message = offer.message
+        record = participant.record
         if (
             self._settings.poll_filter
             and topics.is_poll(message.type)
@@ -148,44 +153,46 @@ class Router:
             return "poll_filter"
         if message.type == SYNC and is_bare_sync(message):
             return "session_bootstrap"
-        if message.type == topics.UPDATE_DEFAULT and not participant.record.has(
-            Grant.DEFAULT_SESSION
-        ):
+        shows_default = message.type == topics.UPDATE_DEFAULT
+        if shows_default and not record.has(Grant.DEFAULT_SESSION):
             return "not_granted"
-        is_set = self._settings.hardened
-        hardened = (
-            participant.record.role is not Role.PEER if is_set is None else is_set
-        )
-        if hardened and not self._passes_hardened(participant, offer):
+        if self._is_hardened(record) and not self._passes_hardened(participant, offer):
             return "hardened"
-        if not participant.record.deliver.match(message.type):
+        if not record.deliver.match(message.type):
             return "deliver_pattern"
-        return (
-            "rendered"
-            if message.type == topics.SPEAK and not participant.record.tts
-            else None
-        )
+        if message.type == topics.SPEAK and not record.tts:
+            return "rendered"
+        return None
+
+    def _is_hardened(self, record: ParticipantRecord) -> bool:
+        """Whether this participant hears only the topics of a satellite."""
+        if self._settings.hardened is not None:
+            return self._settings.hardened
+        return record.role is not Role.PEER
 
     def _passes_hardened(self, participant: Participant, offer: Offer) -> bool:
         topic = offer.message.type
         record = participant.record
         if topic in topics.LIFECYCLE or topic in self._settings.hardened_extra:
             return True
-        # Readiness is a rule of its own, also for a host that the message names or that owns its session (B-49).
+        # Readiness is a rule of its own, even for a host that the message names or that
+        # owns its session (B-49).
         if topic in self._readiness and participant.skills:
             return True
         if (offer.hub_session, topics.dispatched_skill(topic)) in participant.skills:
             return True
-        return (
-            (topics.is_poll(topic) and participant.hosts_skill_in(offer.hub_session))
-            or (self._by_site and topic in self._settings.group_topics)
-            or (topic in (topics.SPEECH, topics.LISTEN) and not record.tts)
-            or (topic == topics.NOTICE and record.has(Grant.NOTICES))
-            or (topic == topics.PIECE and record.tts)
-        )
+        if topics.is_poll(topic) and participant.hosts_skill_in(offer.hub_session):
+            return True
+        if self._by_site and topic in self._settings.group_topics:
+            return True
+        if topic in (topics.SPEECH, topics.LISTEN):
+            return not record.tts
+        if topic == topics.NOTICE:
+            return record.has(Grant.NOTICES)
+        return topic == topics.PIECE and record.tts
 
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:
-        """The message as this participant reads it: its own session id, hidden source, its names."""
+        """Return the message with the session id, source and names for a participant."""
         message = offer.message
         session = offer.session
         data = message.data
@@ -204,18 +211,16 @@ class Router:
         if self._hidden_source is not None and "source" in context:
             context["source"] = self._hidden_source
         message = Message(message.type, data, context)
-        return (
-            (topics.to_legacy(message) or message)
-            if participant.terms.speaks_legacy
-            else message
-        )
+        if participant.terms.speaks_legacy:
+            return topics.to_legacy(message) or message
+        return message
 
 
 def _is_own(participant: Participant, offer: Offer, echo: Echo) -> bool:
-    """Whether the message came from this participant, or from the bridge itself (B-21)."""
+    """Whether the message is this participant's or the bridge's own (B-21)."""
     if echo.author is None:
         return True
     if echo.author != participant.id:
         return False
-    # An author without TTS is served audio for its own speech (B-51), so for it this is no echo.
+    # An author without TTS gets audio for its own speech (B-51): no echo for it.
     return offer.message.type != topics.SPEAK or participant.record.tts

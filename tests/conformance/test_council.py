@@ -448,7 +448,6 @@ def _dispatch_mode(opencode: RuntimeSettings) -> str:
         models=opencode.models,
         reasoning=None,
         has_agents=False,
-        uses_teams=False,
     )
     return str(find_runtime("opencode").report_fields(seat)["dispatch_mode"])
 

@@ -7,7 +7,7 @@ import errno
 import json
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,6 @@ from bridgehead.council.runtimes.base import (
     HostSeat,
     InProcess,
     Missing,
-    NativeDispatch,
     SeatSetup,
 )
 from bridgehead.council.runtimes.exchange import (
@@ -353,42 +352,6 @@ def test_a_guest_that_breaks_ends_its_call_and_not_the_council(
     assert report.bridges_available == ("codex",)
     assert "a bug of a plug-in" in report.skip_reasons["claude"]
     assert "scripted failed" in caplog.text
-
-
-class Agent:
-    """A native dispatcher."""
-
-    messaging = False
-
-    def __init__(self, say: Callable[[str], str]) -> None:
-        self._say = say
-        self.roles: list[str] = []
-
-    async def dispatch(self, prompt: str, role: str) -> str:
-        self.roles.append(role)
-        return self._say(role)
-
-
-def test_a_native_agent_is_given_every_prompt_with_its_role() -> None:
-    agent = Agent(lambda role: json.dumps({"outputs": [], "challenge_notes": []}))
-    report = report_of(
-        run(council("claude"), ScriptedSeats({"claude": NativeDispatch(agent)}))
-    )
-
-    assert report.bridges_available == ("claude",)
-    assert sorted(agent.roles) == ["challenger", "integration", "security", "testing"]
-
-
-@pytest.mark.parametrize("said", ["", "   \n"])
-def test_a_native_agent_that_says_nothing_has_failed(said: str) -> None:
-    ending = run(
-        council("claude"),
-        ScriptedSeats({"claude": NativeDispatch(Agent(lambda role: said))}),
-    )
-
-    assert isinstance(ending, Reported)
-    assert isinstance(ending.report, AbortedReport)
-    assert "empty answer" in ending.report.skip_reasons["claude"]
 
 
 # -- a seat that is shut out before it began

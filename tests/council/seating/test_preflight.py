@@ -12,7 +12,7 @@ import pytest
 
 from bridgehead.contract.report import ModelWarning
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import Intensity, Status, TaskType
+from bridgehead.contract.words import Status, TaskType
 from bridgehead.council.request.settings import RuntimeSettings, load_settings
 from bridgehead.council.runtimes import BUILT_IN, find_runtime, runtime_names
 from bridgehead.council.runtimes.base import SeatSetup
@@ -42,7 +42,6 @@ def check(
     wishes: Wishes | None = None,
     models: tuple[str | None, ...] = (None,),
     enabled: bool = True,
-    native: Any = None,
     host_seat: bool = False,
     retired: bool = False,
     **options: Any,
@@ -51,7 +50,6 @@ def check(
         bridge,
         RuntimeSettings(enabled=enabled, models=models, options=options),
         environment=machine.environment,
-        native=native,
         host_seat=host_seat,
         retired=retired,
     )
@@ -104,7 +102,6 @@ def test_every_step_leaves_an_event(machine: StandIn, stand_in: StandIn) -> None
     assert [event.fields["step"] for event in outcome.events] == [
         "settings",
         "discovery",
-        "availability_check",
         "availability_check",
         "availability_check",
         "auth_check",
@@ -440,62 +437,7 @@ def test_report_fields_belong_to_their_bridge(
     assert opencode.extra["models_configured"] == ("local/llama", "local/qwen")
 
 
-# -- native
-
-
-class Dispatcher:
-    messaging = True
-
-    async def dispatch(self, prompt: str, role: str) -> str:
-        return ""
-
-
-def test_an_injected_dispatcher_comes_first_and_may_work_as_a_team(
-    machine: StandIn, stand_in: StandIn
-) -> None:
-    environment = {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}
-    here = machine({"claude": stand_in("claude")}, environment=environment)
-    seat = seated(check("claude", here, native=Dispatcher())).seat
-
-    assert (seat.connection, seat.exchange_mode, seat.messaging) == (
-        "native-dispatch",
-        "direct-async",
-        True,
-    )
-    assert (seat.extra["dispatch_mode"], seat.degradation_reason) == (
-        "agent-teams",
-        None,
-    )
-
-
-def test_a_team_that_cannot_be_had_is_told_as_a_degraded_council(
-    machine: StandIn,
-) -> None:
-    mute = Dispatcher()
-    mute.messaging = False
-    here = machine(environment={"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"})
-    seat = seated(check("claude", here, native=mute)).seat
-
-    assert (seat.exchange_mode, seat.extra["dispatch_mode"]) == (
-        "coordinator-mediated",
-        "plain",
-    )
-    assert seat.degradation_reason is not None
-
-
-def test_a_team_needs_enough_to_do(machine: StandIn) -> None:
-    small = BridgeInput(
-        session_id="a",
-        scope="x",
-        task_description="y",
-        domains=("api",),
-        intensity=Intensity.QUICK,
-    )
-    here = machine(environment={"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"})
-
-    assert not seated(
-        check("claude", here, native=Dispatcher(), task=small)
-    ).seat.messaging
+# -- the host seat
 
 
 def test_the_host_seat_is_taken_only_when_it_was_asked_for(machine: StandIn) -> None:
@@ -504,23 +446,6 @@ def test_the_host_seat_is_taken_only_when_it_was_asked_for(machine: StandIn) -> 
         == "native-dispatch"
     )
     assert refused(check("claude", machine())).reason == "cli_not_found"
-
-
-@pytest.mark.parametrize(
-    ("enabled", "kind"), [("true", "native-dispatch"), ("false", "cli")]
-)
-def test_gemini_natively_needs_its_agents_switched_on(
-    machine: StandIn, stand_in: StandIn, enabled: str, kind: str
-) -> None:
-    here = machine(
-        {"gemini": stand_in("gemini")},
-        environment={"GEMINI_API_KEY": "x"},
-        files={
-            "/home/user/.gemini/settings.json": f'{{"experimental": {{"enableAgents": {enabled}}}}}'
-        },
-    )
-
-    assert seated(check("gemini", here, native=Dispatcher())).seat.connection == kind
 
 
 # -- endpoints

@@ -17,7 +17,6 @@ from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.runtimes.base import (
     Connection,
     InProcess,
-    NativeDispatch,
     Overseer,
 )
 from bridgehead.council.runtimes.call_errors import DETAIL_CHARACTERS, skip_reason
@@ -103,8 +102,6 @@ class CallRunner:
         try:
             if isinstance(connection, InProcess):
                 return await self._answered_here(connection, call)
-            if isinstance(connection, NativeDispatch):
-                return await self._dispatched(connection, call)
             return await self._exchanged(connection, ask)
         except Exception as error:  # an adapter or agent from outside is a guest and must not end the council
             logger.warning("%s failed", connection.runtime_name, exc_info=True)
@@ -210,20 +207,6 @@ class CallRunner:
             )
         await anyio.sleep(latency)
         return connection.answer(call)
-
-    async def _dispatched(self, connection: NativeDispatch, call: Call) -> CallOutcome:
-        try:
-            with anyio.fail_after(call.timeout_seconds):
-                text = await connection.dispatcher.dispatch(call.prompt, call.key.agent)
-        except TimeoutError:
-            return RuntimeRefusal(
-                ErrorClass.TIMEOUT, "the native agent did not answer in time"
-            )
-        if not text.strip():
-            return RuntimeRefusal(
-                ErrorClass.EMPTY, "the native agent gave an empty answer"
-            )
-        return RuntimeAnswer(text)
 
 
 def _run(

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import Status
@@ -36,14 +36,6 @@ Overseer = Callable[[bytes], bool]
 """Sees stdout as it arrives; True asks for the run to be stopped."""
 
 
-class NativeDispatcher(Protocol):
-    """An agent in the same process that takes prompts, for example an MCP client that offers sampling."""
-
-    messaging: bool
-
-    async def dispatch(self, prompt: str, role: str) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class SeatSetup:
     """What is known about a seat before anything was looked at."""
@@ -57,7 +49,6 @@ class SeatSetup:
     """Further paths a confined program may read (`[council] readable`)."""
     ports: PortRules = field(default_factory=PortRules)
     """What is said about the ports a confined program may connect to."""
-    native: NativeDispatcher | None = None
     host_seat: bool = False
     """The agent that started us answers for this runtime (council §4)."""
     project: Path | None = None
@@ -176,31 +167,11 @@ class InProcess(_HandedOver):
         """What comes of this call."""
 
 
-class _Spoken(_HandedOver):
-    """The seat of the agent that runs us."""
+class HostSeat(_HandedOver):
+    """The agent that started us answers later: its prompts are flow requests, and `council resume` goes on."""
 
     kind = "native-dispatch"
     exchange_mode = "coordinator-mediated"
-
-
-class NativeDispatch(_Spoken):
-    """An agent in this process answers at once."""
-
-    runtime_name = "native dispatcher"
-
-    def __init__(self, dispatcher: NativeDispatcher) -> None:
-        self.dispatcher = dispatcher
-
-    @classmethod
-    def locate(cls, setup: SeatSetup, machine: Machine) -> Self | Missing:
-        if setup.native is None:
-            return Missing(NO_CONNECTION, "no dispatcher was injected")
-        return cls(setup.native)
-
-
-class HostSeat(_Spoken):
-    """The agent that started us answers later: its prompts are flow requests, and `council resume` goes on."""
-
     runtime_name = "host agent"
 
     @classmethod
@@ -220,7 +191,6 @@ class Taken:
     models: tuple[str | None, ...]
     reasoning: str | None
     has_agents: bool
-    uses_teams: bool
 
 
 class Runtime:

@@ -279,7 +279,7 @@ def _read_message(
 class ClaudeRuntime(base.Runtime):
     model_family = "anthropic/claude"
     id_prefix = "C"
-    connections = (base.HostSeat, base.NativeDispatch, ClaudeCli, ClaudeApi)
+    connections = (base.HostSeat, ClaudeCli, ClaudeApi)
     install_hint = "npm install -g @anthropic-ai/claude-code"
     login_hint = LOGIN_HINT
 
@@ -292,8 +292,7 @@ class ClaudeRuntime(base.Runtime):
 
     @classmethod
     def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
-        mode = "agent-teams" if taken.uses_teams else "plain"
         return {
-            "dispatch_mode": mode,
+            "dispatch_mode": "plain",
             "agents_spawned": len(taken.task.domains) + STANDING_AGENTS,
         }

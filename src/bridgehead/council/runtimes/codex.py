@@ -345,22 +345,6 @@ def _started(server: exchange.ToolServer) -> str:
     return f"url={json.dumps(server.url)}" if server.url else command
 
 
-class CodexNative(base.NativeDispatch):
-    """An injected dispatcher counts only where codex has its agents switched on (council §4.1)."""
-
-    @classmethod
-    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
-        located = super().locate(setup, machine)
-        if isinstance(located, base.Missing):
-            return located
-        program = CodexCli.locate(setup, machine)
-        if isinstance(program, CodexCli) and multi_agent_enabled(machine, program):
-            return located
-        return base.Missing(
-            base.NO_CONNECTION, "codex does not have multi_agent enabled"
-        )
-
-
 def multi_agent_enabled(machine: Machine, program: CodexCli) -> bool:
     """What `codex features list` says in its third column."""
     return (
@@ -392,7 +376,7 @@ def provider_key_variable(machine: Machine) -> str | None:
 class CodexRuntime(base.Runtime):
     model_family = "openai/codex"
     id_prefix = "X"
-    connections = (base.HostSeat, CodexNative, CodexCli)
+    connections = (base.HostSeat, CodexCli)
     missing_halt = "cli_not_installed"
     install_hint = "npm install -g @openai/codex"
     login_hint = LOGIN_HINT

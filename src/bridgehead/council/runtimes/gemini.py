@@ -349,20 +349,6 @@ class AgyCli(cli.CliConnection):
         )
 
 
-class GeminiNative(base.NativeDispatch):
-    """An injected dispatcher counts only where the user has switched Gemini's agents on (council §4.1)."""
-
-    @classmethod
-    def locate(cls, setup: base.SeatSetup, machine: Machine) -> Self | base.Missing:
-        located = super().locate(setup, machine)
-        if isinstance(located, base.Missing) or _agents_enabled(setup, machine):
-            return located
-        return base.Missing(
-            base.NO_CONNECTION,
-            "experimental.enableAgents is not set in Gemini's settings",
-        )
-
-
 def has_auth_method(machine: Machine) -> bool:
     """Whether a key, Vertex variables or a stored login are there; presence only, nothing is asked."""
     environment = machine.environment
@@ -378,15 +364,6 @@ def has_auth_method(machine: Machine) -> bool:
     )
 
 
-def _agents_enabled(setup: base.SeatSetup, machine: Machine) -> bool:
-    for root in (setup.project, machine.home):
-        settings = {} if root is None else _read_settings(machine, root)
-        enabled = exchange.mapping_at(settings, "experimental").get("enableAgents")
-        if isinstance(enabled, bool):
-            return enabled
-    return False
-
-
 def _read_settings(machine: Machine, root: Path) -> dict[str, Any]:
     return (
         object_from(machine.read_user_file(root / ".gemini" / "settings.json") or "")
@@ -398,7 +375,7 @@ def _read_settings(machine: Machine, root: Path) -> dict[str, Any]:
 class GeminiRuntime(base.Runtime):
     model_family = "google/gemini"
     id_prefix = "G"
-    connections = (base.HostSeat, GeminiNative, GeminiCli, AgyCli)
+    connections = (base.HostSeat, GeminiCli, AgyCli)
     login_refused = Status.SKIPPED
     install_hint = "npm install -g @google/gemini-cli"
     login_hint = LOGIN_HINT
@@ -410,8 +387,5 @@ class GeminiRuntime(base.Runtime):
 
     @classmethod
     def report_fields(cls, taken: base.Taken) -> dict[str, Any]:
-        return {
-            "subagent_mode": "native"
-            if taken.connection.kind == "native-dispatch"
-            else "none"
-        }
+        is_host_seat = isinstance(taken.connection, base.HostSeat)
+        return {"subagent_mode": "native" if is_host_seat else "none"}

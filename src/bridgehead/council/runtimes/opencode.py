@@ -515,7 +515,7 @@ def user_default_model(machine: Machine) -> str | None:
 class OpencodeRuntime(base.Runtime):
     model_family = "multi-provider"
     id_prefix = "O"
-    connections = (base.HostSeat, base.NativeDispatch, OpencodeServer, OpencodeCli)
+    connections = (base.HostSeat, OpencodeServer, OpencodeCli)
     install_hint = "npm install -g opencode-ai"
     login_hint = LOGIN_HINT
 

@@ -17,7 +17,7 @@ from bridgehead.contract.timeouts import (
     bridge_deadline,
     estimate_timeout,
 )
-from bridgehead.contract.words import Intensity, Status, TaskType
+from bridgehead.contract.words import Status, TaskType
 from bridgehead.council.attendance import DISABLED
 from bridgehead.council.calls import Seat, SeatEvent
 from bridgehead.council.debate.five_phase import ROUNDS
@@ -27,7 +27,6 @@ from bridgehead.council.runtimes.base import (
     Barred,
     Connection,
     Missing,
-    NativeDispatch,
     Runtime,
     SeatSetup,
     Taken,
@@ -54,10 +53,7 @@ _BRIDGE_OF_EXECUTOR: Final = {
     "gemini": "gemini",
 }
 UNKNOWN: Final = "unknown"
-TEAMS_VARIABLE: Final = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"
-TEAM_DOMAINS: Final = 3
 NO_TOOLS: Final = "it has no tools, or nothing here can confine them: bridgehead doctor"
-NO_TEAM: Final = "agent teams were asked for and the dispatcher passes no messages"
 
 
 def executor_type(
@@ -244,7 +240,6 @@ class _Preflight:
         models, model_warnings = self._models(connection)
         timeout = self._timeout(multi_agent=has_agents)
         reasoning = self._reasoning()
-        team = self._team(connection)
         taken = Taken(
             self._task,
             self._setup,
@@ -252,8 +247,10 @@ class _Preflight:
             models,
             reasoning,
             has_agents,
-            team is True,
         )
+        exchange_mode = connection.exchange_mode
+        if connection.keeps_history:
+            exchange_mode = "session-continuity"
         seat = Seat(
             name=self._setup.runtime,
             model_family=self._setup.text_option("family")
@@ -261,14 +258,12 @@ class _Preflight:
             connection=connection.kind,
             id_prefix=self._runtime.id_prefix,
             timeout_seconds=timeout.timeout_s,
-            deadline_seconds=self._deadline(timeout.timeout_s, taken, models),
+            deadline_seconds=self._deadline(timeout.timeout_s, models),
             keeps_history=connection.keeps_history,
             reads_files=connection.reads_files,
             models=models,
             debate_merged=self._setup.settings.options.get("debate_merged") is True,
-            messaging=taken.uses_teams,
-            exchange_mode=_exchange_mode(connection, in_team=taken.uses_teams),
-            degradation_reason=NO_TEAM if team is False else None,
+            exchange_mode=exchange_mode,
             runtime=connection.runtime_name,
             toolchain=f"{connection.runtime_name} {connection.version}"
             if connection.version
@@ -327,19 +322,24 @@ class _Preflight:
             timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout)
         )
 
-    def _deadline(
-        self, timeout_seconds: int, taken: Taken, models: Sequence[str | None]
-    ) -> int:
-        """Long enough for every step: a five-phase debate has its rounds and a last word, others a reminder each."""
+    def _deadline(self, timeout_seconds: int, models: Sequence[str | None]) -> int:
+        """Return a deadline that is long enough for every step.
+
+        A five-phase debate has its rounds and a last word, the others a reminder each.
+        """
         intensity = self._task.intensity
         wishes = self._wishes
-        in_phases = wishes.debates or taken.uses_teams
-        steps = 2 + (
-            ROUNDS[intensity] if in_phases else STEPS_OF_A_ROUND * MAX_ROUNDS[intensity]
-        )
-        size = (len(self._task.domains), wishes.max_concurrency)
+        if wishes.debates:
+            steps = 2 + ROUNDS[intensity]
+        else:
+            steps = 2 + STEPS_OF_A_ROUND * MAX_ROUNDS[intensity]
         return bridge_deadline(
-            timeout_seconds, intensity, *size, steps=steps, models=len(models)
+            timeout_seconds,
+            intensity,
+            len(self._task.domains),
+            wishes.max_concurrency,
+            steps=steps,
+            models=len(models),
         )
 
     def _reasoning(self) -> str | None:
@@ -351,19 +351,6 @@ class _Preflight:
         if level is not None:
             self._note("reasoning_level", level)
         return level
-
-    def _team(self, connection: Connection) -> bool | None:
-        """claude's Agent Teams (council §4.1): None when none is asked for, else whether messages can be passed."""
-        if self._setup.runtime != "claude" or not isinstance(
-            connection, NativeDispatch
-        ):
-            return None
-        switched_on = self._setup.environment.get(TEAMS_VARIABLE) == "1"
-        worth_it = (
-            len(self._task.domains) >= TEAM_DOMAINS
-            or self._task.intensity is Intensity.THOROUGH
-        )
-        return connection.dispatcher.messaging if switched_on and worth_it else None
 
     def _not_seated(self, status: Status, reason: str, message: str = "") -> NotSeated:
         timeout = self._timeout()
@@ -383,12 +370,3 @@ class _Preflight:
                 {"step": step, "result": result, **told},
             )
         )
-
-
-def _exchange_mode(connection: Connection, *, in_team: bool) -> str:
-    """How later rounds reach a role (council §9.8)."""
-    if in_team:
-        return "direct-async"
-    return (
-        "session-continuity" if connection.keeps_history else connection.exchange_mode
-    )

@@ -37,7 +37,6 @@ from bridgehead.council.runtimes.base import (
     NO_CONNECTION,
     NOT_AUTHENTICATED,
     Connection,
-    NativeDispatcher,
     SeatSetup,
 )
 from bridgehead.council.runtimes.exchange import RuntimeRefusal
@@ -132,7 +131,6 @@ class LocalSeats:
     pass_env: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     ports: PortRules = field(default_factory=PortRules)
-    native: Mapping[str, NativeDispatcher] = field(default_factory=dict)
     host_seat: str | None = None
     project: Path | None = None
     cache: Path | None = None
@@ -273,7 +271,6 @@ class LocalSeats:
             pass_env=self.pass_env,
             readable=self.readable,
             ports=self.ports,
-            native=self.native.get(runtime),
             host_seat=self.host_seat == runtime,
             project=self.project,
             retired=runtime in self.retired,

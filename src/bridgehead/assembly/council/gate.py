@@ -53,7 +53,8 @@ def check_gate(
         raise NoVerdict(stored.review_id)
     states = gated_states(assembly, git, commit, stored.report)
     decision = decide_gate(stored.report, demands, states)
-    if decision.passed and decision.verdict is None:
+    is_open = decision.passed and not decision.allowed_incomplete
+    if is_open and decision.verdict is None:
         raise NoVerdict(stored.review_id)
     return decision
 

@@ -294,6 +294,7 @@ def local_seats(
             or int(assembly.settings.number("council.timeout") or 0),
             discovery=council.discovery,
         ),
+        analyser_timeout=council.request.options.timeout_seconds,
         worktree=worktree.path if worktree else None,
         pass_env=assembly.settings.texts("council.pass_env"),
         readable=assembly.settings.texts("council.readable"),

@@ -88,6 +88,8 @@ class GateDemands:
     runtimes: tuple[str, ...] = ()
     min_probability: float = 0.0
     """A verdict refuses only if a finding that is at least so likely stands behind it."""
+    allow_incomplete: str = ""
+    """Why a report passes although something was not looked at; empty: it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,9 @@ class GateDecision:
     scope: str
     """What the council looked at."""
     next_step: str | None
+    allowed_incomplete: str = ""
+    """Why it opens although something was not looked at."""
+    not_looked_at: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -153,6 +158,7 @@ def decide_gate(
     state = min(states, key=lambda state: len(about[state.name]))
     refusals = [
         *_before_its_end(report),
+        *_about_coverage(report, demands),
         *about[state.name],
         *_about_seats(report, demands),
     ]
@@ -172,6 +178,8 @@ def decide_gate(
         commit=state.commit,
         scope=report.scope,
         next_step=next_step,
+        allowed_incomplete=demands.allow_incomplete if report.incomplete else "",
+        not_looked_at=report.unread,
     )
 
 
@@ -213,7 +221,11 @@ def refuse_unconfirmed(
 def _before_its_end(report: CouncilReport) -> Iterator[str]:
     if any(warning.partition(":")[0] == INTERRUPTED for warning in report.warnings):
         yield "the council was stopped before its end"
-    if report.incomplete:
+
+
+def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
+    """Yield what was not looked at, whatever the level, unless somebody answers for it."""
+    if report.incomplete and not demands.allow_incomplete.strip():
         yield f"no seat has read {named(list(report.unread))}"
 
 

@@ -49,6 +49,7 @@ from bridgehead.council.runtimes.rig import (
     request_body,
 )
 from bridgehead.council.runtimes.static.seat import (
+    Examined,
     absent_analysers,
     available_analysers,
     examine,
@@ -57,6 +58,7 @@ from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.council.synthesis.coverage import uncovered
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.command import Cancel
 from bridgehead.host.files import write_atomic
@@ -127,6 +129,8 @@ class LocalSeats:
     snapshot: Snapshot
     clock: Clock
     wishes: Wishes = field(default_factory=Wishes)
+    analyser_timeout: int | None = None
+    """Seconds after which an analyser is stopped; None: as the size of the scope says."""
     worktree: Path | None = None
     pass_env: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
@@ -301,7 +305,7 @@ class LocalSeats:
                 skipped_report(self.task, self._facts(STATIC), NO_CONNECTION), (event,)
             )
         started_at = iso_ms(self.clock.now())
-        timeout = self._facts(STATIC).timeout_seconds
+        timeout = self.analyser_timeout or self._facts(STATIC).timeout_seconds
         examined = examine(
             self.scope,
             analysers,
@@ -316,6 +320,7 @@ class LocalSeats:
             started_at=started_at,
             connection="embedded",
             warnings=examined.warnings,
+            extra=_extra_of(examined),
         )
         if examined.failure is not None:
             return OwnReport(
@@ -367,3 +372,11 @@ class LocalSeats:
             "finished_at": now,
         }
         return SeatFacts(name=runtime, **(usual | facts))
+
+
+def _extra_of(examined: Examined) -> dict[str, Any]:
+    """Return what the report of the static seat says about files it did not cover."""
+    missed = uncovered(examined.looks)
+    if not missed:
+        return {}
+    return {"unseen_files": tuple(look.on for look in missed), "looks": missed}

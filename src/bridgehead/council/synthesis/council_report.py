@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from bridgehead.contract.looks import Look, Looked, Unlooked
 from bridgehead.contract.report import Output, Usage
 from bridgehead.contract.task import Requirement
 from bridgehead.contract.words import OutputState, Verdict
@@ -16,6 +17,7 @@ from bridgehead.council.calls import sum_known
 from bridgehead.council.debate.five_phase import debate_verdict
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.reporting.not_looked_at import not_looked_at_lines
 from bridgehead.council.reporting.report import (
     COUNCIL,
     DEBATE,
@@ -30,6 +32,11 @@ from bridgehead.council.reporting.report import (
     by_class,
 )
 from bridgehead.council.request.plan import CouncilPlan, is_judged
+from bridgehead.council.synthesis.coverage import (
+    seat_looks,
+    stands,
+    uncovered,
+)
 from bridgehead.council.synthesis.cross_challenge import COMPLETED
 from bridgehead.council.synthesis.finding import CALLER, CouncilFinding, SeatReport
 from bridgehead.council.synthesis.proposals import proposal_entries
@@ -45,6 +52,7 @@ UNMET: Final = "unmet"
 DISPUTED: Final = "disputed"
 MET: Final = "met"
 NOT_MENTIONED: Final = "not_mentioned"
+TOO_MUCH_MATERIAL: Final = "review fewer files at a time"
 
 
 def assemble_report(
@@ -64,7 +72,10 @@ def assemble_report(
     reported = sort_findings(plan, inputs, seats, findings, debated)
     open_findings = reported.open
     available = [seat for seat in seats if seat.name in attendance.available]
-    unread = unread_files(available) if is_judged(task.task_type, task.mode) else ()
+    missed: tuple[Look, ...] = ()
+    if is_judged(task.task_type, task.mode):
+        missed = uncovered(all_looks(available, inputs.hidden))
+    unread = tuple(look.on for look in missed)
     verdict = _verdict(plan, seats, findings, open_findings)
     gate_verdict = _verdict(plan, seats, findings, reported.gated)
     notes = [*plan.notes]
@@ -74,16 +85,17 @@ def assemble_report(
         *dismissal_warnings(reported.dismissals),
     ]
     if unread:
-        notes.append(f"read by no seat: {', '.join(unread)}")
+        notes += not_looked_at_lines(missed)
         all_warnings.append(f"unread_files:{len(unread)}")
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
-        verdict=_unless_unread(verdict, unread),
-        gate_verdict=_unless_unread(gate_verdict, unread),
+        verdict=stands(verdict, missed),
+        gate_verdict=stands(gate_verdict, missed),
         untouched_findings=reported.untouched,
         incomplete=bool(unread),
         unread=unread,
+        not_looked_at=missed,
         timestamp=at,
         mode=task.mode,
         task_type=task.task_type,
@@ -233,24 +245,43 @@ def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     return len(counting) > 1
 
 
-def unread_files(seats: Sequence[SeatReport]) -> tuple[str, ...]:
-    """Return the files that none of these seats has seen."""
-    unseen = [_unseen(seat) for seat in seats if seat.name != CALLER]
-    if not unseen:
-        return ()
-    return tuple(path for path in unseen[0] if all(path in other for other in unseen))
+def all_looks(seats: Sequence[SeatReport], hidden: Sequence[Look]) -> list[Look]:
+    """Return what each of these seats looked at, of all that one of them missed.
+
+    Files that are shown to nobody may have been read by the analysers, here only.
+    """
+    own = {seat.name: _missed(seat) for seat in seats if seat.name != CALLER}
+    kept = {look.on: look for look in hidden}
+    material = dict.fromkeys(chain(kept, *own.values()))
+    looks: list[Look] = []
+    for name, missed in own.items():
+        if name == STATIC:
+            looks += seat_looks(name, material, missed=missed)
+        else:
+            looks += seat_looks(name, material, missed={**kept, **missed})
+    return looks
+
+
+def _missed(seat: SeatReport) -> dict[str, Look]:
+    """Return the looks of a seat that did not come to their end, by what they are on."""
+    looks = seat.report.looks
+    if isinstance(looks, tuple):
+        return {look.on: look for look in uncovered(looks)}
+    return {
+        path: Look(
+            by=seat.name,
+            on=path,
+            outcome=Looked.NOT,
+            reason=Unlooked.TOO_LARGE,
+            advice=TOO_MUCH_MATERIAL,
+        )
+        for path in _unseen(seat)
+    }
 
 
 def _unseen(seat: SeatReport) -> tuple[str, ...]:
     unseen = seat.report.unseen_files
     return unseen if isinstance(unseen, tuple) else ()
-
-
-def _unless_unread(verdict: Verdict | None, unread: Sequence[str]) -> Verdict | None:
-    """Return the verdict, or None where PASS would cover files that nobody has read."""
-    if unread and verdict is Verdict.PASS:
-        return None
-    return verdict
 
 
 def _participant(seat: SeatReport, files: int | None) -> Participant:
@@ -264,7 +295,7 @@ def _participant(seat: SeatReport, files: int | None) -> Participant:
         models=_models(seat),
         outputs=len(report.outputs),
         debate_rounds=report.debate_rounds,
-        verdict=_unless_unread(report.verdict, unseen),
+        verdict=stands(report.verdict, unseen),
         confidence=report.confidence,
         usage=report.usage,
         verified=seat.verified,

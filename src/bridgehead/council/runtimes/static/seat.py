@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bridgehead.contract.ids import numbered_id
+from bridgehead.contract.looks import Look, Looked, Unlooked
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.tree import FileText
@@ -23,6 +24,12 @@ from bridgehead.council.runtimes.static.base import (
     Message,
     RunCommand,
     UnreadableAnswer,
+)
+from bridgehead.council.runtimes.static.due import (
+    hidden_looks,
+    is_documentation,
+    is_due,
+    not_looked,
 )
 from bridgehead.council.runtimes.static.programs import Secrets
 from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_reading, weigh
@@ -76,6 +83,8 @@ class Examined:
     warnings: tuple[str, ...] = ()
     failure: str | None = None
     """Set when no analyser gave an answer."""
+    looks: tuple[Look, ...] = ()
+    """Of every file that is due: who should have looked at it, and how far it came."""
 
 
 def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
@@ -174,7 +183,61 @@ def examine(
     missed = [
         f"analyser_absent:{one.name}" for one in absent if any(map(one.wants, readable))
     ]
-    return replace(examined, warnings=(*examined.warnings, *missed))
+    attempts = [
+        Attempt(one, frozenset(unread), reply)
+        for one, unread, reply in zip(analysers, missing, replies, strict=True)
+        if isinstance(reply, UnreadableAnswer)
+    ]
+    return replace(
+        examined,
+        warnings=(*examined.warnings, *missed),
+        looks=(
+            *looks_at(readable, analysers, attempts, absent),
+            *(look for look in hidden_looks(scope.left_out) if look.on not in texts),
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An analyser that gave no answer about some files."""
+
+    analyser: Analyser
+    paths: frozenset[str]
+    failure: UnreadableAnswer
+
+
+def looks_at(
+    texts: Mapping[str, str],
+    analysers: Sequence[Analyser],
+    failed: Sequence[Attempt],
+    absent: Sequence[Analyser],
+) -> tuple[Look, ...]:
+    """Return the looks that were due on these files, one of nobody where none was able."""
+    looks: list[Look] = []
+    for path, text in texts.items():
+        taken = [
+            _look(one, path, failed)
+            for one in analysers
+            if one.finds_defects and one.wants(path)
+        ]
+        taken += [
+            not_looked(one.name, path, Unlooked.MISSING)
+            for one in absent
+            if one.finds_defects and one.wants(path)
+        ]
+        if taken and text.strip():
+            looks += taken
+        elif is_due(path, text) and not is_documentation(path):
+            looks.append(not_looked("", path, Unlooked.NOBODY_ABLE))
+    return tuple(looks)
+
+
+def _look(analyser: Analyser, path: str, failed: Sequence[Attempt]) -> Look:
+    for attempt in failed:
+        if attempt.analyser is analyser and path in attempt.paths:
+            return not_looked(analyser.name, path, attempt.failure.reason)
+    return Look(by=analyser.name, on=path, outcome=Looked.TO_THE_END)
 
 
 def _asked(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:

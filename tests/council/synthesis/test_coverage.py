@@ -106,7 +106,7 @@ def test_code_that_is_shown_to_nobody_is_not_looked_at(
 
 def test_a_line_says_what_was_not_looked_at_why_and_what_to_do() -> None:
     (line,) = not_looked_at_lines([OTHER])
-    assert line.startswith("not looked at (nobody here is able to read it): b.kt; ")
+    assert line.startswith("not looked at (no seat or analyser here reads it): b.kt; ")
     assert line.endswith("add a seat with a model, or read it yourself")
     many = [not_looked("ruff", f"{name}.py", Unlooked.DIED) for name in "abcdefg"]
     (line,) = not_looked_at_lines(many)

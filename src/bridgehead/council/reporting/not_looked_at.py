@@ -17,7 +17,7 @@ _WORDS: Final = {
     Unlooked.UNREADABLE: "no text that can be read",
     Unlooked.TOO_LARGE: "too large",
     Unlooked.KEPT_BACK: "kept back",
-    Unlooked.NOBODY_ABLE: "nobody here is able to read it",
+    Unlooked.NOBODY_ABLE: "no seat or analyser here reads it",
 }
 _NAMED: Final = 5
 

@@ -184,8 +184,8 @@ def examine(
         f"analyser_absent:{one.name}" for one in absent if any(map(one.wants, readable))
     ]
     attempts = [
-        Attempt(one, frozenset(unread), reply)
-        for one, unread, reply in zip(analysers, missing, replies, strict=True)
+        Attempt(one, frozenset(keys), reply)
+        for one, keys, reply in zip(analysers, asked, replies, strict=True)
         if isinstance(reply, UnreadableAnswer)
     ]
     return replace(

@@ -2,10 +2,9 @@
 
 Only here do errors become exit codes.
 
-Quick answers come before anything is imported: `--version` needs no library at all, rig
-commands parse their own arguments (rigs §7), and so do `flow run` and `flow resume`,
-which are started once per pause, and what is usually typed of `doctor`, `pending` and
-`answer` (design §8).
+`--version` needs no library at all. Rig commands parse their own arguments, as the
+tool they stand in for does (rigs §7); so do `flow run` and `flow resume`, by the same
+table as scripts that are flows themselves. Everything else is click's.
 """
 
 from __future__ import annotations
@@ -77,21 +76,6 @@ def _run() -> int:
         from bridgehead.cli.flows.run_resume import run_quickly
 
         return run_quickly(arguments[1], arguments[2:])
-    if arguments[:1] == ["doctor"] and {"--json", "--fix"}.issuperset(arguments[1:]):
-        from bridgehead.cli.commands.doctor import run_doctor
-        from bridgehead.cli.output import App
-
-        return run_doctor(App(as_json="--json" in arguments), fix="--fix" in arguments)
-    words = [word for word in arguments[1:] if word != "--json"]
-    plain = not any(word.startswith("-") for word in words)
-    if plain and (arguments[:1], len(words)) in ((["pending"], 0), (["answer"], 2)):
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # msgspec takes `typing` then: 18 ms less
-        import msgspec  # noqa: F401
-
-        del sys.modules["typing_extensions"]  # others may need it
-        from bridgehead.cli.commands.pending import run_usual
-
-        return run_usual(arguments[0], words, as_json="--json" in arguments)
     from bridgehead.cli.tree import run_click
 
     return run_click(arguments)

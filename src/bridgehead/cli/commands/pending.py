@@ -30,16 +30,6 @@ LIMIT = 50
 PLAIN = {"integer": "NUMBER", "number": "NUMBER", "boolean": "true|false"}
 
 
-def run_usual(command: str, words: Sequence[str], *, as_json: bool) -> int:
-    """Run `pending`, or `answer ID TEXT`, as they are usually typed."""
-    app = App(as_json=as_json)
-    if command == "pending":
-        show_list(app, PendingFilter(states=(PendingState.OPEN,)), LIMIT)
-    else:
-        give_answer(app, words[0], answer_of(words[1]))
-    return 0
-
-
 def show_list(app: App, where: PendingFilter, limit: int) -> None:
     assembly = app.assembly()
     with assembly.store(read_only=True) as store:

@@ -29,13 +29,12 @@ from bridgehead.contract.words import (
 )
 from bridgehead.council.attendance import Attendance, SeatStatus
 from bridgehead.council.debate.ledger import FindingState, Ruling, placement
-from bridgehead.council.findings.joining import Comment, join, likeness
 from bridgehead.council.findings.dismissals import Dismissable, apply_dismissals
 from bridgehead.council.findings.evidence import Anchor, check_evidence
 from bridgehead.council.findings.fingerprint import Identity, identify
 from bridgehead.council.findings.history import FindingRecord, FoundAgain, Run, compare
+from bridgehead.council.findings.joining import Comment, join, likeness
 from bridgehead.council.findings.problems import distinct_problems
-from bridgehead.council.findings.references import relate
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.prompts.packet_limit import (
     NOTE,

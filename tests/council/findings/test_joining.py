@@ -147,6 +147,12 @@ def test_what_reviewers_say_of_one_problem_in_other_words_is_joined() -> None:
     ]
 
 
+def test_one_word_in_common_is_no_agreement() -> None:
+    pair = [comment("C001", "Quota overflows"), comment("C002", "Quota renamed")]
+
+    assert len(join(pair, same_domain=False)) == 2
+
+
 def test_a_pair_that_a_person_split_is_not_joined_again() -> None:
     problems = join(
         REVIEWERS, same_domain=False, kept_apart=[frozenset({"C004", "C005"})]

@@ -108,28 +108,18 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return rest.strip("\n") if first in self.title else self.prompt.strip()
 
     def words(self, longest: int, *, may_answer: bool) -> str:
-        """As it is said in a room."""
+        """Return the notice as it is said in a room."""
         if not self.awaits:
             return f"{self.title}: {self.status.replace('_', ' ')}"
-        rest = (
-            self.rest
-            if len(self.rest) <= longest
-            else f"The whole question: bridgehead pending show {self.id}"
-        )
-        ways = (
-            " or ".join(f"answer {choice}" for choice in self.choices)
-            or "answer, and then your answer"
-        )
-        return "\n".join(
-            filter(
-                None,
-                [
-                    f"{self.title} ({self.id})",
-                    rest,
-                    f"To answer, say: {ways}" * may_answer,
-                ],
-            )
-        )
+        lines = [f"{self.title} ({self.id})"]
+        if len(self.rest) > longest:
+            lines.append(f"The whole question: bridgehead pending show {self.id}")
+        elif self.rest:
+            lines.append(self.rest)
+        if may_answer:
+            ways = " or ".join(f"answer {choice}" for choice in self.choices)
+            lines.append(f"To answer, say: {ways or 'answer, and then your answer'}")
+        return "\n".join(lines)
 
     def to_data(self) -> dict[str, Any]:
         """Return what a participant gets; a question brings the digest that its answer must carry."""

@@ -278,9 +278,9 @@ class Relay(HubListener):
 
     def _set_alarm(self) -> None:
         deadline = self.bridge.next_deadline()
-        if deadline is None or (
-            self._alarm_at is not None and self._alarm_at <= deadline
-        ):
+        if deadline is None:
+            return
+        if self._alarm_at is not None and self._alarm_at <= deadline:
             return
         if self._alarm is not None:
             self._alarm.cancel()
@@ -317,16 +317,14 @@ class Relay(HubListener):
 
     def _write(self, effect: actions.ToBus) -> None:
         message = effect.message
-        alone = effect.concerns_author
-        for takes in self.overhearing:
-            if takes(message):
-                alone = False
-                written = True
-                break
+        omits_echo = effect.concerns_author
+        if self._is_overheard(message):
+            omits_echo = False
+            written = True
         else:
-            if alone and self.watcher is not None:
+            if omits_echo and self.watcher is not None:
                 self.watcher(message)
-            written = self._transport.send(message, not alone)
+            written = self._transport.send(message, not omits_echo)
         if effect.author is None:
             return
         if not written:
@@ -334,13 +332,17 @@ class Relay(HubListener):
             self._count(effect.outcome("hub_down"))
             return
         self.counters.noted.append((effect.author, "in", "delivered", None, 0.0))
-        if alone:
+        if omits_echo:
             self.bridge.offered += 1
             self.counters.noted.append((effect.author, "out", "dropped", "echo", 0.0))
         if self._debug:
             self._announce_outcome(effect.outcome())
-            if alone:
+            if omits_echo:
                 self._announce_outcome(effect.echo_outcome())
+
+    def _is_overheard(self, message: Message) -> bool:
+        """Whether somebody in this process takes the message, so no hub needs it."""
+        return any(takes(message) for takes in self.overhearing)
 
     def _write_later(self, effect: actions.Later) -> None:
         loop = asyncio.get_running_loop()
@@ -350,7 +352,8 @@ class Relay(HubListener):
         )
 
     def _deliver(self, effect: actions.Delivery) -> None:
-        if (connection := self._connections.get(effect.participant)) is not None:
+        connection = self._connections.get(effect.participant)
+        if connection is not None:
             connection.deliver(effect)
         self.counters.noted.append(
             (effect.participant, "out", "delivered", None, effect.waited_s)
@@ -359,17 +362,21 @@ class Relay(HubListener):
             self._announce_outcome(effect.outcome())
 
     def _refuse(self, effect: actions.Refused) -> None:
-        if (connection := self._connections.get(effect.participant)) is not None:
+        connection = self._connections.get(effect.participant)
+        if connection is not None:
             connection.refuse(effect.code, effect.details)
 
     def _close(self, effect: actions.Close) -> None:
-        if (connection := self._connections.pop(effect.participant, None)) is not None:
+        connection = self._connections.pop(effect.participant, None)
+        if connection is not None:
             connection.close(effect.code)
 
     def _joined(self, effect: actions.Joined) -> None:
         assert self._joining is not None
-        self._connections[effect.participant], self._joining = self._joining, None
-        self._connections[effect.participant].welcome(effect.source)
+        connection = self._joining
+        self._joining = None
+        self._connections[effect.participant] = connection
+        connection.welcome(effect.source)
         self._state.present(effect.participant)
         self._announce(
             "bus.joined",
@@ -410,12 +417,13 @@ class Relay(HubListener):
         self._undelivered(actions.Undelivered(participant_id, "absent"))
 
     def _undelivered(self, effect: actions.Undelivered) -> None:
-        if not self._state.is_elsewhere(effect.participant):
-            self.counters.hub_ignored["undelivered"] += 1
-            self._announce(
-                "bus.undelivered", participant=effect.participant, reason=effect.reason
-            )
-            self._execute(self.bridge.tell_undelivered(effect, self._now()))
+        if self._state.is_elsewhere(effect.participant):
+            return
+        self.counters.hub_ignored["undelivered"] += 1
+        self._announce(
+            "bus.undelivered", participant=effect.participant, reason=effect.reason
+        )
+        self._execute(self.bridge.tell_undelivered(effect, self._now()))
 
     def _announce(self, kind: str, **data: Any) -> None:
         bridge_id = self.bridge.settings.bridge_id

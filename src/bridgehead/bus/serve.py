@@ -253,9 +253,9 @@ class BusServer:
 
     def _profile_of(self, source: str) -> AssistantProfile:
         participant = self.relay.bridge.known.by_source(source)
-        return (
-            AssistantProfile() if participant is None else participant.record.assistant
-        )
+        if participant is None:
+            return AssistantProfile()
+        return participant.record.assistant
 
     async def _start_hub(self) -> None:
         serving = self.settings.serving
@@ -320,11 +320,9 @@ class BusServer:
             ("nats://", "tls://")
         )
         urls = serving.hub if is_fabric else serving.nats
-        return (
-            NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca)
-            if urls
-            else None
-        )
+        if urls:
+            return NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca)
+        return None
 
     async def _start_bridge(self) -> None:
         self._directory = EnrolledParticipants(self.folder)

@@ -133,7 +133,8 @@ def public_url(settings: BusSettings, bound: str | None = None) -> str:
     """The URL join files carry: the configured one, or made from the address of the gateway."""
     address = Address.parse(bound or settings.serving.listen)
     host = socket.gethostname() if address.host in ("0.0.0.0", "::") else address.host
-    return f"ws{'s' * settings.uses_tls}://{Address(host, address.port)}{FRAMED_PATH}"
+    scheme = "wss" if settings.uses_tls else "ws"
+    return f"{scheme}://{Address(host, address.port)}{FRAMED_PATH}"
 
 
 def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:

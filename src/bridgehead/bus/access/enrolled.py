@@ -74,11 +74,9 @@ class EnrolledParticipants:
     def by_certificate(self, participant_id: str) -> ParticipantRecord | None:
         """The participant an authority vouches for, unless it was revoked here."""
         credential = self.credentials.get(participant_id)
-        return (
-            None
-            if credential is not None and credential.revoked
-            else self.records.get(participant_id)
-        )
+        if credential is not None and credential.revoked:
+            return None
+        return self.records.get(participant_id)
 
     def read_ahead(self, more_than: int = LARGE_BYTES) -> None:
         """Read and compare records that are many; called in a worker thread, `reload` takes them over."""
@@ -154,6 +152,6 @@ class EnrolledParticipants:
 
 def _was_withdrawn(before: Credential | None, after: Credential | None) -> bool:
     """Whether connections made with the old credential must end; a new key or token ends them too."""
-    return (
-        before != after if before is not None else after is not None and after.revoked
-    )
+    if before is not None:
+        return before != after
+    return after is not None and after.revoked

@@ -171,14 +171,18 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
 
 
 def listing(folder: StateFolder, now: datetime) -> list[ListedParticipant]:
-    """Everybody who has a record, in the order of the file."""
+    """Return everybody who has a record, in the order of the file."""
     credentials = folder.credentials()
-    none = Credential()
-    return [
-        ListedParticipant(one.id, one.role, one.mode, _kind(known, now), known.expires)
-        for one in folder.records().values()
-        for known in (credentials.get(one.id, none),)
-    ]
+    listed = []
+    for record in folder.records().values():
+        credential = credentials.get(record.id, Credential())
+        kind = _kind(credential, now)
+        listed.append(
+            ListedParticipant(
+                record.id, record.role, record.mode, kind, credential.expires
+            )
+        )
+    return listed
 
 
 def _kind(credential: Credential, now: datetime) -> str:
@@ -186,13 +190,9 @@ def _kind(credential: Credential, now: datetime) -> str:
         return "revoked"
     if is_expired(credential, now):
         return "expired"
-    return (
-        "key"
-        if credential.key is not None
-        else "none"
-        if credential.token_sha256 is None
-        else "token"
-    )
+    if credential.key is not None:
+        return "key"
+    return "none" if credential.token_sha256 is None else "token"
 
 
 def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
@@ -266,13 +266,12 @@ class TrialResult(msgspec.Struct, frozen=True):
             facts = ", ".join(
                 f"{key} {value}" for key, value in self.refused.items() if key != "code"
             )
-            return f"refused: {self.refused['code']}" + (f" ({facts})" if facts else "")
+            sentence = f"refused: {self.refused['code']}"
+            return f"{sentence} ({facts})" if facts else sentence
         if not self.bus:
             return "dropped without an error"
-        return (
-            "admitted as\n"
-            + msgspec.json.format(msgspec.json.encode(self.bus[0]), indent=2).decode()
-        )
+        encoded = msgspec.json.encode(self.bus[0])
+        return "admitted as\n" + msgspec.json.format(encoded, indent=2).decode()
 
 
 def try_admission(

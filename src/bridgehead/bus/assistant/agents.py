@@ -130,17 +130,13 @@ class ChatCompletionsAgent:
 
 
 def turns(question: AgentQuestion) -> list[dict[str, str]]:
-    """The conversation as a chat endpoint wants it: the task, what was said and answered, what is said now."""
-    said = [
-        {"role": role, "content": text}
-        for turn in question.earlier
-        for role, text in zip(("user", "assistant"), turn, strict=True)
-    ]
-    return [
-        {"role": "system", "content": question.task},
-        *said,
-        {"role": "user", "content": question.text},
-    ]
+    """Return the conversation as a chat endpoint wants it: task, history, question."""
+    messages = [{"role": "system", "content": question.task}]
+    for asked, answered in question.earlier:
+        messages.append({"role": "user", "content": asked})
+        messages.append({"role": "assistant", "content": answered})
+    messages.append({"role": "user", "content": question.text})
+    return messages
 
 
 def _text(document: Any, part: str) -> str:

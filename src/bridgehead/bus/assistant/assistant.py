@@ -127,11 +127,9 @@ class Assistant:
             return []
         if message.type == HANDLE:
             return self._utterance(message, now)
-        return (
-            self._stopped(context_session_id(message.context), now)
-            if message.type == STOP
-            else []
-        )
+        if message.type == STOP:
+            return self._stopped(context_session_id(message.context), now)
+        return []
 
     def answered(
         self, request: str, text: str, session: Session | None = None, now: float = 0.0
@@ -158,11 +156,9 @@ class Assistant:
         """The runtime has made one more piece of its answer."""
         running = self._running.get(request)
         is_shown = running is not None and not running.deferred and text
-        return (
-            [self._emit(running.entry, PIECE, {"text": text})]
-            if running is not None and is_shown
-            else []
-        )
+        if running is not None and is_shown:
+            return [self._emit(running.entry, PIECE, {"text": text})]
+        return []
 
     def failed(self, request: str, now: float = 0.0) -> list[AssistantEffect]:
         """The runtime could not answer; the cause is for the log, never for speech (B-67)."""
@@ -203,7 +199,7 @@ class Assistant:
 
     def _may_wait(self, running: _Asked) -> bool:
         """Half of the places are for those who wait in front of their device."""
-        deferred = sum(other.deferred for other in self._running.values())
+        deferred = len([other for other in self._running.values() if other.deferred])
         return (
             self._config.later_s > 0
             and not running.deferred
@@ -218,44 +214,49 @@ class Assistant:
         )
 
     def _utterance(self, entry: Message, now: float) -> list[AssistantEffect]:
-        named = context_session_id(entry.context)
-        word = entry.context.get("utterance_id")
-        speaker = _speaker(entry, named)
-        still_open = [
-            *self._running.values(),
-            *(one for one, _text in self._waiting.get(speaker, ())),
-        ]
-        names = [
-            (o.speaker, o.session_id, o.entry.context.get("utterance_id"))
-            for o in still_open
-            if not o.deferred
-        ]
-        if word and (speaker, named, word) in names:
-            return []  # asked again by way of another bridge, to which its device has moved; one answer is enough
-        if named == DEFAULT:
+        session_id = context_session_id(entry.context)
+        speaker = _speaker(entry, session_id)
+        if self._is_open(speaker, session_id, entry.context.get("utterance_id")):
+            # Repeated by way of another bridge, to which the device has moved; one answer
+            # is enough.
+            return []
+        if session_id == DEFAULT:
             self.store = merge_into_default(self.store, entry.context.get("session"))
-            effective = self.store
+            session = self.store
         else:
-            effective = read_session(entry.context).session
-        lang = self._language(entry, effective)
+            session = read_session(entry.context).session
+        lang = self._language(entry, session)
         text = _first_text(entry.data.get("utterances"))
-        if text is None or _is_denied(effective):
+        if text is None or _is_denied(session):
             return self._unmatched(entry, lang)
         request = _Asked(
             Message(entry.type, {}, entry.context),
-            named,
+            session_id,
             speaker,
-            effective.get("output_lang") or lang,
+            session.get("output_lang") or lang,
             now + self._config.timeout_s,
         )
         if len(text) > self._config.max_text:
             return self._apologise(request, TOO_LONG)
-        self._waiting.setdefault(request.speaker, deque()).append((request, text))
-        crowded_out = self._crowded_out(request.speaker)
-        return [
-            *([] if crowded_out is None else self._apologise(crowded_out, TOO_MANY)),
-            *self._next(now),
-        ]
+        self._waiting.setdefault(speaker, deque()).append((request, text))
+        effects: list[AssistantEffect] = []
+        crowded_out = self._crowded_out(speaker)
+        if crowded_out is not None:
+            effects += self._apologise(crowded_out, TOO_MANY)
+        return effects + self._next(now)
+
+    def _is_open(self, speaker: str, session_id: str, utterance_id: object) -> bool:
+        """Whether this utterance still waits for its answer."""
+        if not utterance_id:
+            return False
+        waiting = (request for request, _text in self._waiting.get(speaker, ()))
+        return any(
+            request.speaker == speaker
+            and request.session_id == session_id
+            and request.entry.context.get("utterance_id") == utterance_id
+            for request in (*self._running.values(), *waiting)
+            if not request.deferred
+        )
 
     def _crowded_out(self, speaker: str) -> _Asked | None:
         """The question that must go where too many wait: the newest of whoever has most of them waiting."""
@@ -279,40 +280,34 @@ class Assistant:
             queue = self._waiting.pop(speaker)
             if queue:
                 request, text = queue.popleft()
-                self._asked += 1
                 running[speaker] += 1
-                started = msgspec.structs.replace(
-                    request, deadline=now + self._config.timeout_s
-                )
-                self._running[f"r{self._asked}"] = started
-                in_pieces = request.entry.context.get("pieces") is True
-                asks.append(
-                    Ask(
-                        f"r{self._asked}",
-                        request.session_id,
-                        text,
-                        request.lang,
-                        in_pieces,
-                        speaker,
-                    )
-                )
+                asks.append(self._start(request, text, now))
             if queue:
                 self._waiting[speaker] = queue  # behind everybody else
         return asks
 
+    def _start(self, request: _Asked, text: str, now: float) -> Ask:
+        """Give a question a place among those that are being answered."""
+        self._asked += 1
+        name = f"r{self._asked}"
+        deadline = now + self._config.timeout_s
+        self._running[name] = msgspec.structs.replace(request, deadline=deadline)
+        in_pieces = request.entry.context.get("pieces") is True
+        return Ask(
+            name, request.session_id, text, request.lang, in_pieces, request.speaker
+        )
+
     def _take_waiting(self, is_over: Callable[[_Asked], bool]) -> list[_Asked]:
-        over = [
-            request
-            for queue in self._waiting.values()
-            for request, _ in queue
-            if is_over(request)
-        ]
+        """Take out the waiting questions that are over."""
+        over: list[_Asked] = []
+        left: dict[str, deque[tuple[_Asked, str]]] = {}
+        for speaker, queue in self._waiting.items():
+            over += [request for request, _text in queue if is_over(request)]
+            still_waiting = deque(pair for pair in queue if not is_over(pair[0]))
+            if still_waiting:
+                left[speaker] = still_waiting
         if over:
-            self._waiting = {
-                speaker: left
-                for speaker, queue in self._waiting.items()
-                if (left := deque(pair for pair in queue if not is_over(pair[0])))
-            }
+            self._waiting = left
         return over
 
     def _stopped(self, session: str, now: float) -> list[AssistantEffect]:
@@ -320,28 +315,22 @@ class Assistant:
         # A deferred one has had its end marker.
         open_here = [
             name
-            for name, one in self._running.items()
-            if one.session_id == session and not one.deferred
+            for name, request in self._running.items()
+            if request.session_id == session and not request.deferred
         ]
         for name in open_here:
-            effects += [
-                Cancel(name),
-                self._emit(self._running.pop(name).entry, HANDLED, {}),
-            ]
-        waiting_here = self._take_waiting(lambda waiting: waiting.session_id == session)
-        return [
-            *effects,
-            *(self._emit(one.entry, HANDLED, {}) for one in waiting_here),
-            *self._next(now),
-        ]
+            request = self._running.pop(name)
+            effects += [Cancel(name), self._emit(request.entry, HANDLED, {})]
+        for request in self._take_waiting(lambda asked: asked.session_id == session):
+            effects.append(self._emit(request.entry, HANDLED, {}))
+        return effects + self._next(now)
 
     def _unmatched(self, entry: Message, lang: str | None) -> list[AssistantEffect]:
-        data = (
-            {"utterances": entry.data["utterances"]}
-            if "utterances" in entry.data
-            else {}
-        )
-        data |= {"lang": lang} if lang else {}
+        data: dict[str, Any] = {}
+        if "utterances" in entry.data:
+            data["utterances"] = entry.data["utterances"]
+        if lang:
+            data["lang"] = lang
         return [self._emit(entry, UNMATCHED, data), self._emit(entry, HANDLED, {})]
 
     def _apologise(
@@ -408,9 +397,9 @@ class Assistant:
 
 def _updated(before: Session, handed_back: Session) -> Session:
     replaced = replace_snapshot(before, handed_back)
-    return (
-        before if replaced is before else reimpose_deployment_fields(before, replaced)
-    )
+    if replaced is before:
+        return before
+    return reimpose_deployment_fields(before, replaced)
 
 
 def _speaker(entry: Message, session: str) -> str:

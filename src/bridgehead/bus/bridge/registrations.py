@@ -46,11 +46,9 @@ class Registrations:
         if admitted.message.type in DEREGISTERING:
             gone = self._known.untrack(participant, hub_id, skill)
             return [ForgetSkill(participant.id, hub_id, skill)] if gone else []
-        return (
-            [RememberSkill(participant.id, hub_id, skill)]
-            if self._known.track(participant, hub_id, skill)
-            else []
-        )
+        if self._known.track(participant, hub_id, skill):
+            return [RememberSkill(participant.id, hub_id, skill)]
+        return []
 
     def own_session(
         self, participant: Participant, admitted: Admitted

@@ -38,7 +38,7 @@ class HubClient(Closing):
     def __init__(self, target: Target) -> None:
         self._target = target
         self._conversation: ClientConversation
-        self.told: Callable[[str], None] = lambda _sentence: None
+        self.report: Callable[[str], None] = lambda _sentence: None
         """Gets a sentence when the connection is lost and when it is there again."""
         self.session: Session = {"session_id": f"cli-{secrets.token_hex(4)}"}
         """A session of our own, so that answers can be told from everybody else's."""
@@ -65,13 +65,13 @@ class HubClient(Closing):
                 await self._come_back(ended)
 
     async def _come_back(self, ended: ConnectionEnded) -> None:
-        self.told(f"{ended.message}; trying again")
+        self.report(f"{ended.message}; trying again")
         for wait_s in waits():
             await asyncio.sleep(wait_s)
             with suppress(Unreachable):
                 await self._dial()
                 break
-        self.told("connected again")
+        self.report("connected again")
 
     async def send(self, message: Message) -> None:
         await self._conversation.send(encode(message))

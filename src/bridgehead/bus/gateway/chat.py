@@ -123,11 +123,9 @@ class ChatEndpoint(Site):
             return Answer(200, _file(name), kind, PAGE_HEADERS)
         if request.path != "/chat":
             return NOT_FOUND
-        return (
-            self._page()
-            if self._login_of(request) is not None
-            else self._open_link(request)
-        )
+        if self._login_of(request) is not None:
+            return self._page()
+        return self._open_link(request)
 
     def _open_link(self, request: Request) -> Answer:
         until = self._links.pop(request.query.get("t", ""), None)

@@ -145,11 +145,9 @@ class Gateway(Site):
 
     def body_limit(self, request: Request) -> int | Answer:
         endpoint = self.endpoints.get(_first_segment(request.path))
-        return (
-            super().body_limit(request)
-            if endpoint is None
-            else endpoint.body_limit(request)
-        )
+        if endpoint is None:
+            return super().body_limit(request)
+        return endpoint.body_limit(request)
 
     async def respond(self, request: Request) -> Answer:
         turned_away = refusal(
@@ -160,11 +158,9 @@ class Gateway(Site):
         endpoint = self.endpoints.get(_first_segment(request.path))
         if endpoint is not None:
             return await endpoint.respond(request)
-        return (
-            Answer(426, b"this is a WebSocket\n")
-            if request.path in (FRAMED_PATH, RAW_PATH)
-            else NOT_FOUND
-        )
+        if request.path in (FRAMED_PATH, RAW_PATH):
+            return Answer(426, b"this is a WebSocket\n")
+        return NOT_FOUND
 
     def _admit(self, request: Request) -> Upgrade | Answer:
         self.reload()  # whoever was added or revoked a moment ago is known or unknown from now on
@@ -177,21 +173,17 @@ class Gateway(Site):
             return self._challenge(request)
         else:
             record = None
-        return (
-            self.turn_away(request.address)
-            if record is None
-            else self._open(request, record)
-        )
+        if record is None:
+            return self.turn_away(request.address)
+        return self._open(request, record)
 
     def _certified(self, request: Request) -> ParticipantRecord | None:
         if request.peer_certificate is None:
             return None
         participant_id = certified_participant(request.peer_certificate)
-        return (
-            None
-            if participant_id is None
-            else self.directory.by_certificate(participant_id)
-        )
+        if participant_id is None:
+            return None
+        return self.directory.by_certificate(participant_id)
 
     def _challenge(self, request: Request) -> Upgrade | Answer:
         connection = FramedConnection(self, None, None, request.address)

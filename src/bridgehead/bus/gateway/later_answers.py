@@ -86,7 +86,7 @@ class LaterAnswers:
         self._turns = turns or HttpTurns()
         self._kept = _read(path)
         self._waiting: dict[str, asyncio.Future[str]] = {}
-        self._told: dict[str, asyncio.Event] = {}
+        self._delivered: dict[str, asyncio.Event] = {}
         self._last: dict[str, Message] = {}
         """The last message by which a person asked something, in the order of last use."""
         self._saving = asyncio.Lock()
@@ -133,7 +133,7 @@ class LaterAnswers:
 
     def _begin(self, question: LaterQuestion) -> None:
         self._waiting[question.id] = asyncio.get_running_loop().create_future()
-        self._told[question.id] = asyncio.Event()
+        self._delivered[question.id] = asyncio.Event()
         task = asyncio.get_running_loop().create_task(self._attend(question))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -148,12 +148,12 @@ class LaterAnswers:
                 question, answer=text
             )
             await self._save()
-        while not self._told[question.id].is_set() and not self._tell(question):
+        while not self._delivered[question.id].is_set() and not self._tell(question):
             if self._clock.now().timestamp() > question.expires + self._later_s:
                 _log.warning("no participant collected the late answer %s", question.id)
                 break
             try:
-                await asyncio.wait_for(self._told[question.id].wait(), ELSEWHERE_S)
+                await asyncio.wait_for(self._delivered[question.id].wait(), ELSEWHERE_S)
             except TimeoutError:
                 continue
         self._forget(question.id)
@@ -176,9 +176,8 @@ class LaterAnswers:
         except TimeoutError:
             await asyncio.to_thread(withdraw, self._approvals, key)
             return SORRY
-        except (
-            BridgeheadError
-        ) as error:  # the record is away, which is no reason not to answer
+        # The record is away, which is no reason not to answer.
+        except BridgeheadError as error:
             _log.warning("%s", error)
             return await waiting
 
@@ -215,7 +214,7 @@ class LaterAnswers:
         is_channel = participant.record.mode == "manage" and channel != hub_session
         return f"channel {channel}" if is_channel else None
 
-    def _may_be_told(self, question: LaterQuestion, asking: Message) -> bool:
+    def _may_be_given(self, question: LaterQuestion, asking: Message) -> bool:
         """Whether the answer may be told to whoever asks this now."""
         if question.person != self._person(asking.context.get("source")):
             return False
@@ -234,16 +233,12 @@ class LaterAnswers:
             if person_of(participant.record) == question.person
             and self._relay.listens(participant.id)
         ]
-        last = self._last.get(question.person) or Message(HANDLE, {}, question.context)
-        if any(
-            participant.source == last.context.get("source") for participant in here
-        ):
-            said = last.reply(SPEAK, question.spoken)
-            return self._relay.publish(
-                Message(SPEAK, said.data, {**said.context, "late": True})
-            )
         if not here:
             return False
+        last = self._last.get(question.person) or Message(HANDLE, {}, question.context)
+        sources = [participant.source for participant in here]
+        if last.context.get("source") in sources:
+            return self._publish_late(last, question)
         context = {
             "source": self._relay.bridge.settings.bridge_id,
             "destination": here[0].source,
@@ -256,9 +251,13 @@ class LaterAnswers:
         is_over_http = not str(question.conversation).startswith("channel ")
         if is_over_http or asker is None or not self._relay.listens(asker.id):
             return False
-        said = Message(HANDLE, {}, question.context).reply(SPEAK, question.spoken)
-        context = {**said.context, "late": True}
-        return self._relay.publish(Message(SPEAK, said.data, context))
+        return self._publish_late(Message(HANDLE, {}, question.context), question)
+
+    def _publish_late(self, asked: Message, question: LaterQuestion) -> bool:
+        """Reply to a message with the late answer to a question."""
+        reply = asked.reply(SPEAK, question.spoken)
+        context = {**reply.context, "late": True}
+        return self._relay.publish(Message(SPEAK, reply.data, context))
 
     def _overhears(self, message: Message) -> bool:
         """Note which device a person uses; one that comes and goes is told what waits before its own answer."""
@@ -267,13 +266,13 @@ class LaterAnswers:
         if self._conversation(message) is None:
             self._note_device(message)
         for question in self._kept.values():
-            told = self._told[question.id]
-            if question.answer is None or told.is_set():
+            delivered = self._delivered[question.id]
+            if question.answer is None or delivered.is_set():
                 continue
-            if not self._may_be_told(question, message):
+            if not self._may_be_given(question, message):
                 continue
             if self._relay.publish(message.reply(SPEAK, question.spoken)):
-                told.set()
+                delivered.set()
         return False
 
     def _note_device(self, message: Message) -> None:

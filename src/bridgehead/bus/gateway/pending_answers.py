@@ -54,14 +54,14 @@ class PendingAnswers:
         self._notices = notices
         self._tasks: dict[asyncio.Task[None], str] = {}
         """Each with the participant it is done for."""
-        self._told: dict[str, Notice] = {}
+        self._announced: dict[str, Notice] = {}
 
     def note(self, notice: Notice) -> None:
         """Remember the questions that people were told, while they are open."""
         if notice.awaits:
-            self._told[notice.id] = notice
+            self._announced[notice.id] = notice
         else:
-            self._told.pop(notice.id, None)
+            self._announced.pop(notice.id, None)
 
     def hears(
         self,
@@ -71,11 +71,11 @@ class PendingAnswers:
         reply: Callable[[ItemAnswered], None],
     ) -> bool:
         """Take an answer that was said at a door; False for what is meant for the assistant."""
-        given = spoken_answer(text, next(reversed(self._told.values()), None))
+        given = spoken_answer(text, next(reversed(self._announced.values()), None))
         if given is None or not self.may(participant_id, Grant.APPROVE):
             return False
         # Else a yes to one would approve another.
-        if len(self._told) > 1 and typed_answer(text) is None:
+        if len(self._announced) > 1 and typed_answer(text) is None:
             which = f"say which: answer {given.id} {given.text}"
             reply(ItemAnswered(given.id, False, f"several questions are open; {which}"))
             return True

@@ -48,11 +48,9 @@ class LinkHealth:
 
     def dialled(self, now: float) -> HealthEvent | None:
         """A connection attempt began; only the first one is news."""
-        return (
-            self._become(HealthState.CONNECTING, now)
-            if self.state is HealthState.STARTING
-            else None
-        )
+        if self.state is HealthState.STARTING:
+            return self._become(HealthState.CONNECTING, now)
+        return None
 
     def opened(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.CONNECTED, now)
@@ -60,11 +58,9 @@ class LinkHealth:
     def lost(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The connection ended or an attempt failed; only losing an open one is news."""
         is_open = self.state is HealthState.CONNECTED
-        return (
-            self._become(HealthState.TRANSIENT_DISCONNECT, now, reason)
-            if is_open
-            else None
-        )
+        if is_open:
+            return self._become(HealthState.TRANSIENT_DISCONNECT, now, reason)
+        return None
 
     def refused(self, now: float, reason: str | None = None) -> HealthEvent | None:
         """The far side does not accept our credentials."""
@@ -72,11 +68,9 @@ class LinkHealth:
 
     def reloaded(self, now: float) -> HealthEvent | None:
         """New configuration may hold new credentials."""
-        return (
-            self._become(HealthState.CONNECTING, now)
-            if self.state is HealthState.BAD_CREDENTIALS
-            else None
-        )
+        if self.state is HealthState.BAD_CREDENTIALS:
+            return self._become(HealthState.CONNECTING, now)
+        return None
 
     def stop(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.STOPPED, now)
@@ -97,11 +91,9 @@ class LinkHealth:
     @property
     def next_refresh(self) -> float | None:
         """When `tick` has something to say."""
-        return (
-            None
-            if self.state is None or self._is_final
-            else self._announced_at + self._ttl_s / 2
-        )
+        if self.state is None or self._is_final:
+            return None
+        return self._announced_at + self._ttl_s / 2
 
     @property
     def _is_final(self) -> bool:
@@ -109,11 +101,9 @@ class LinkHealth:
 
     @property
     def _ttl_s(self) -> int:
-        return (
-            _LIFETIME_S.get(self.state, _OTHERWISE_S)
-            if self.state is not None
-            else _OTHERWISE_S
-        )
+        if self.state is not None:
+            return _LIFETIME_S.get(self.state, _OTHERWISE_S)
+        return _OTHERWISE_S
 
     def _become(
         self, state: HealthState, now: float, reason: str | None = None

@@ -53,6 +53,10 @@ NOT_YOURS: Final = Answer(
     headers=(("WWW-Authenticate", "Bearer"),),
 )
 
+NO_TOKEN: Final = Answer(
+    401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),)
+)
+
 OnMessage = Callable[[Message], None]
 
 
@@ -118,30 +122,32 @@ class Hub(Site):
         if turned_away is not None:
             self.counts["refused_origin"] += 1
             return turned_away
-        token = self.settings.token
-        if token is None:
-            if whose(request, self._user_of) != "own":
-                self.counts["refused_user"] += 1
-                return NOT_YOURS
-        elif not hmac.compare_digest(
-            request.headers.get("authorization", "").encode(),
-            f"Bearer {token}".encode(),
-        ):
-            self.counts["refused_token"] += 1
-            return Answer(
-                401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),)
-            )
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
         wants_echo = request.headers.get("x-bridgehead-no-echo") != "1"
         return Upgrade(
             HubMember(self, request.address, wants_echo), self.settings.max_frame_bytes
         )
 
+    def _refusal(self, request: Request) -> Answer | None:
+        """Return the answer to somebody who may not use this hub."""
+        token = self.settings.token
+        if token is None:
+            if whose(request, self._user_of) != "own":
+                self.counts["refused_user"] += 1
+                return NOT_YOURS
+            return None
+        shown = request.headers.get("authorization", "")
+        if not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
+            self.counts["refused_token"] += 1
+            return NO_TOKEN
+        return None
+
     async def respond(self, request: Request) -> Answer:
-        return (
-            Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
-            if request.path == HUB_PATH
-            else NOT_FOUND
-        )
+        if request.path == HUB_PATH:
+            return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
+        return NOT_FOUND
 
     # -- members --------------------------------------------------------------------------------------------------
 
@@ -166,14 +172,12 @@ class Hub(Site):
 
     def _arrange(self, without_echo: Iterable[object]) -> None:
         self._everybody = tuple(self._listeners.values())
-        self._others = {
-            own: tuple(
-                listener
-                for token, listener in self._listeners.items()
-                if token is not own
-            )
-            for own in without_echo
-        }
+        self._others = {own: self._all_but(own) for own in without_echo}
+
+    def _all_but(self, own: object) -> tuple[OnMessage, ...]:
+        return tuple(
+            listener for token, listener in self._listeners.items() if token is not own
+        )
 
     def take(self, frame: bytes, sender: HubMember) -> None:
         """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
@@ -236,15 +240,13 @@ class Hub(Site):
         for member in list(self._members):
             if member.wants_everything:
                 member.write(everything)
-            else:
-                pairs = zip(frames, batch, strict=True)
-                member.write(
-                    b"".join(
-                        frame
-                        for frame, said in pairs
-                        if member.wants(said.message, said.sender)
-                    )
-                )
+                continue
+            wanted = [
+                frame
+                for frame, published in zip(frames, batch, strict=True)
+                if member.wants(published.message, published.sender)
+            ]
+            member.write(b"".join(wanted))
         self.counts["delivered"] += len(batch) * len(self._members)
 
     def _drop(self, reason: str, sender: HubMember) -> None:

@@ -165,12 +165,11 @@ def is_deeper_than(value: Any, limit: int) -> bool:
     """Whether objects and arrays are nested more than `limit` levels; walks without recursion."""
     level = [value]
     for _ in range(limit):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, dict | list)
-        ]
+        below: list[Any] = []
+        for node in level:
+            children = node.values() if isinstance(node, dict) else node
+            below += [child for child in children if isinstance(child, dict | list)]
+        level = below
         if not level:
             return False
     return True

@@ -43,21 +43,16 @@ class SessionPolicy(msgspec.Struct, frozen=True):
         if pipeline == ():
             # An empty pipeline means "deployment default" and would widen access (B-32).
             raise BadPolicy("pipeline", "must list at least one pipeline")
-        return cls(
-            {
-                field: _texts(field, table[field])
-                for field in DENYLISTS
-                if field in table
-            },
-            pipeline,
-            _entries(table.get("intent_context", {})),
-            merge,
-            {
-                field: names
-                for field in TRANSFORMERS
-                if (names := _texts(field, table.get(field, [])))
-            },
-        )
+        denylists = {
+            field: _texts(field, table[field]) for field in DENYLISTS if field in table
+        }
+        intent_context = _entries(table.get("intent_context", {}))
+        preferences: dict[str, tuple[str, ...]] = {}
+        for field in TRANSFORMERS:
+            names = _texts(field, table.get(field, []))
+            if names:
+                preferences[field] = names
+        return cls(denylists, pipeline, intent_context, merge, preferences)
 
     def to_table(self) -> dict[str, Any]:
         """The table `parse` reads, without what was not set."""
@@ -81,7 +76,7 @@ class SessionPolicy(msgspec.Struct, frozen=True):
         )
 
     def apply(self, session: Session) -> Session:
-        """`session` narrowed to what the policy allows; the given one is not changed."""
+        """Return `session` narrowed to what the policy allows, as a copy."""
         if self.is_empty:
             return session
         gated = dict(session)
@@ -89,19 +84,17 @@ class SessionPolicy(msgspec.Struct, frozen=True):
             self._deny(gated, field, denied)
         if self.pipeline is not None:
             wanted = _client_list(session.get("pipeline"))
+            allowed = [name for name in wanted if name in self.pipeline]
             # Never [] and never absent: both mean the deployment default (B-32).
-            gated["pipeline"] = [
-                name for name in wanted if name in self.pipeline
-            ] or list(self.pipeline)
+            gated["pipeline"] = allowed or list(self.pipeline)
         for field, names in self.preferences.items():
             if not _client_list(session.get(field)):
                 gated[field] = list(names)
         if self.intent_context:
             client = session.get("intent_context")
-            gated["intent_context"] = {
-                **self.intent_context,
-                **(client if isinstance(client, dict) else {}),
-            }
+            if not isinstance(client, dict):
+                client = {}
+            gated["intent_context"] = {**self.intent_context, **client}
         return gated
 
     def _deny(self, gated: Session, field: str, denied: tuple[str, ...]) -> None:
@@ -164,11 +157,9 @@ def place_session(session: Session, determination: str | None) -> Session:
 
 
 def _client_list(value: object) -> list[str]:
-    return (
-        [name for name in value if isinstance(name, str)]
-        if isinstance(value, list)
-        else []
-    )
+    if not isinstance(value, list):
+        return []
+    return [name for name in value if isinstance(name, str)]
 
 
 def _texts(field: str, value: object) -> tuple[str, ...]:

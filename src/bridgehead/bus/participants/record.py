@@ -123,11 +123,9 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         if self.publish is not None:
             return self.publish.listed()
         host = Grant.REGISTER_SKILLS in self.grants
-        return (
-            [*_SKILL_HOST_TOPICS.listed(), "answers to polls"]
-            if host
-            else _SATELLITE_TOPICS.listed()
-        )
+        if host:
+            return [*_SKILL_HOST_TOPICS.listed(), "answers to polls"]
+        return _SATELLITE_TOPICS.listed()
 
     def effective(self) -> dict[str, Any]:
         """The record as it is in force, for people and programs to read."""

@@ -65,9 +65,9 @@ class Sources:
             or not _is_claim(claim)
         ):
             return None
-        return (
-            f"{self._bridge_id}.{claim}" if record.claimed_id == "prefixed" else claim
-        )
+        if record.claimed_id == "prefixed":
+            return f"{self._bridge_id}.{claim}"
+        return claim
 
     def belongs_to_another(self, name: str, participant_id: str) -> bool:
         """Whether `name` is another participant's, at whichever bridge of the deployment it is served."""
@@ -75,11 +75,9 @@ class Sources:
 
     def owner(self, name: str) -> str | None:
         """The participant a name belongs to, None where it is free or nobody's."""
-        return (
-            None
-            if name in self._reserved
-            else self._owner.get(name) or self._owner_of(name)
-        )
+        if name in self._reserved:
+            return None
+        return self._owner.get(name) or self._owner_of(name)
 
     def _is_free(self, wish: str, participant_id: str) -> bool:
         # What is addressed to somebody by name must not go to one who merely claims the name.

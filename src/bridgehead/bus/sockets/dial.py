@@ -52,28 +52,22 @@ async def dial(
     *,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> None:
-    """Connect; returns once the WebSocket is open, raises `DialRefused` or `Unreachable` otherwise."""
-    try:
-        parts = urlsplit(target.url)
-        port = parts.port or (443 if parts.scheme == "wss" else 80)
-    except ValueError as error:
-        raise BadUrl(target.url) from error
-    if parts.scheme not in ("ws", "wss") or parts.hostname is None:
-        raise BadUrl(target.url)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    """Connect and return once the WebSocket is open.
+
+    Raises `DialRefused` or `Unreachable` otherwise.
+    """
+    place = _place(target.url)
     headers = list(target.headers)
     if target.subprotocol:
         headers.append(("Sec-WebSocket-Protocol", target.subprotocol))
     transport: asyncio.Transport | None = None
     try:
         async with asyncio.timeout(DIAL_S):
-            transport = await _open(
-                target, parts.hostname, port, secure=parts.scheme == "wss"
-            )
+            transport = await _open(target, place)
             await call(
                 transport,
-                parts.netloc.rpartition("@")[2],
-                path,
+                place.authority,
+                place.path,
                 headers,
                 conversation,
                 max_message_bytes,
@@ -83,24 +77,49 @@ async def dial(
     except Exception as error:
         if transport is not None:
             transport.abort()
-        if (status := _refused_with(error)) is not None:
+        status = _refused_with(error)
+        if status is not None:
             raise DialRefused(target.url, status) from error
-        raise Unreachable(
-            target.url,
-            getattr(error, "strerror", None) or str(error) or type(error).__name__,
-        ) from error
+        cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Unreachable(target.url, cause) from error
 
 
-async def _open(
-    target: Target, host: str, port: int, *, secure: bool
-) -> asyncio.Transport:
-    context = _tls(target) if secure else None
+class _Place(msgspec.Struct, frozen=True):
+    """What a WebSocket URL says."""
+
+    host: str
+    port: int
+    is_secure: bool
+    authority: str
+    """Host and port as the URL has them, without a password."""
+    path: str
+
+
+def _place(url: str) -> _Place:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise BadUrl(url) from error
+    if parts.scheme not in ("ws", "wss") or parts.hostname is None:
+        raise BadUrl(url)
+    is_secure = parts.scheme == "wss"
+    if not port:
+        port = 443 if is_secure else 80
+    path = parts.path or "/"
+    if parts.query:
+        path += f"?{parts.query}"
+    authority = parts.netloc.rpartition("@")[2]
+    return _Place(parts.hostname, port, is_secure, authority, path)
+
+
+async def _open(target: Target, place: _Place) -> asyncio.Transport:
     transport, _protocol = await asyncio.get_running_loop().create_connection(
         asyncio.Protocol,
-        host,
-        port,
-        ssl=context,
-        server_hostname=host if secure else None,
+        place.host,
+        place.port,
+        ssl=_tls(target) if place.is_secure else None,
+        server_hostname=place.host if place.is_secure else None,
     )
     keep_alive(transport)
     if target.pin.is_exact and not _is_pinned(transport, target.pin):

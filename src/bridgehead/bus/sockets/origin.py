@@ -39,13 +39,9 @@ def whose(request: Request, user_of: UserOf = user_behind) -> Whose:
     if request.address == "local":
         return "own"  # a Unix socket of mode 0600
     user = user_of(request)
-    return (
-        "unknown"
-        if user is None
-        else "own"
-        if user in (os.geteuid(), ROOT)
-        else "other"
-    )
+    if user is None:
+        return "unknown"
+    return "own" if user in (os.geteuid(), ROOT) else "other"
 
 
 def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
@@ -60,9 +56,8 @@ def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
             if at >= 0:
                 # Queues, timer and retransmits stand between the state and the user.
                 fields = table[at + len(line) :].split(b"\n", 1)[0].split()
-                return (
-                    int(fields[3]) if len(fields) > 3 and fields[3].isdigit() else None
-                )
+                has_user = len(fields) > 3 and fields[3].isdigit()
+                return int(fields[3]) if has_user else None
     return None
 
 

@@ -227,9 +227,9 @@ class _WithoutTcp:
         return getattr(self._transport, name)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return (
-            self if name == "socket" else self._transport.get_extra_info(name, default)
-        )
+        if name == "socket":
+            return self
+        return self._transport.get_extra_info(name, default)
 
     def fileno(self) -> int:
         return int(self._transport.get_extra_info("socket").fileno())

@@ -78,92 +78,110 @@ async def _open_one(
     url: str, access: NatsAccess, lost: Callable[[str], None], name: str
 ) -> Client:
     try:
-        from nats.aio.client import Client as NatsClient
         from nats.errors import Error
     except ImportError as error:
         raise ConfigError(
             "NATS support is not installed", hint="pip install 'bridgehead[nats]'"
         ) from error
-    reported = False
-
-    async def ended(*_reason: object) -> None:
-        nonlocal reported
-        if not reported:
-            reported = True
-            lost("the NATS server closed the connection")
-
-    noted: list[Exception] = []
+    options = _shown_credentials(Path(access.credentials)) if access.credentials else {}
+    if access.ca is not None or url.startswith("tls://"):
+        options["tls"] = ssl.create_default_context(cafile=access.ca)
+    ending = _Ending(lost)
+    problems: list[Exception] = []
 
     async def note(error: Exception) -> None:
-        noted.append(error)
+        problems.append(error)
         _log.info("nats: %s", error)
 
-    more = _shown_credentials(Path(access.credentials)) if access.credentials else {}
-    if access.ca is not None or url.startswith("tls://"):
-        more["tls"] = ssl.create_default_context(cafile=access.ca)
-
-    class StricterClient(NatsClient):
-        def _connect_command(self) -> bytes:
-            """The library leaves it to the server whether there is TLS; who asked for it shows nothing without it."""
-            if "tls" in more and not self._server_info.get("tls_required"):
-                raise Error("the server does not offer TLS")
-            return super()._connect_command()
-
-        async def flush(self, timeout: int = FLUSH_S) -> None:
-            """Return when the server has all that was sent so far.
-
-            The library writes its ping past what its flusher has not written yet, an unsubscription for example; once
-            that ping has been answered everything before it is written, and a second one comes behind it.
-            """
-            await super().flush(timeout)
-            await super().flush(timeout)
-
-    client = StricterClient()
+    client = _strict_client(needs_tls="tls" in options)
     try:
         await client.connect(
             url,
             name=name,
             allow_reconnect=False,
             connect_timeout=CONNECT_S,
-            disconnected_cb=ended,
-            closed_cb=ended,
+            disconnected_cb=ending.report,
+            closed_cb=ending.report,
             error_cb=note,
             ping_interval=PING_S,
-            # The library would dial a dead address for ever, and say nothing of why it is dead.
+            # The library would dial a dead address for ever, and say nothing of why it is
+            # dead.
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             no_echo=True,
-            **more,
+            **options,
         )
     except BaseException as error:  # also when nobody waits for it any more
-        reported = True  # what was never there is not lost
+        ending.is_reported = True  # what was never there is not lost
         await close_nats(client)
         if not isinstance(error, TimeoutError | Error | OSError):
             raise
-        cause = next((one for one in reversed(noted) if str(one)), error)
-        # Its last word may be lost with the connection; that it asks who we are was its first.
-        nothing_shown = access.credentials is None and "@" not in url
-        if nothing_shown and client._server_info.get("auth_required"):
+        shows_nothing = access.credentials is None and "@" not in url
+        causes = [problem for problem in reversed(problems) if str(problem)]
+        cause = str(causes[0] if causes else error)
+        # The server's last word may be lost with the connection; that it asks who we are
+        # was its first.
+        if shows_nothing and client._server_info.get("auth_required"):
             raise HubRefused(
                 without_credentials(url),
                 "it asks for credentials, and none are configured",
             ) from error
-        if "authorization" in str(cause).lower():
-            raise HubRefused(without_credentials(url), str(cause)) from error
+        if "authorization" in cause.lower():
+            raise HubRefused(without_credentials(url), cause) from error
         raise NatsUnreachable(
-            without_credentials(url), str(cause) or "it does not answer"
+            without_credentials(url), cause or "it does not answer"
         ) from error
-
-    async def watch() -> None:
-        # The library may fail while it closes, and then calls nobody.
-        while not client.is_closed:
-            await asyncio.sleep(WATCH_S)
-        await ended()
-
-    task = asyncio.get_running_loop().create_task(watch())
+    task = asyncio.get_running_loop().create_task(ending.watch(client))
     _watching.add(task)
     task.add_done_callback(_watching.discard)
     return client
+
+
+class _Ending:
+    """Reports once that a connection has ended."""
+
+    def __init__(self, lost: Callable[[str], None]) -> None:
+        self._lost = lost
+        self.is_reported = False
+
+    async def report(self, *_reason: object) -> None:
+        if not self.is_reported:
+            self.is_reported = True
+            self._lost("the NATS server closed the connection")
+
+    async def watch(self, client: Client) -> None:
+        """Report the end also if the library fails while it closes and calls nobody."""
+        while not client.is_closed:
+            await asyncio.sleep(WATCH_S)
+        await self.report()
+
+
+def _strict_client(*, needs_tls: bool) -> Client:
+    """Return a client that shows nothing without TLS if it is needed."""
+    from nats.aio.client import Client as NatsClient
+    from nats.errors import Error
+
+    class StrictClient(NatsClient):
+        def _connect_command(self) -> bytes:
+            """Return what the client says about itself.
+
+            The library leaves it to the server whether there is TLS.
+            """
+            if needs_tls and not self._server_info.get("tls_required"):
+                raise Error("the server does not offer TLS")
+            return super()._connect_command()
+
+        async def flush(self, timeout: int = FLUSH_S) -> None:
+            """Return when the server has all that was sent so far.
+
+            The library writes its ping past what its flusher has not written yet, an
+            unsubscription for example; once that ping has been answered everything
+            before it is written, and a second one comes behind it.
+            """
+            await super().flush(timeout)
+            await super().flush(timeout)
+
+    return StrictClient()
 
 
 def _shown_credentials(path: Path) -> dict[str, Any]:

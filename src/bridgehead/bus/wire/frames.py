@@ -88,11 +88,9 @@ def read(payload: bytes) -> Frame | Malformed:
 
 def message(body: bytes, hops: int) -> bytes:
     """A message for a participant; its bytes go into the frame as they are."""
-    return (
-        b'{"l2":"msg","m":%b,"hops":1}' % body
-        if hops == 1
-        else b'{"l2":"msg","m":%b,"hops":%d}' % (body, hops)
-    )
+    if hops == 1:
+        return b'{"l2":"msg","m":%b,"hops":1}' % body
+    return b'{"l2":"msg","m":%b,"hops":%d}' % (body, hops)
 
 
 def outgoing(body: bytes, hops: int = 0) -> bytes:

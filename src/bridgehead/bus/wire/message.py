@@ -48,7 +48,8 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False)
             context.pop("source", None)
             source = None
         if "destination" in context:
-            if addressed := destinations(context):
+            addressed = destinations(context)
+            if addressed:
                 context["source"] = addressed[0]
             else:
                 del context["destination"]
@@ -173,11 +174,9 @@ def destinations(context: dict[str, Any]) -> tuple[str, ...]:
         return ()
     if isinstance(value, str):
         return (value,) if value else ()
-    return tuple(
-        one
-        for one in (value if isinstance(value, list) else ())
-        if isinstance(one, str) and one
-    )
+    if not isinstance(value, list):
+        return ()
+    return tuple(name for name in value if isinstance(name, str) and name)
 
 
 encode: Final[Callable[[Message], bytes]] = _encoder.encode

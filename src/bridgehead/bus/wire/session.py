@@ -50,24 +50,32 @@ def context_session_id(context: dict[str, Any]) -> str:
 def read_session(context: dict[str, Any]) -> ReadSession:
     """Resolve the session of a message field by field; a bad field is left out, never a reason to refuse."""
     carried = context.get("session")
+    if not isinstance(carried, dict):
+        return ReadSession({"session_id": DEFAULT}, ())
     session: Session = {}
     malformed: list[str] = []
-    for field, value in (carried if isinstance(carried, dict) else {}).items():
+    for field, value in carried.items():
         if field == "location" and isinstance(value, dict):
-            kept = {
-                key: part
-                for key, part in value.items()
-                if _LOCATION_KEYS.get(key, _anything)(part)
-            }
-            malformed += [f"location.{key}" for key in value if key not in kept]
-            if kept:
-                session[field] = kept
+            location = _read_location(value)
+            malformed += [f"location.{key}" for key in value if key not in location]
+            if location:
+                session[field] = location
         elif not _FIELDS.get(field, _anything)(value):
             malformed.append(field)
         elif value != [] or field not in _FIELDS:
             session[field] = value
     session.setdefault("session_id", DEFAULT)
     return ReadSession(session, tuple(sorted(malformed)))
+
+
+def _read_location(location: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a location that can be read."""
+    readable = {}
+    for key, part in location.items():
+        is_valid = _LOCATION_KEYS.get(key, _anything)
+        if is_valid(part):
+            readable[key] = part
+    return readable
 
 
 def merge_into_default(store: Session, inbound: Session | None) -> Session:
@@ -130,12 +138,9 @@ def reimpose_deployment_fields(before: Session, after: Session) -> Session:
 def hub_session_id(secret: bytes, participant_id: str, local_id: str) -> str:
     """One hub id per participant and local id, the same after every restart with the same secret."""
     name = participant_id.encode() + b"\x00" + local_id.encode("utf-8", "surrogatepass")
-    return (
-        "b"
-        + base64.b32encode(hmac.new(secret, name, hashlib.sha256).digest())
-        .decode("ascii")
-        .lower()[:_LENGTH]
-    )
+    digest = hmac.new(secret, name, hashlib.sha256).digest()
+    text = base64.b32encode(digest).decode("ascii").lower()
+    return "b" + text[:_LENGTH]
 
 
 def _is_number(value: object) -> bool:

@@ -168,11 +168,9 @@ class TopicPatterns(msgspec.Struct, frozen=True):
 
     def listed(self) -> list[str]:
         """The patterns as one writes them."""
-        return (
-            ["*"]
-            if self.everything
-            else sorted(self.exact) + [f"{prefix}*" for prefix in self.prefixes]
-        )
+        if self.everything:
+            return ["*"]
+        return sorted(self.exact) + [f"{prefix}*" for prefix in self.prefixes]
 
     def match(self, topic: str) -> bool:
         return self.everything or topic in self.exact or topic.startswith(self.prefixes)
@@ -242,11 +240,9 @@ def is_twin(message: Message) -> bool:
 @lru_cache(maxsize=2048)
 def spec_topic(topic: str) -> str:
     """The specification's name of a topic that has two; other topics are returned as they are."""
-    return (
-        _CONVERSE_PING
-        if topic.endswith(".converse.ping")
-        else _RENAMED.get(topic, topic)
-    )
+    if topic.endswith(".converse.ping"):
+        return _CONVERSE_PING
+    return _RENAMED.get(topic, topic)
 
 
 @lru_cache(maxsize=2048)
@@ -260,11 +256,9 @@ def to_spec(message: Message) -> Message | None:
     if is_twin(message):
         return None
     topic = spec_topic(message.type)
-    return (
-        message
-        if topic == message.type
-        else Message(topic, _spec_data(message, topic), message.context)
-    )
+    if topic == message.type:
+        return message
+    return Message(topic, _spec_data(message, topic), message.context)
 
 
 def to_legacy(message: Message) -> Message | None:
@@ -272,11 +266,9 @@ def to_legacy(message: Message) -> Message | None:
     if is_twin(message):
         return None
     topic = _legacy_topic(message)
-    return (
-        message
-        if topic == message.type
-        else Message(topic, _legacy_data(message), message.context)
-    )
+    if topic == message.type:
+        return message
+    return Message(topic, _legacy_data(message), message.context)
 
 
 def _legacy_topic(message: Message) -> str:
@@ -294,11 +286,9 @@ def _spec_data(message: Message, topic: str) -> dict[str, Any]:
         return {**data, "listen": data["expect_response"]}
     if message.type == "detach_intent":
         return _split_intent_name(message)
-    return (
-        _spec_handler_event(message, topic)
-        if topic.startswith(_HANDLER_EVENTS)
-        else data
-    )
+    if topic.startswith(_HANDLER_EVENTS):
+        return _spec_handler_event(message, topic)
+    return data
 
 
 def _legacy_data(message: Message) -> dict[str, Any]:
@@ -320,11 +310,8 @@ def _legacy_data(message: Message) -> dict[str, Any]:
 
 
 def _joined_name(data: dict[str, Any]) -> str:
-    return ":".join(
-        part
-        for key in ("skill_id", "intent_name")
-        if isinstance(part := data.get(key), str) and part
-    )
+    parts = [data.get("skill_id"), data.get("intent_name")]
+    return ":".join(part for part in parts if isinstance(part, str) and part)
 
 
 def _split_intent_name(message: Message) -> dict[str, Any]:
@@ -335,11 +322,9 @@ def _split_intent_name(message: Message) -> dict[str, Any]:
     if colon:
         return {**message.data, "skill_id": skill, "intent_name": name}
     owner = message.context.get("skill_id")
-    return (
-        {**message.data, "skill_id": owner}
-        if isinstance(owner, str) and owner
-        else message.data
-    )
+    if isinstance(owner, str) and owner:
+        return {**message.data, "skill_id": owner}
+    return message.data
 
 
 def _spec_handler_event(message: Message, topic: str) -> dict[str, Any]:

@@ -306,7 +306,7 @@ def tail(
     async def main() -> int:
         shown = 0
         async with await _reach(app, join, hub, hub_token) as reached:
-            reached.told = app.say
+            reached.report = app.say
             receive = (
                 reached.receive
                 if isinstance(reached, Satellite)
@@ -343,7 +343,7 @@ def chat(
 
     async def main() -> int:
         async with await _reach(app, join, hub, hub_token) as reached:
-            reached.told = app.say
+            reached.report = app.say
             if isinstance(reached, Satellite):
                 reached.aside = partial(_show_notice, app)
             lines = TypedLines()

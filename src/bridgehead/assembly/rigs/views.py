@@ -13,7 +13,7 @@ from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views_cache import (
     ThreadSnapshot,
-    cached_desk,
+    cached_inbox,
     cached_status,
     cached_thread,
 )
@@ -178,7 +178,7 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         known, found = cached_status(rig)
         freezes = standing_freezes(rig)
         rig_id = str(rig.config.rig_id)
-        _, on_desk = cached_desk(rig)
+        _, contents = cached_inbox(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
     asked = [
@@ -189,11 +189,11 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
     counted = Counter(
         str(one.context["thread"]) for one in asked if one.kind is PendingKind.ENVELOPE
     )
-    owed = Counter(debt.asked.turn.thread_id for debt in on_desk.owed)
-    delivered = Counter(notice.turn.thread_id for notice in on_desk.delivered)
+    owed = Counter(debt.asked.turn.thread_id for debt in contents.owed)
+    delivered = Counter(notice.turn.thread_id for notice in contents.delivered)
     late = {
         d.asked.turn.thread_id
-        for d in (*on_desk.owes, *on_desk.owed)
+        for d in (*contents.owes, *contents.owed)
         if d.owed.is_overdue(rig.now_ms())
     }
     return CloneView(

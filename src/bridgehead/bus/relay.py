@@ -1,7 +1,8 @@
 """The shell around a bridge: carries out what it decides, on one event loop, in order.
 
-Participants' connections and the hub talk to the relay; the relay feeds the bridge, writes to the hub, hands messages
-to connections, counts outcomes, keeps what must be remembered and wakes up when a grace period ends.
+Participants' connections and the hub talk to the relay; the relay feeds the bridge,
+writes to the hub, hands messages to connections, counts outcomes, keeps what must be
+remembered and wakes up when a grace period ends.
 """
 
 from __future__ import annotations
@@ -81,11 +82,17 @@ class Relay(HubListener):
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
         self.holds_back: Callable[[Message], bool] | None = None
-        """Keeps hub messages from participants, for escalation to an upstream bridge where there is one (bus §7)."""
+        """Keeps hub messages from participants, for escalation to an upstream bridge
+        where there is one (bus §7).
+        """
         self.overhearing: list[Callable[[Message], bool]] = []
-        """Each may take what a participant says for itself, before it reaches the hub, and says so."""
+        """Each may take what a participant says for itself, before it reaches the hub,
+        and says so.
+        """
         self.hears_answer: HearsAnswer = lambda *_said: False
-        """Takes (participant, words, questions in view, reply) of a door if they answer a pending item."""
+        """Takes (participant, words, questions in view, reply) of a door if they answer
+        a pending item.
+        """
         self.hub_refused: Callable[[str], None] = lambda _reason: None
         """Learns of messages that nobody may send over the hub."""
         self.watcher: Callable[[Message], None] | None = None
@@ -104,7 +111,7 @@ class Relay(HubListener):
             **dict.fromkeys(get_args(actions.StateChange), self._keep),
         }
 
-    # -- participants ---------------------------------------------------------------------------------------------
+    # -- participants ---------------------------------------------------------
 
     def join(
         self,
@@ -112,9 +119,10 @@ class Relay(HubListener):
         connection: ParticipantConnection,
         claim: object = None,
     ) -> asyncio.Task[BridgeheadError | None] | None:
-        """An authenticated participant is there; it is welcomed with its source.
+        """Welcome an authenticated participant with its source.
 
-        Where the source must be asked for in the deployment that happens later: the task ends in why it cannot be had.
+        Where the source must be asked for in the deployment that happens later: the
+        task ends in why it cannot be had.
         """
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
@@ -163,7 +171,7 @@ class Relay(HubListener):
         *,
         goodbye: bool = False,
     ) -> None:
-        """The participant's connection ended; one that was replaced before means nothing."""
+        """Note that a connection ended; one that was replaced before means nothing."""
         if self._connections.get(participant_id) is connection:
             del self._connections[participant_id]
             self._execute(
@@ -177,12 +185,17 @@ class Relay(HubListener):
         value: object = ABSENT,
         hops: object = 0,
     ) -> None:
-        """The participant sent a frame; `value` is the message in it where it has been decoded already."""
+        """Take a frame of a participant.
+
+        `value` is its message if it is already decoded.
+        """
         now = self._now  # a function, not a method: see Bridge.received
         self._execute(self.bridge.received(participant_id, frame, now(), value, hops))
 
     def admits(self, participant_id: str) -> bool:
-        """Whether one more frame that is no message (a ping, an answer) is within the participant's rate."""
+        """Whether one more frame that is no message (a ping, an answer) is within the
+        participant's rate.
+        """
         refusal = self.bridge.charged(participant_id, self._now())
         self._execute(refusal)
         return not refusal
@@ -196,12 +209,12 @@ class Relay(HubListener):
             self._execute(self.bridge.drained(participant_id, self._now()))
 
     def revoke(self, participant_id: str) -> None:
-        """The participant's credential is gone: close, clean up, forget (bus §10.3)."""
+        """Close, clean up and forget a participant without a credential (bus §10.3)."""
         self._execute(self.bridge.revoked(participant_id, self._now()))
         self.counters.forget(participant_id)
 
     def moved(self, participant_id: str) -> None:
-        """The participant is now connected to another bridge of the same deployment."""
+        """Let go of a participant that is now at another bridge of the deployment."""
         self._execute(self.bridge.moved(participant_id, self._now()))
 
     def clean_up(self, hub_session: str, skill_id: str) -> None:
@@ -222,10 +235,10 @@ class Relay(HubListener):
             and self._connections[participant_id].listens
         )
 
-    # -- the hub --------------------------------------------------------------------------------------------------
+    # -- the hub --------------------------------------------------------------
 
     def received(self, message: Message) -> None:
-        """The hub carried a message."""
+        """Take a message that the hub carried."""
         if self.watcher is not None:
             self.watcher(message)
         if self.holds_back is None or not self.holds_back(message):
@@ -245,31 +258,37 @@ class Relay(HubListener):
         self.counters.hub_ignored[reason] += 1
 
     def opened(self) -> None:
-        """The hub can be written to."""
+        """Note that the hub can be written to."""
         self._execute(self.bridge.hub_opened(self._now()))
         self._set_alarm()
 
     def lost(self, reason: str) -> None:
-        """The hub cannot be written to."""
+        """Note that the hub cannot be written to."""
         self._execute(self.bridge.hub_lost())
 
     def turn_lost(self, message: Message) -> None:
-        """The hub that had this question is gone; whoever asked is told."""
+        """Tell whoever asked that the hub with this question is gone."""
         self._execute(self.bridge.turn_lost(message))
 
     def inject(self, message: Message, *, author: str, hops: int) -> None:
-        """Put a message of an upstream bridge on the hub; participants it names get it like any other."""
+        """Put a message of an upstream bridge on the hub.
+
+        Participants it names get it like any other.
+        """
         self._execute(self.bridge.relayed(message, author, hops, self._now()))
 
     def tell(self, participant_id: str, message: Message) -> None:
-        """Tell a participant something from the gateway itself; the hub neither carries nor sees it."""
+        """Tell a participant something from the gateway itself.
+
+        The hub neither carries nor sees it.
+        """
         self._execute(self.bridge.tell(participant_id, message, self._now()))
 
     def publish(self, message: Message) -> bool:
         """Put a message of the bridge itself on the hub, for listeners there."""
         return self._transport.send(message)
 
-    # -- time and end ---------------------------------------------------------------------------------------------
+    # -- time and end ---------------------------------------------------------
 
     def _wake(self) -> None:
         self._alarm = self._alarm_at = None
@@ -302,10 +321,11 @@ class Relay(HubListener):
         while self._saving is not None:
             await asyncio.shield(self._saving)
 
-    # -- carrying out ---------------------------------------------------------------------------------------------
+    # -- carrying out ---------------------------------------------------------
 
     def _execute(self, effects: list[actions.Effect]) -> None:
-        # An embedded hub sends back what is written to it at once, in the middle of this, in its own order.
+        # An embedded hub sends back what is written to it at once, in the middle of
+        # this, in its own order.
         carry_out = self._carry_out
         for effect in effects:
             carry_out[type(effect)](effect)
@@ -431,7 +451,7 @@ class Relay(HubListener):
             kind, {"at": iso_ms(self._clock.now()), "bridge": bridge_id, **data}
         )
 
-    # -- remembering ----------------------------------------------------------------------------------------------
+    # -- remembering ----------------------------------------------------------
 
     def _keep(self, change: actions.StateChange) -> None:
         self._changes.append(change)

@@ -1,5 +1,6 @@
-"""The [bus] table (bus §17): options of the bridge, addresses, files, what is served; which URLs of a bridge are safe
-(§10.1). Pure.
+"""The [bus] table (bus §17): options of the bridge, addresses, files, what is served.
+
+Which URLs of a bridge are safe (§10.1). Pure.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """URL of a Matrix server on which the bus has an account."""
     matrix_token: str | None = None
     matrix_appservice: str | None = None
-    """Registration file with which the bus is an application service of that server instead."""
+    """Registration file with which the bus is an application service of that server
+    instead.
+    """
     matrix_allow: tuple[str, ...] = ()
     voice: tuple[str, ...] = ()
     """Wyoming satellites: NAME=tcp://HOST:PORT."""
@@ -63,7 +66,9 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hook_wait_s: float = 30
     pairing: bool = False
     nats: str | None = None
-    """Fabric between several hubs (bus §13): one URL, or several with commas between them."""
+    """Fabric between several hubs (bus §13): one URL, or several with commas between
+    them.
+    """
     nats_credentials: str | None = None
     nats_ca: str | None = None
     deployment: str = "home"

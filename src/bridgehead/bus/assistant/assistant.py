@@ -1,8 +1,11 @@
-"""The embedded assistant (bus §15): a small orchestrator with one handler, as a state machine without I/O.
+"""The embedded assistant (bus §15): a small orchestrator with one handler, as a state
+machine without I/O.
 
-Messages, answers and the time go in; messages, questions and cancellations come out. Every `ovos.utterance.handle`
-ends in exactly one `ovos.utterance.handled`, the last message of its round, on every path (B-60). Speakers take turns:
-each has a share of the requests that run, what is more waits, and a free place goes to the next speaker in turn.
+Messages, answers and the time go in; messages, questions and cancellations come out.
+Every `ovos.utterance.handle` ends in exactly one `ovos.utterance.handled`, the last
+message of its round, on every path (B-60). Speakers take turns: each has a share of the
+requests that run, what is more waits, and a free place goes to the next speaker in
+turn.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ class AssistantConfig(msgspec.Struct, frozen=True):
     lang: str | None = None
     timeout_s: float = 30
     later_s: float = 0
-    """How long an answer may go on being made after that, to be told later; 0: then it is given up."""
+    """How long an answer may go on being made after that, to be told later.
+
+    0: then it is given up.
+    """
     task: str | None = None
     """What the agent is told to be; None for the usual words."""
     memory: int = TURNS
@@ -82,7 +88,9 @@ class Cancel(msgspec.Struct, frozen=True):
 
 
 class Defer(msgspec.Struct, frozen=True):
-    """This request, asked by `entry`, is answered later, when whoever asked no longer waits."""
+    """This request, asked by `entry`, is answered later, when whoever asked no longer
+    waits.
+    """
 
     request: str
     entry: Message
@@ -122,7 +130,7 @@ class Assistant:
         self._asked = 0
 
     def received(self, message: Message, now: float) -> list[AssistantEffect]:
-        """The bus carried `message`; utterances and stops are taken, everything else is ignored (B-59)."""
+        """Take an utterance or a stop; everything else is ignored (B-59)."""
         if has_malformed_carrier(message):
             return []
         if message.type == HANDLE:
@@ -134,7 +142,7 @@ class Assistant:
     def answered(
         self, request: str, text: str, session: Session | None = None, now: float = 0.0
     ) -> list[AssistantEffect]:
-        """The runtime answered; an answer nobody waits for is discarded."""
+        """Take an answer of the runtime; one that nobody waits for is discarded."""
         running = self._running.pop(request, None)
         if running is None:
             return []
@@ -153,7 +161,7 @@ class Assistant:
         ]
 
     def piece(self, request: str, text: str) -> list[AssistantEffect]:
-        """The runtime has made one more piece of its answer."""
+        """Take one more piece of the runtime's answer."""
         running = self._running.get(request)
         is_shown = running is not None and not running.deferred and text
         if running is not None and is_shown:
@@ -161,7 +169,10 @@ class Assistant:
         return []
 
     def failed(self, request: str, now: float = 0.0) -> list[AssistantEffect]:
-        """The runtime could not answer; the cause is for the log, never for speech (B-67)."""
+        """Apologise for a runtime that could not answer.
+
+        The cause is never spoken (B-67).
+        """
         running = self._running.pop(request, None)
         if running is None:
             return []
@@ -171,7 +182,9 @@ class Assistant:
         ]
 
     def tick(self, now: float) -> list[AssistantEffect]:
-        """Let the time be `now`: requests that took too long are given up, whether they ran or waited."""
+        """Let the time be `now`: requests that took too long are given up, whether they
+        ran or waited.
+        """
         effects: list[AssistantEffect] = []
         for request in [
             name for name, running in self._running.items() if running.deadline <= now
@@ -217,8 +230,8 @@ class Assistant:
         session_id = context_session_id(entry.context)
         speaker = _speaker(entry, session_id)
         if self._is_open(speaker, session_id, entry.context.get("utterance_id")):
-            # Repeated by way of another bridge, to which the device has moved; one answer
-            # is enough.
+            # Repeated by way of another bridge, to which the device has moved; one
+            # answer is enough.
             return []
         if session_id == DEFAULT:
             self.store = merge_into_default(self.store, entry.context.get("session"))
@@ -259,7 +272,10 @@ class Assistant:
         )
 
     def _crowded_out(self, speaker: str) -> _Asked | None:
-        """The question that must go where too many wait: the newest of whoever has most of them waiting."""
+        """Return the question that must go if too many wait.
+
+        The newest of whoever has most of them waiting.
+        """
         if len(self._waiting[speaker]) > self._config.waiting_each:
             return self._waiting[speaker].pop()[0]
         if sum(map(len, self._waiting.values())) <= self._config.max_waiting:
@@ -353,7 +369,10 @@ class Assistant:
         return "en", SORRY
 
     def _language(self, entry: Message, effective: Session) -> str | None:
-        """The language of an utterance (bus §2); observations count only from the message's own session (B-65)."""
+        """Return the language of an utterance (bus §2).
+
+        Observations count only from the message's own session (B-65).
+        """
         own = read_session(entry.context).session
         observed = [
             own.get(field) for field in ("stt_lang", "detected_lang", "request_lang")
@@ -369,7 +388,9 @@ class Assistant:
         )
 
     def _take_back(self, running: _Asked, session: Session | None) -> Session | None:
-        """A session the runtime handed back, with the deployment's fields as they were (B-64)."""
+        """Return a session the runtime handed back, with the deployment's fields as
+        they were (B-64).
+        """
         if session is None:
             return None
         if running.session_id == DEFAULT:
@@ -385,7 +406,10 @@ class Assistant:
         data: dict[str, Any],
         session: Session | None = None,
     ) -> Emit:
-        """A reply to the entry message; the default session travels as it is at this moment (B-61 to B-63)."""
+        """Return a reply to the entry message.
+
+        The default session travels as it is at this moment (B-61 to B-63).
+        """
         reply = entry.reply(topic, data)
         context = {**reply.context, "skill_id": SKILL}
         if context_session_id(entry.context) == DEFAULT:
@@ -403,7 +427,9 @@ def _updated(before: Session, handed_back: Session) -> Session:
 
 
 def _speaker(entry: Message, session: str) -> str:
-    """Whose question it is: the source, which a bridge has stamped, else whoever uses the session."""
+    """Return whose question it is: the source, which a bridge has stamped, else whoever
+    uses the session.
+    """
     source = entry.context.get("source")
     return source if isinstance(source, str) and source else session
 
@@ -416,6 +442,9 @@ def _first_text(utterances: object) -> str | None:
 
 
 def _is_denied(session: Session) -> bool:
-    """Whether the session forbids this assistant; its own pipeline list is not read (B-66)."""
+    """Whether the session forbids this assistant.
+
+    Its own pipeline list is not read (B-66).
+    """
     named = (("pipelines", PIPELINE), ("skills", SKILL), ("intents", INTENT))
     return any(name in session.get(f"blacklisted_{kind}", ()) for kind, name in named)

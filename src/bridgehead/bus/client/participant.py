@@ -1,12 +1,14 @@
-"""A participant in a few lines: connect with a join file, say something, hear what comes back.
+"""A participant in a few lines: connect with a join file, say something, hear what
+comes back.
 
     async with await Satellite.connect(read_join_file(path)) as satellite:
         answer = await satellite.ask("what time is it")
         print(answer.text)
 
-The satellite owns its session (bus §3): it adopts the one every answer brings and sends it with the next utterance. A
-connection that is lost is made again, at whichever address of the join file answers, and an open question is sent
-again: a bridge that has it already takes it for the same one.
+The satellite owns its session (bus §3): it adopts the one every answer brings and sends
+it with the next utterance. A connection that is lost is made again, at whichever
+address of the join file answers, and an open question is sent again: a bridge that has
+it already takes it for the same one.
 """
 
 from __future__ import annotations
@@ -99,14 +101,16 @@ class Spoken(msgspec.Struct, frozen=True):
     speak: tuple[dict[str, Any], ...]
     handled: bool
     outcome: Literal["", "answer", "unmatched"] = ""
-    """`answer`: to a question that was asked here (`bus ask`), so the assistant did not get it."""
+    """`answer`: to a question that was asked here (`bus ask`), so the assistant did not
+    get it.
+    """
 
     @property
     def text(self) -> str:
         return "\n".join(str(said.get("utterance", "")) for said in self.speak)
 
 
-class _Turn:
+class _CollectedAnswer:
     """What has come in answer to one utterance."""
 
     def __init__(self, utterance_id: str) -> None:
@@ -116,7 +120,7 @@ class _Turn:
         self.has_ended = False
 
     def owns(self, fields: dict[str, Any]) -> bool:
-        """Whether the context or the refusal with these fields is about this turn."""
+        """Whether the context or the refusal with these fields is about this one."""
         return bool(
             fields.get("utterance_id", self._utterance_id) == self._utterance_id
         )
@@ -159,7 +163,9 @@ class Satellite(Closing):
         self.session: Session = {}
         """The session of the last answer; sent with the next utterance."""
         self.aside: Callable[[Message], None] = _disregard
-        """Gets what arrives during `ask` and is no part of the answer, such as a notice."""
+        """Gets what arrives during `ask` and is no part of the answer, such as a
+        notice.
+        """
         self.shown = ShownQuestions()
         """The questions that have arrived and that nothing was said after."""
         self.report: Callable[[str], None] = _disregard
@@ -175,7 +181,10 @@ class Satellite(Closing):
         client_cert: tuple[str, str] | None = None,
         reconnect: bool = True,
     ) -> Self:
-        """Connect and prove who we are; both sides are sure of each other when this returns."""
+        """Connect and prove who we are.
+
+        Both sides are sure of each other when this returns.
+        """
         headers = [("Authorization", f"Bearer {join.token}")] if join.token else []
         if claimed_id is not None:
             headers.append((CLAIM_HEADER, claimed_id))
@@ -204,7 +213,9 @@ class Satellite(Closing):
         return satellite
 
     async def _come_back(self, ended: ConnectionEnded) -> None:
-        """Be connected again; raises where the bridge has sent us away, or does not want us any more."""
+        """Be connected again; raises where the bridge has sent us away, or does not
+        want us any more.
+        """
         if not self._reconnects or ended.code in SENT_AWAY:
             raise ended
         async with self._turn:
@@ -236,7 +247,10 @@ class Satellite(Closing):
             await self._conversation.send(frame)
 
     async def settled(self, wait_s: float = 5.0) -> None:
-        """Return once the bridge has read what was sent; raises `Refused` where it did not take a message."""
+        """Return once the bridge has read what was sent.
+
+        Raises `Refused` where it did not take a message.
+        """
         await self._send(frames.ping(0))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -268,44 +282,50 @@ class Satellite(Closing):
         utterance_id = secrets.token_hex(8)
         self._open = self._utterance(text, lang, {"utterance_id": utterance_id})
         self._asked_again = False
-        turn = _Turn(utterance_id)
+        collected = _CollectedAnswer(utterance_id)
         try:
             async with asyncio.timeout(wait_s) as limit:
                 await self.send(self._open)
                 while True:
                     event = await self.receive()
-                    if isinstance(event, MessageRefused) and turn.owns(event.details):
+                    if isinstance(event, MessageRefused) and collected.owns(
+                        event.details
+                    ):
                         raise SendRefused(event, self.participant)
                     if not isinstance(event, Incoming):
                         continue
                     message = event.message
-                    if not turn.owns(message.context):
+                    if not collected.owns(message.context):
                         self._put_aside(message)
                     elif message.type == SPEAK:
-                        turn.add_speech(message.data, was_repeated=self._asked_again)
+                        collected.add_speech(
+                            message.data, was_repeated=self._asked_again
+                        )
                     elif message.type == HANDLED:
-                        if turn.end(message.data, was_repeated=self._asked_again):
+                        if collected.end(message.data, was_repeated=self._asked_again):
                             return Spoken(
-                                tuple(turn.speech), handled=True, outcome=turn.outcome
+                                tuple(collected.speech),
+                                handled=True,
+                                outcome=collected.outcome,
                             )
-                        # The words may have gone to the connection that is lost; a second
-                        # answer is on its way then.
+                        # The words may have gone to the connection that is lost; a
+                        # second answer is on its way then.
                         now = asyncio.get_running_loop().time()
                         limit.reschedule(now + SECOND_ANSWER_S)
                     elif message.type == UNMATCHED:
-                        turn.outcome = "unmatched"
+                        collected.outcome = "unmatched"
                     else:
                         self._put_aside(message)
         except TimeoutError:
-            return Spoken(tuple(turn.speech), turn.has_ended)
+            return Spoken(tuple(collected.speech), collected.has_ended)
         finally:
             self._open = None
 
     def _put_aside(self, message: Message) -> None:
         """Pass on what is no part of the answer.
 
-        Answers to a question that is over are left out, unless they were late: they were
-        given twice, by two bridges.
+        Answers to a question that is over are left out, unless they were late: they
+        were given twice, by two bridges.
         """
         is_answer = message.type in (SPEAK, HANDLED)
         if not is_answer or message.context.get("late") is True:
@@ -314,7 +334,8 @@ class Satellite(Closing):
     async def answer(self, item_id: str, text: str, shown: str | None = None) -> None:
         """Answer a pending item; needs the grant `approve`.
 
-        `shown` is the digest of the question as the person saw it, by default of the notice that arrived last.
+        `shown` is the digest of the question as the person saw it, by default of the
+        notice that arrived last.
         """
         digest = self.shown.digest_of(item_id) if shown is None else shown
         await self._send(frames.answer(item_id, text, digest))
@@ -469,7 +490,7 @@ def _challenge(
 
 
 def _is_proof(mac: bytes | None, challenge: Challenge | None, key: bytes) -> bool:
-    """Whether only a bridge with our key can have made this in answer to a challenge."""
+    """Whether only a bridge with our key can have answered the challenge so."""
     if challenge is None or not mac:
         return False
     return hmac.compare_digest(challenge.server_mac(key), mac)

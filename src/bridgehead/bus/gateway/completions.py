@@ -1,7 +1,7 @@
 """The OpenAI-compatible door, for programs that know a chat endpoint.
 
-The key is the token of a participant in managing mode. What the person wrote last is the
-utterance; the conversation it belongs to is recognised by its beginning, and has a
+The key is the token of a participant in managing mode. What the person wrote last is
+the utterance; the conversation it belongs to is recognised by its beginning, and has a
 session of its own on the bus.
 """
 
@@ -223,7 +223,7 @@ class _Response:
         self._numbers = count()
 
     def whole(self, text: str | None) -> dict[str, Any]:
-        """The response; without a text it is in progress."""
+        """Return the response; without a text it is in progress."""
         output = [] if text is None else [self._message(text)]
         settings = {
             "model": MODEL,
@@ -368,8 +368,8 @@ def _channel(
 ) -> str:
     """Return the channel of a conversation.
 
-    It is made from what the program calls it, else from its beginning, which is sent with
-    every question.
+    It is made from what the program calls it, else from its beginning, which is sent
+    with every question.
     """
     previous = document.get("previous_response_id")
     if previous is not None:

@@ -1,8 +1,9 @@
-"""Answers that take longer than anybody waits for: each is a pending item until it is there, and is then told to the
-person on whichever of their devices is used. What is still open survives a restart.
+"""Answers that take longer than anybody waits for: each is a pending item until it is
+there, and is then told to the person on whichever of their devices is used. What is
+still open survives a restart.
 
-What was asked in a conversation of its own (a channel, an HTTP request) is told in that conversation and nowhere else:
-one key may stand for many people.
+What was asked in a conversation of its own (a channel, an HTTP request) is told in that
+conversation and nowhere else: one key may stand for many people.
 """
 
 from __future__ import annotations
@@ -52,11 +53,17 @@ class LaterQuestion(msgspec.Struct, frozen=True):
     expires: float
     answer: str | None = None
     conversation: str | None = None
-    """Where alone it may be told; None: to its person on any device, empty: with no other request."""
+    """Where alone it may be told.
+
+    None: to its person on any device, empty: with no other request.
+    """
 
     @property
     def spoken(self) -> dict[str, Any]:
-        """The answer as it is said; in English it names the question, which may be long ago."""
+        """Return the answer as it is said.
+
+        In English it names the question, which may be long ago.
+        """
         asked = (
             self.text if len(self.text) <= SHOWN else self.text[:SHOWN].rstrip() + " …"
         )
@@ -88,13 +95,17 @@ class LaterAnswers:
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._delivered: dict[str, asyncio.Event] = {}
         self._last: dict[str, Message] = {}
-        """The last message by which a person asked something, in the order of last use."""
+        """The last message by which a person asked something, in the order of last use.
+        """
         self._saving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         relay.overhearing.append(self._overhears)
 
     def start(self) -> list[LaterQuestion]:
-        """Go on with what was open when the bus was stopped; those that must be asked again."""
+        """Go on with what was open when the bus was stopped.
+
+        Those that must be asked again.
+        """
         for question in self._kept.values():
             self._begin(question)
         return [question for question in self._kept.values() if question.answer is None]
@@ -119,7 +130,7 @@ class LaterAnswers:
         self._begin(self._kept[question_id])
 
     def answered(self, question_id: str, text: str) -> None:
-        """The answer is there, or there is none."""
+        """Take the answer, or note that there is none."""
         waiting = self._waiting.get(question_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(text.strip() or SORRY)
@@ -129,7 +140,7 @@ class LaterAnswers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # -- one question ---------------------------------------------------------------------------------------------
+    # -- one question ---------------------------------------------------------
 
     def _begin(self, question: LaterQuestion) -> None:
         self._waiting[question.id] = asyncio.get_running_loop().create_future()
@@ -193,14 +204,16 @@ class LaterAnswers:
             except BridgeheadError as error:
                 _log.error("%s", error)
 
-    # -- the person -----------------------------------------------------------------------------------------------
+    # -- the person -----------------------------------------------------------
 
     def _person(self, source: object) -> str:
         participant = self._relay.bridge.known.by_source(str(source))
         return person_of(participant.record) if participant is not None else str(source)
 
     def _conversation(self, message: Message) -> str | None:
-        """Return the conversation of its own that something was asked in, None where it is its person's."""
+        """Return the conversation of its own that something was asked in, None where it
+        is its person's.
+        """
         turn = self._turns.of(message.context.get("utterance_id"))
         if turn is not None:
             return turn.conversation
@@ -224,7 +237,9 @@ class LaterAnswers:
         return question.conversation == self._conversation(asking)
 
     def _tell(self, question: LaterQuestion) -> bool:
-        """Say it in its conversation, or where the person last asked something, else on another device of theirs."""
+        """Say it in its conversation, or where the person last asked something, else on
+        another device of theirs.
+        """
         if question.conversation is not None:
             return self._tell_in_conversation(question)
         here = [
@@ -260,7 +275,10 @@ class LaterAnswers:
         return self._relay.publish(Message(SPEAK, reply.data, context))
 
     def _overhears(self, message: Message) -> bool:
-        """Note which device a person uses; one that comes and goes is told what waits before its own answer."""
+        """Note which device a person uses.
+
+        One that comes and goes is told what waits before its own answer.
+        """
         if message.type != HANDLE:
             return False
         if self._conversation(message) is None:
@@ -284,7 +302,9 @@ class LaterAnswers:
 
 
 def person_of(record: ParticipantRecord) -> str:
-    """Whose device it is: the person in its record, else its own and nobody else's."""
+    """Return whose device it is: the person in its record, else its own and nobody
+    else's.
+    """
     return f"person {record.person}" if record.person else record.id
 
 

@@ -1,4 +1,6 @@
-"""Webhooks (bus §17): a program posts a text and gets back what was spoken, without knowing anything of a bus."""
+"""Webhooks (bus §17): a program posts a text and gets back what was spoken, without
+knowing anything of a bus.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ _REFUSED_STATUS: Final = {
 
 
 class HttpCalls:
-    """Questions that programs put over HTTP, each for the participant whose token it shows."""
+    """Questions that programs put over HTTP, each for the participant whose token it
+    shows.
+    """
 
     def __init__(self, gateway: Gateway, *, clock: Clock | None = None) -> None:
         self._gateway = gateway
@@ -52,7 +56,10 @@ class HttpCalls:
     def caller(
         self, request: Request, expected: str | None = None
     ) -> ParticipantRecord | Answer:
-        """Whose token it is; a refusal for a stranger, and for everybody who is not managed."""
+        """Return the participant that has the token, or a refusal.
+
+        Strangers and unmanaged participants are refused.
+        """
         token = bearer_token(request.headers.get("authorization"))
         self._gateway.reload()
         record = (
@@ -74,7 +81,9 @@ class HttpCalls:
         wait_s: float,
         turn: HttpTurn | None,
     ) -> AsyncGenerator[str, None]:
-        """Put a question and yield what is spoken, as it is spoken; `call` knows in the end how it went.
+        """Put a question and yield what is spoken, as it is spoken.
+
+        `call` knows in the end how it went.
 
         Without a `turn` everybody who has this key is the person of its record.
         """
@@ -162,7 +171,9 @@ class WebhookEndpoint(Site):
 
 
 class HttpParticipant:
-    """The connection of a participant that asks over HTTP: there while at least one request waits."""
+    """The connection of a participant that asks over HTTP: there while at least one
+    request waits.
+    """
 
     listens = False
 
@@ -197,8 +208,8 @@ class HttpParticipant:
     def _call_for(self, context: dict[str, Any]) -> HttpCall | None:
         """Return the request that a message answers.
 
-        A core that drops the id still answers in order, so its words go to the request of
-        this session that has waited longest.
+        A core that drops the id still answers in order, so its words go to the request
+        of this session that has waited longest.
         """
         utterance_id = context.get("utterance_id")
         if isinstance(utterance_id, str) and utterance_id:
@@ -211,7 +222,10 @@ class HttpParticipant:
         return next(iter(in_channel or without_channel), None)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        """A request was refused: the one that is named, else the newest, which is the one being taken."""
+        """End a request that was refused.
+
+        The one that is named, else the newest, which is being taken.
+        """
         newest = next(reversed(self.waiting), "")
         call = self.waiting.get(str(details.get("utterance_id", newest)))
         if call is not None:
@@ -239,7 +253,10 @@ class HttpCall:
         """Pieces of what is being said, ahead of the whole."""
 
     def rest_of(self, spoken: str) -> str:
-        """What is left to show of a whole whose pieces have been shown; each whole has lines of its own."""
+        """Return what is left to show of speech whose pieces were shown.
+
+        Each speech has lines of its own.
+        """
         shown = self.shown
         self.shown = ""
         if shown and spoken.startswith(shown):
@@ -259,7 +276,8 @@ class _Posted(msgspec.Struct, frozen=True):
     lang: str | None = None
     channel: str | None = None
     user: str | None = None
-    """Who asks, where several people use one hook: each has conversations of their own."""
+    """Who asks, where several people use one hook: each has conversations of their own.
+    """
 
 
 def _turn_in(channel: str | None) -> HttpTurn:

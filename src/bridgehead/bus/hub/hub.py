@@ -1,8 +1,10 @@
-"""The embedded hub (bus §12): what ovos-messagebus does, with a check on entry and bounds everywhere.
+"""The embedded hub (bus §12): what ovos-messagebus does, with a check on entry and
+bounds everywhere.
 
-Unmodified bus clients use it: same path, same greeting, every frame verbatim to everybody including its sender.
-Frames that would make those clients fall over are dropped on the way in. What was published between two turns of
-the event loop goes out as one write per member.
+Unmodified bus clients use it: same path, same greeting, every frame verbatim to
+everybody including its sender. Frames that would make those clients fall over are
+dropped on the way in. What was published between two turns of the event loop goes out
+as one write per member.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ MIB: Final = 1024 * 1024
 
 NOT_YOURS: Final = Answer(
     401,
-    b"this hub is for the user it runs as; set hub_token in [bus] to let others in by token\n",
+    b"this hub is for the user it runs as; set hub_token in [bus] to let others in by "
+    b"token\n",
     headers=(("WWW-Authenticate", "Bearer"),),
 )
 
@@ -66,7 +69,10 @@ class HubSettings(msgspec.Struct, frozen=True):
     max_frame_bytes: int = 25 * MIB
     max_unsent_bytes: int = 32 * MIB
     token: str | None = None
-    """What every member must show; None lets in the user the hub runs as, and nobody else of this machine."""
+    """What every member must show.
+
+    None lets in the user the hub runs as, and nobody else of this machine.
+    """
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     ping_s: float = 30.0
@@ -75,7 +81,10 @@ class HubSettings(msgspec.Struct, frozen=True):
 
 class _Published(msgspec.Struct, frozen=True):
     frame: bytes | None
-    """As a member sent it; None for a message of this process, which is encoded when a member is to get it."""
+    """As a member sent it.
+
+    None for a message of this process, which is encoded when a member is to get it.
+    """
     message: Message
     sender: object
 
@@ -97,7 +106,8 @@ class Hub(Site):
         self._listeners: dict[object, OnMessage] = {}
         self._everybody: tuple[OnMessage, ...] = ()
         self._others: dict[object, tuple[OnMessage, ...]] = {}
-        """By the token of a listener that does not get its own messages: all the rest."""
+        """By the token of a listener that does not get its own messages: all the rest.
+        """
         self._pending: deque[tuple[Message, object]] = deque()
         self._unsent: list[_Published] = []
         self._notifying = False
@@ -106,12 +116,13 @@ class Hub(Site):
             ping_s=self.settings.ping_s, silence_s=self.settings.silence_s
         )
 
-    # -- Site -----------------------------------------------------------------------------------------------------
+    # -- Site -----------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != HUB_PATH:
             return NOT_FOUND
-        # Bus clients send the address they dialled as their origin, so that one is let in.
+        # Bus clients send the address they dialled as their origin, so that one is let
+        # in.
         turned_away = refusal(
             request.headers,
             names=self._names,
@@ -149,7 +160,7 @@ class Hub(Site):
             return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
         return NOT_FOUND
 
-    # -- members --------------------------------------------------------------------------------------------------
+    # -- members --------------------------------------------------------------
 
     def joined(self, member: HubMember) -> None:
         self._members[member] = None
@@ -160,7 +171,10 @@ class Hub(Site):
         self._heartbeat.forget(member)
 
     def listen(self, listener: OnMessage, *, echo: bool = True) -> object:
-        """Get every message inside this process; the returned token names the listener when it publishes."""
+        """Get every message inside this process.
+
+        The returned token names the listener when it publishes.
+        """
         token = object()
         self._listeners[token] = listener
         self._arrange(self._others if echo else (*self._others, token))
@@ -180,7 +194,7 @@ class Hub(Site):
         )
 
     def take(self, frame: bytes, sender: HubMember) -> None:
-        """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
+        """Check a member's frame before anybody else sees it (bus §1.1)."""
         read = read_frame(frame)
         if isinstance(read, Malformed):
             self._drop(read.reason, sender)
@@ -203,13 +217,17 @@ class Hub(Site):
     def publish(
         self, message: Message, sender: object = None, frame: bytes | None = None
     ) -> None:
-        """Put a message on the bus; `frame` is how it came, None for a message of this process."""
+        """Put a message on the bus.
+
+        `frame` is how it came, None for a message of this process.
+        """
         if self._members:
             self._unsent.append(_Published(frame, message, sender))
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        # A listener may publish while it is being called; that waits its turn, so all see one order.
+        # A listener may publish while it is being called; that waits its turn, so all
+        # see one order.
         if self._notifying:
             self._pending.append((message, sender))
             return
@@ -311,7 +329,7 @@ class HubMember(WatchedConversation):
         self._hub.left(self)
         self._peer.abort()
 
-    # -- Conversation ---------------------------------------------------------------------------------------------
+    # -- Conversation ---------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
@@ -336,7 +354,9 @@ class MemoryTransport:
     def __init__(
         self, hub: Hub, expect: Callable[[Audience], None] = lambda _audience: None
     ) -> None:
-        """`expect` is called with whom the bridge serves, for a hub that is part of a fabric."""
+        """`expect` is called with whom the bridge serves, for a hub that is part of a
+        fabric.
+        """
         self._hub = hub
         self.expect: Final = expect
         self._listener_token: object | None = None

@@ -1,6 +1,8 @@
-"""A hub's place in the fabric (bus §13): takes what participants anywhere say, and sends answers where they belong.
+"""A hub's place in the fabric (bus §13): takes what participants anywhere say, and
+sends answers where they belong.
 
-Several hubs of one deployment share the work: each message of a participant goes to one of them.
+Several hubs of one deployment share the work: each message of a participant goes to one
+of them.
 """
 
 from __future__ import annotations
@@ -59,9 +61,13 @@ class Fabric:
         self._access = access
         self._name = secrets.token_hex(8)
         self._open: deque[tuple[tuple[str, object], str]] = deque(maxlen=MOST_TURNS)
-        """Questions taken from bridges that have no end yet, and where their bridge is told what became of them."""
+        """Questions taken from bridges that have no end yet, and where their bridge is
+        told what became of them.
+        """
         self._ended: deque[str] = deque(maxlen=MOST_TURNS)
-        """The same of those that ended: of a lost link nobody knows what the server still passed on."""
+        """The same of those that ended: of a lost link nobody knows what the server
+        still passed on.
+        """
         self._taking: Any = None
         self._beating: asyncio.Task[None] | None = None
         self._subjects = Subjects(deployment)
@@ -108,7 +114,10 @@ class Fabric:
             await asyncio.sleep(HUB_BEAT_S)
 
     async def drain(self, wait_s: float = 10.0) -> None:
-        """Take nothing more, and answer what was taken; other hubs have the work from now on."""
+        """Take nothing more, and answer what was taken.
+
+        Other hubs have the work from now on.
+        """
         from nats.errors import Error
 
         if self._taking is None:
@@ -131,13 +140,19 @@ class Fabric:
         await close_nats(self._client)
 
     def expect(self, audience: Audience) -> None:
-        """Whom the bridge on this hub serves; what other hubs have for them is put on this one."""
+        """Follow whom the bridge serves.
+
+        What other hubs have for them is put on this one.
+        """
         self._audience = audience
         if self._follower is not None:
             self._follower.expect(audience)
 
     async def _from_participant(self, delivered: Any) -> None:
-        """A participant or a bridge said something; whoever waits for an answer learns that we have it."""
+        """Take what a participant or a bridge said.
+
+        Whoever waits for an answer learns that we have it.
+        """
         if delivered.reply and self._publisher is not None:
             self._publisher.put(delivered.reply, self._name.encode())
         self._take(delivered.data, delivered.reply)
@@ -151,7 +166,7 @@ class Fabric:
         self._hub.publish(read.message, self._listener_token)
 
     def _received(self, message: Message) -> None:
-        """The hub carried something; send it to the bridges whose participants it is for."""
+        """Send what the hub carried to the bridges whose participants it is for."""
         publisher = self._publisher
         follower = self._follower
         if publisher is None or follower is None:
@@ -185,7 +200,7 @@ class Fabric:
             self._ended.append(entry[1])
 
     async def _unheard(self, delivered: Any) -> None:
-        """The server says that no bridge follows the participant that speech was for."""
+        """Report speech for a participant that no bridge follows."""
         self._registry.not_there(untoken(delivered.subject.rpartition(".")[2]))
 
     def _addressed(self, message: Message) -> list[str]:

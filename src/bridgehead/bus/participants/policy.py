@@ -1,4 +1,5 @@
-"""What a participant may do to a session, and where it stands (bus §6, B-30 to B-32, B-38, B-53).
+"""What a participant may do to a session, and where it stands (bus §6, B-30 to B-32,
+B-38, B-53).
 
 Pure. Policy only narrows, and is computed anew for every message.
 """
@@ -41,7 +42,8 @@ class SessionPolicy(msgspec.Struct, frozen=True):
             _texts("pipeline", table["pipeline"]) if "pipeline" in table else None
         )
         if pipeline == ():
-            # An empty pipeline means "deployment default" and would widen access (B-32).
+            # An empty pipeline means "deployment default" and would widen access
+            # (B-32).
             raise BadPolicy("pipeline", "must list at least one pipeline")
         denylists = {
             field: _texts(field, table[field]) for field in DENYLISTS if field in table
@@ -55,7 +57,7 @@ class SessionPolicy(msgspec.Struct, frozen=True):
         return cls(denylists, pipeline, intent_context, merge, preferences)
 
     def to_table(self) -> dict[str, Any]:
-        """The table `parse` reads, without what was not set."""
+        """Return the table `parse` reads, without what was not set."""
         lists = {**self.denylists, **self.preferences}
         table: dict[str, Any] = {field: list(names) for field, names in lists.items()}
         if self.pipeline is not None:
@@ -110,16 +112,20 @@ NO_POLICY: Final = SessionPolicy()
 
 
 class Imposed:
-    """What policy has put into the lists of one participant's sessions, and what it names there itself.
+    """What policy has put into the lists of one participant's sessions, and what it
+    names there itself.
 
-    A client adopts the session of an answer and sends it again. What was imposed is left out of that answer, so that a
-    list that is lifted is gone from the next message on, and a client never takes it for its own.
+    A client adopts the session of an answer and sends it again. What was imposed is
+    left out of that answer, so that a list that is lifted is gone from the next message
+    on, and a client never takes it for its own.
     """
 
     def __init__(self) -> None:
         self.names: dict[str, set[str]] = {}
         self._own: dict[tuple[str, str], list[str]] = {}
-        """By session and field, where the client names something that policy names, too."""
+        """By session and field, where the client names something that policy names,
+        too.
+        """
 
     def note(self, policy: SessionPolicy, hub_session: str, session: Session) -> None:
         """Policy is applied to `session`, which is as the client sent it."""
@@ -133,7 +139,7 @@ class Imposed:
             del self._own[next(iter(self._own))]
 
     def left_out(self, hub_session: str, session: Session) -> Session:
-        """`session` as the client may adopt it."""
+        """Return `session` as the client may adopt it."""
         if self.names.keys().isdisjoint(session):
             return session
         plain = dict(session)
@@ -152,7 +158,10 @@ class Imposed:
 
 
 def place_session(session: Session, determination: str | None) -> Session:
-    """`session` with the site the bridge knows; without one the client's value stands and none is inferred (B-38)."""
+    """Return `session` with the site the bridge knows.
+
+    Without one the client's value stands and none is inferred (B-38).
+    """
     return session if determination is None else {**session, "site_id": determination}
 
 

@@ -1,4 +1,7 @@
-"""Opening a WebSocket to somebody else's listener; the client's side keeps what arrives in order, within bounds."""
+"""Opening a WebSocket to somebody else's listener.
+
+The client's side keeps what arrives in order, within bounds.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +136,7 @@ async def _open(target: Target, place: _Place) -> asyncio.Transport:
 
 
 def keep_alive(transport: asyncio.Transport) -> None:
-    """Let the system find out that the other machine is gone, although nobody said so."""
+    """Let the system find out if the other machine is gone without a word."""
     connection = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():
@@ -155,7 +158,8 @@ def _is_pinned(transport: asyncio.Transport, pin: Pin) -> bool:
 def _tls(target: Target) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=target.ca_file, cadata=target.pin.ca)
     if target.pin.is_exact or target.accept_any_certificate:
-        # Exactly one key or certificate is accepted, and `_open` compares it before anything is sent.
+        # Exactly one key or certificate is accepted, and `_open` compares it before
+        # anything is sent.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if target.client_cert is not None:
@@ -183,7 +187,9 @@ class Closing(ABC):
 
 
 class ClientConversation(Conversation):
-    """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
+    """The conversation of a client: `dial` it, then `receive` until it raises
+    `ConnectionEnded`.
+    """
 
     def __init__(self) -> None:
         self.peer: Peer
@@ -196,7 +202,7 @@ class ClientConversation(Conversation):
 
     @property
     def ended(self) -> ConnectionEnded | None:
-        """How it ended, None while it is open."""
+        """Return how the conversation ended, None while it is open."""
         return self._ended
 
     @property
@@ -205,7 +211,7 @@ class ClientConversation(Conversation):
         return self._writable.is_set()
 
     async def receive(self) -> bytes:
-        """The next message; what arrived before the end is still handed out."""
+        """Return the next message; what arrived before the end is still handed out."""
         while not self._waiting:
             if self._ended is not None:
                 raise self._ended
@@ -232,7 +238,7 @@ class ClientConversation(Conversation):
             self._changed.clear()
             await self._changed.wait()
 
-    # -- Conversation ---------------------------------------------------------------------------------------------
+    # -- Conversation ---------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         self.peer = peer

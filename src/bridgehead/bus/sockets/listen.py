@@ -1,5 +1,5 @@
-"""Listening on an address or a Unix socket, with or without TLS: read the head of a request, then upgrade or
-answer it.
+"""Listening on an address or a Unix socket, with or without TLS: read the head of a
+request, then upgrade or answer it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Listener:
         return int(self.address.rpartition(":")[2])
 
     async def close(self) -> None:
-        """No new connections; open WebSockets belong to the site and are closed by it."""
+        """Take no new connections; the site closes its open WebSockets itself."""
         self._server.close()
         self._connections.close()
 
@@ -114,14 +114,14 @@ class HttpConnections:
         return HttpConnection(self)
 
     def add(self, connection: HttpConnection) -> None:
-        """One more whose request has not arrived."""
+        """Note a connection whose request has not arrived."""
         self._open.add(connection)
         leaving = self._waiting.add(share_of(connection.address), connection)
         if leaving is not None:
             leaving.abort()
 
     def arrived(self, connection: HttpConnection) -> None:
-        """The whole request is there; from now on we are the slow ones."""
+        """Note that the whole request is there; from now on we are the slow ones."""
         self._waiting.discard(share_of(connection.address), connection)
 
     def discard(self, connection: HttpConnection) -> None:

@@ -1,10 +1,13 @@
-"""A door: people of another network (chat rooms, voice devices) talk to the bus without knowing of it.
+"""A door: people of another network (chat rooms, voice devices) talk to the bus without
+knowing of it.
 
-A door is one participant in managing mode; each of its rooms is a channel with a session of its own. To add one, derive
-from `Door` and write three methods: `run` stays connected to the network and calls `heard` for what is said there,
-`speak` says something in a room, `think` shows there that an answer is being made. One that can show an answer while it
-is made says so by `shows_pieces` and writes `piece`, too; one with many people behind it makes each room a participant
-by `participant`. Everything else is the bus's: sessions, policy and limits of the record, turns, late answers.
+A door is one participant in managing mode; each of its rooms is a channel with a
+session of its own. To add one, derive from `Door` and write three methods: `run` stays
+connected to the network and calls `heard` for what is said there, `speak` says
+something in a room, `think` shows there that an answer is being made. One that can show
+an answer while it is made says so by `shows_pieces` and writes `piece`, too; one with
+many people behind it makes each room a participant by `participant`. Everything else is
+the bus's: sessions, policy and limits of the record, turns, late answers.
 """
 
 from __future__ import annotations
@@ -53,27 +56,41 @@ class Door(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Be connected and listen; whatever it raises, it is called again after a while."""
+        """Be connected and listen.
+
+        Whatever it raises, it is called again after a while.
+        """
 
     @abstractmethod
     def speak(
         self, room: str, text: str, message_id: str | None, *, is_open: bool
     ) -> None:
-        """Say `text` in a room, as an answer to a message where there is one; must not wait."""
+        """Say `text` in a room, as an answer to a message where there is one.
+
+        Must not wait.
+        """
 
     @abstractmethod
     def think(self, room: str, message_id: str, *, on: bool) -> None:
-        """An answer to a message is being made, or no longer; must not wait."""
+        """Show that an answer to a message is being made, or no longer.
+
+        Must not wait.
+        """
 
     def piece(self, room: str, text: str, message_id: str) -> None:  # noqa: B027
-        """One more piece of the answer to a message; must not wait. The whole is said in the end, to every door."""
+        """Show one more piece of an answer; must not wait.
+
+        In the end every door speaks the whole.
+        """
 
     def participant(self, room: str) -> str:
-        """Who speaks in a room: the door itself, unless its rooms take part each for itself."""
+        """Return who speaks in a room: the door itself, unless its rooms take part each
+        for itself.
+        """
         return self._record.id
 
     def heard(self, room: str, text: str, message_id: str) -> None:
-        """A person said something in a room, under an id that the network gave it."""
+        """Take what a person said in a room, under an id that the network gave it."""
         speaker = self.participant(room)
         is_answer = self._relay.hears_answer(
             speaker,
@@ -101,7 +118,9 @@ class Door(ABC):
         return self._shown.setdefault(participant_id, ShownQuestions())
 
     def _read_back(self, room: str, participant_id: str, became: ItemAnswered) -> None:
-        """Say what became of an answer, and the question again where another one was answered."""
+        """Say what became of an answer, and the question again where another one was
+        answered.
+        """
         lines = [became.sentence]
         if became.notice is not None:
             self._shown_to(participant_id).show(became.notice)
@@ -109,7 +128,10 @@ class Door(ABC):
         self.speak(room, "\n".join(lines), None, is_open=False)
 
     def hush(self) -> None:  # noqa: B027
-        """Whatever is being said is to end; where words are there at once there is nothing to do."""
+        """Whatever is being said is to end.
+
+        Where words are there at once there is nothing to do.
+        """
 
     async def start(self) -> None:
         await self.join()
@@ -149,13 +171,16 @@ class Door(ABC):
                 pauses = waits()
             await asyncio.sleep(next(pauses))
 
-    # -- ParticipantConnection ------------------------------------------------------------------------------------
+    # -- ParticipantConnection ------------------------------------------------
 
     def welcome(self, source: str) -> None:
         _log.debug("%s is %s on the bus", self._record.id, source)
 
     def deliver(self, delivery: Delivery, place: str = "") -> None:
-        """What the bus says; `place` is the room of a participant, for what is said outside of its conversations."""
+        """Say what the bus says.
+
+        `place` is the room for what is said outside of conversations.
+        """
         if delivery.topic == STOP:
             self.hush()
         if delivery.topic not in (PIECE, SPEAK, HANDLED, NOTICE):
@@ -197,7 +222,10 @@ class Door(ABC):
         self.speak(room, text, None, is_open=False)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        """A message was refused: the one that is named, else the newest, which is the one being taken."""
+        """Say that a message was refused.
+
+        The one that is named, else the newest, which is being taken.
+        """
         newest = next(reversed(self._open), "")
         message_id = str(details.get("utterance_id", newest))
         room = self._open.get(message_id)

@@ -1,11 +1,14 @@
-"""The Matrix door: rooms and threads of a Matrix account, encrypted ones too, talk to the assistant.
+"""The Matrix door: rooms and threads of a Matrix account, encrypted ones too, talk to
+the assistant.
 
-What is said there is asked for (an account like a person's), or brought by the server (an application service); from
-then on it is the same. Each room is a participant of its own, so that none waits for another, and what is answered
-late is told in the room where it was asked.
+What is said there is asked for (an account like a person's), or brought by the server
+(an application service); from then on it is the same. Each room is a participant of its
+own, so that none waits for another, and what is answered late is told in the room where
+it was asked.
 
-Nothing is posted twice: what is posted has a transaction id made of the message that it answers, the server knows the
-ids it has seen, and how far everything has been answered is kept beside the other state of the bridge.
+Nothing is posted twice: what is posted has a transaction id made of the message that it
+answers, the server knows the ids it has seen, and how far everything has been answered
+is kept beside the other state of the bridge.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ EDIT_S: Final = 1.0
 MOST_ANSWERED: Final = 2000
 MOST_TRANSACTIONS: Final = 1000
 MOST_FALLBACK: Final = 500
-"""Characters of an edit for programs that know no edits; the text is in it once more, and a message has 64 KiB."""
+"""Characters of an edit for programs that know no edits.
+
+The text is in it once more, and a message has 64 KiB.
+"""
 MAX_BYTES: Final = 64 * 1024 * 1024
 REGISTER: Final = "/_matrix/client/v3/register"
 TIMELINE: Final = {"room": {"timeline": {"limit": 50}}}
@@ -126,7 +132,7 @@ class MatrixDoor(Door):
         self._sending: dict[str, asyncio.Task[None]] = {}
         """The last thing that is done in each room; the next one waits for it."""
 
-    # -- Door -----------------------------------------------------------------------------------------------------
+    # -- Door -----------------------------------------------------------------
 
     async def run(self) -> None:
         make_private_dir(self._folder)
@@ -214,7 +220,9 @@ class MatrixDoor(Door):
             self._leave(room_id)
 
     def participant(self, room: str) -> str:
-        """The room as a participant, with the rights of the door as they are now; its threads belong to it."""
+        """Return the room as a participant, with the rights of the door as they are
+        now; its threads belong to it.
+        """
         room_id = room.partition(" ")[0]
         known = self._relay.bridge.known
         of_door = known.get(self._record.id)
@@ -237,7 +245,8 @@ class MatrixDoor(Door):
         return record.id
 
     def _name(self, room_id: str) -> str:
-        return f"{CHAT_PREFIX}{self._record.id[:32]}-{hashlib.sha256(room_id.encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256(room_id.encode()).hexdigest()
+        return f"{CHAT_PREFIX}{self._record.id[:32]}-{digest[:16]}"
 
     def _leave(self, room_id: str) -> None:
         self._client.rooms.pop(room_id, None)
@@ -245,13 +254,19 @@ class MatrixDoor(Door):
             self._relay.leave(self._name(room_id), connection, goodbye=True)
 
     def forget(self, room_id: str) -> None:
-        """The bus has ended the part of a room; it begins again with the next message."""
+        """Forget a room that the bus has dismissed.
+
+        It joins again with the next message.
+        """
         self._rooms.pop(room_id, None)
 
-    # -- what comes -----------------------------------------------------------------------------------------------
+    # -- what comes -----------------------------------------------------------
 
     async def _sync(self, since: str | None, *, is_first: bool) -> str:
-        """Take what is new since a token; returns the next one. The first time the rooms are told as a whole."""
+        """Take what is new since a token; returns the next one.
+
+        The first time the rooms are told as a whole.
+        """
         synced = _checked(
             await self._client.sync(SYNC_MS, TIMELINE, since=since, full_state=is_first)
         )
@@ -267,7 +282,9 @@ class MatrixDoor(Door):
         return str(synced.next_batch)
 
     async def _be_brought(self, name: str) -> NoReturn:
-        """Be an application service: know the rooms and what was open, then wait for what the server brings."""
+        """Be an application service: know the rooms and what was open, then wait for
+        what the server brings.
+        """
         wanted = {
             "type": "m.login.application_service",
             "username": name,
@@ -291,7 +308,10 @@ class MatrixDoor(Door):
         raise AssertionError("this future is never set")
 
     async def transaction(self, name: str, events: list[Any]) -> bool:
-        """Take what the server brings, each transaction once; False as long as it must try again."""
+        """Take what the server brings, each transaction once.
+
+        False as long as it must try again.
+        """
         async with self._taking:
             if self.is_ready and name not in self._state.transactions:
                 for event in events:
@@ -303,7 +323,10 @@ class MatrixDoor(Door):
             return self.is_ready
 
     async def _event(self, event: Any) -> None:
-        """Take one event that was brought. Whatever is wrong with it, the server would bring it again for ever."""
+        """Take one event that was brought.
+
+        Whatever is wrong with it, the server would bring it again for ever.
+        """
         try:
             await self._bring(event, event["room_id"])
         # Nothing is wrong with the event, but with the server, or the way there.
@@ -313,7 +336,9 @@ class MatrixDoor(Door):
             _log.warning("an event was skipped: %s: %s", type(error).__name__, error)
 
     async def _bring(self, event: dict[str, Any], room_id: str) -> None:
-        """Take an event as if it had been asked for, with the state of a room that is new to us."""
+        """Take an event as if it had been asked for, with the state of a room that is
+        new to us.
+        """
         is_own = (
             event.get("type") == "m.room.member"
             and event["state_key"] == self._client.user_id
@@ -374,7 +399,9 @@ class MatrixDoor(Door):
             _checked(await self._client.room_leave(room_id))
 
     def may_speak(self, user: str) -> bool:
-        """Whether this user may invite and ask: by name, or as one of a server (`*:example.org`)."""
+        """Whether this user may invite and ask: by name, or as one of a server
+        (`*:example.org`).
+        """
         server = user.partition(":")[2]
         return user in self._allow or (bool(server) and f"*:{server}" in self._allow)
 
@@ -427,12 +454,17 @@ class MatrixDoor(Door):
             self._state.brought[message.id] = event.source
 
     def _is_closed(self, room_id: str) -> bool:
-        """Whether a room is encrypted and we have no keys, as an application service: nothing goes out in the clear."""
+        """Whether a room is encrypted and we have no keys, as an application service:
+        nothing goes out in the clear.
+        """
         room = self._client.rooms.get(room_id)
         return room is not None and room.encrypted and self._client.olm is None
 
     def _is_addressed(self, room_id: str, content: dict[str, Any], said: str) -> bool:
-        """In a room with others the assistant is spoken to by name; alone with somebody, always."""
+        """In a room with others the assistant is spoken to by name.
+
+        Alone with somebody, always.
+        """
         room = self._client.rooms.get(room_id)
         if room is None or room.member_count <= 2:
             return True
@@ -442,10 +474,10 @@ class MatrixDoor(Door):
         names = {own, own[1:].partition(":")[0], room.user_name(own) or own}
         return own in mentioned or any(name.lower() in said.lower() for name in names)
 
-    # -- what goes ------------------------------------------------------------------------------------------------
+    # -- what goes ------------------------------------------------------------
 
     def _later(self, room_id: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Do it after what is under way in the room, so that answers keep their order."""
+        """Do the work after what is under way in the room, to keep the order."""
         self._sending[room_id] = asyncio.get_running_loop().create_task(
             _after(self._sending.get(room_id), work)
         )
@@ -460,15 +492,17 @@ class MatrixDoor(Door):
         *,
         is_whole: bool = True,
     ) -> None:
-        """Post a text. The first answer to a message takes the place of its beginning, or of one to earlier words."""
+        """Post a text. The first answer to a message takes the place of its beginning,
+        or of one to earlier words.
+        """
         named = str(message_id)
         edited = None
         if ordinal == 1:
             edited = self._state.begun.get(named) or self._state.answered.get(named)
         unique = f"{message_id} {text}" if message_id else secrets.token_hex(16)
         if ordinal and not edited:
-            # The first answer to a message stays the first when it is made again in other
-            # words after a restart.
+            # The first answer to a message stays the first when it is made again in
+            # other words after a restart.
             unique = f"{message_id} {ordinal if is_whole else 'begun'}"
         content = message_content(text, root, message_id, edited)
         sent = await self._post(room_id, content, f"{room_id} {unique}")
@@ -502,7 +536,7 @@ class MatrixDoor(Door):
         return str(_checked(sent).event_id)
 
     async def _note(self, message_id: str) -> None:
-        """The message has had its end marker; one that was answered by silence is answered, too."""
+        """Note the end marker of a message; silence is an answer, too."""
         self._state.answered.setdefault(message_id, "")
         while len(self._state.answered) > MOST_ANSWERED:
             del self._state.answered[next(iter(self._state.answered))]
@@ -513,7 +547,9 @@ class MatrixDoor(Door):
         await self._advance()
 
     async def _advance(self) -> None:
-        """Keep how far everything is answered: the next start asks again what was still open."""
+        """Keep how far everything is answered: the next start asks again what was still
+        open.
+        """
         while self._batches and not self._batches[0][1]:
             self._state.since = self._batches.popleft()[0]
         kept = msgspec.json.encode(self._state)
@@ -555,7 +591,9 @@ def _room_message(room_id: str, event_id: str, content: dict[str, Any]) -> RoomM
 def message_content(
     text: str, root: str, message_id: str | None, edited: str | None
 ) -> dict[str, Any]:
-    """A text as Matrix wants it: an edit of an earlier one, an answer in a thread, an answer, or neither."""
+    """Return a text as Matrix wants it: an edit of an earlier one, an answer in a
+    thread, an answer, or neither.
+    """
     content: dict[str, Any] = {"msgtype": "m.text", "body": text}
     reply = {"m.in_reply_to": {"event_id": message_id}} if message_id else {}
     if edited:

@@ -1,7 +1,9 @@
-"""The voice door: a Wyoming satellite (a microphone and a speaker in a room) talks to the assistant.
+"""The voice door: a Wyoming satellite (a microphone and a speaker in a room) talks to
+the assistant.
 
-The satellite waits for us at its address; we connect, hear what its microphone sends, and speak through it. Each is a
-participant of its own, which is there for the bus while it is connected.
+The satellite waits for us at its address; we connect, hear what its microphone sends,
+and speak through it. Each is a participant of its own, which is there for the bus while
+it is connected.
 """
 
 from __future__ import annotations
@@ -27,13 +29,19 @@ from bridgehead.errors import BridgeheadError, ProtocolError
 
 _log: Final = logging.getLogger("bridgehead.bus.voice")
 FASTEST: Final = 8 * SECOND
-"""Audio is read eight times as fast as it is spoken, so that nobody keeps the bus busy."""
+"""Audio is read eight times as fast as it is spoken, so that nobody keeps the bus busy.
+"""
 EVENT_BYTES: Final = 512
 """What an event counts for at least."""
 MOST_WAITING: Final = 512
-"""Pieces of audio, or texts to be spoken, that wait; what comes after that is left out."""
+"""Pieces of audio, or texts to be spoken, that wait.
+
+What comes after that is left out.
+"""
 LEAD_S: Final = 0.3
-"""So much speech is sent ahead of its time: enough not to stutter, and little to be heard after a stop."""
+"""So much speech is sent ahead of its time: enough not to stutter, and little to be
+heard after a stop.
+"""
 STOP_WORD: Final = "stop"
 RETRY_S: Final = 5.0
 DEAF: Final = "I cannot understand speech right now."
@@ -57,7 +65,7 @@ class VoiceDoor(Door):
         self._listening: asyncio.Task[None] | None = None
         self._speaking: asyncio.Task[None] | None = None
 
-    # -- Door -----------------------------------------------------------------------------------------------------
+    # -- Door -----------------------------------------------------------------
 
     async def start(self) -> None:
         self.keep_running()  # it joins when the satellite is there
@@ -88,14 +96,14 @@ class VoiceDoor(Door):
             self._texts.put_nowait(text)
 
     def think(self, room: str, message_id: str, *, on: bool) -> None:
-        """The protocol has no sign for it."""
+        """Do nothing; the protocol has no sign for it."""
 
     def hush(self) -> None:
         if self._speaking is not None and not self._speaking.done():
             self._texts = asyncio.Queue()
             self._speaking.cancel()
 
-    # -- what is heard --------------------------------------------------------------------------------------------
+    # -- what is heard --------------------------------------------------------
 
     async def _receive(self) -> None:
         while True:
@@ -111,8 +119,8 @@ class VoiceDoor(Door):
                 if self._audio.qsize() < MOST_WAITING:
                     self._audio.put_nowait(audio)
             elif event.type == "run-pipeline":
-                # A satellite without a wake stage listens this once, because somebody has
-                # called it or pressed a button.
+                # A satellite without a wake stage listens this once, because somebody
+                # has called it or pressed a button.
                 await self._start_listening(
                     always=event.data.get("start_stage") == "wake"
                 )
@@ -193,7 +201,7 @@ class VoiceDoor(Door):
         speech = self._speaking
         return speech is not None and not speech.done() and not speech.cancelling()
 
-    # -- what is said ---------------------------------------------------------------------------------------------
+    # -- what is said ---------------------------------------------------------
 
     async def _speak_all(self) -> None:
         while True:
@@ -208,7 +216,9 @@ class VoiceDoor(Door):
                 _log.warning("%s: %s: %s", self._record.id, type(error).__name__, error)
 
     async def _say(self, text: str) -> None:
-        """Speak at the pace at which it is heard, so that it ends at once when it is to end."""
+        """Speak at the pace at which it is heard, so that it ends at once when it is to
+        end.
+        """
         now = asyncio.get_running_loop().time
         started = 0.0
         sent_s = 0.0

@@ -110,7 +110,7 @@ def read_acts(body: str) -> list[Act] | ActUnreadable:
 
 
 def _read_act(value: object) -> Act | ActUnreadable:
-    if not isinstance(value, dict) or value.get("act") not in set(ActKind):
+    if not isinstance(value, dict) or value.get("act") not in list(ActKind):
         return ActUnreadable(f"act must be one of {', '.join(ActKind)}")
     kind = ActKind(value["act"])
     rig = value.get("rig")
@@ -150,7 +150,7 @@ def _is_key_for(kind: ActKind, key: object) -> bool:
 
 def _is_role_for(rig: str, role: object) -> bool:
     is_humans_rig = rig.endswith(RELAY_SUFFIX)
-    return role in set(Role) and (role == Role.HUMAN) == is_humans_rig
+    return role in list(Role) and (role == Role.HUMAN) == is_humans_rig
 
 
 def _is_human(human: object) -> bool:
@@ -541,8 +541,7 @@ class Membership:
             case ActKind.RETIRE_KEY:
                 self._retire_keys(act, entry.place)
             case ActKind.LEAVE:
-                member = self._members[act.rig]
-                self._members[act.rig] = member._replace(left=entry.place)
+                self._dismiss(act, entry.place)
                 self._retire_keys(act, entry.place)
 
     def _admit(self, entry: Entry, act: Act) -> None:
@@ -554,6 +553,12 @@ class Membership:
             self._members[act.rig] = _new_member(act, entry)
         else:
             self._members[act.rig] = _changed_member(act, before)
+
+    def _dismiss(self, act: Act, place: Place) -> None:
+        # The first entry may name somebody who never was in.
+        member = self.member(act.rig)
+        if member is not None:
+            self._members[act.rig] = member._replace(left=place)
 
     def _add_key(self, act: Act, place: Place) -> None:
         fingerprint = fingerprint_of(act.key) or ""

@@ -269,6 +269,23 @@ def test_another_weakness_or_another_place_is_another_finding(
     )
 
 
+def test_two_messages_of_one_analyser_have_its_name_in_common_and_nothing_else() -> (
+    None
+):
+    default = output(
+        "Do not use mutable data structures for argument defaults",
+        "ruff (B006): Do not use mutable data structures for argument defaults",
+        "store.py:22",
+    )
+    unused = output(
+        "Loop control variable not in use",
+        "ruff (B007): Loop control variable not in use",
+        "store.py:24",
+    )
+
+    assert not are_joined(default, unused)
+
+
 def test_findings_about_one_thing_of_the_code_are_joined_although_one_names_no_line() -> (
     None
 ):

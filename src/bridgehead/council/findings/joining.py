@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,8 @@ TELLING_WORDS: Final = 18
 MOST_HOLDERS: Final = 60
 """A word that more comments of a report hold says nothing about any two of them."""
 
+# `ruff (B006, CWE-78): ` before what an analyser says: its name is in all its messages and tells nothing.
+_ANALYSER: Final = re.compile(r"^[\w-]+ \([\w-]+(?:, CWE-\d+)*\): ", re.MULTILINE)
 _REPORT_TEXTS: Final = 20
 _REPORT_HOLDERS: Final = 2
 """What is added to the counts of a report, so that two comments do not make a statistic."""
@@ -93,7 +96,7 @@ class Comment:
             text=text,
             references=find_references(output.evidence or ""),
             requirement_id=requirement_id if isinstance(requirement_id, str) else None,
-            words=stems(text),
+            words=stems(_ANALYSER.sub("", text)),
         )
 
     @classmethod

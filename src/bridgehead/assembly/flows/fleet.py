@@ -65,6 +65,7 @@ _UNFINISHED: Final = {
     "CANCELLED": RunStatus.CANCELLED,
 }
 """Where a run without an output stands, by what DBOS says of its last pass."""
+_UNDER_WAY: Final = frozenset({"DELAYED", "ENQUEUED", "PENDING"})
 LAST_SECOND: Final = 253_402_300_799.0  # of the year 9999
 _PASS_ID: Final = re.compile(r"(.+)/([1-9][0-9]{0,6})")
 DAMAGED: Final = "its row in the fleet's database is damaged and was not read"
@@ -229,13 +230,15 @@ class Fleet:
             load_input=False,
             load_output=False,
         )
-        for one in waiting:
-            self.client.resume_workflow(one.workflow_id, queue_name=one.queue_name)
+        for status in waiting:
+            self.client.resume_workflow(
+                status.workflow_id, queue_name=status.queue_name
+            )
 
     def waiting(self, queue: str) -> Iterator[Job]:
         """The passes of a queue that are put off; those with a damaged row are passed over."""
-        for one in self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue):
-            job = _job_of(one)
+        for status in self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue):
+            job = _job_of(status)
             if job is not None:
                 yield job
 
@@ -403,11 +406,9 @@ class Fleet:
             with self._no_pruning():
                 ended = self._ended(some, utc_text(before), failed=failed)
                 if ended and not dry_run:
-                    self.store.forget_runs([run.id for run, _ in ended])
-                    self.client.delete_workflows(
-                        [job_id for _, jobs in ended for job_id in jobs]
-                    )
-            yield from (run for run, _ in ended)
+                    self._delete(ended)
+            for run, _ in ended:
+                yield run
         # Of a time that has just come, another worker may not know yet that it was seen to.
         old["completed_before"] = min(before, now - timedelta(days=1)).isoformat()
         if not dry_run:
@@ -415,51 +416,55 @@ class Fleet:
                 [one.workflow_id for one in self._all(name=SCHEDULED_JOB, **old)]
             )
 
+    def _delete(self, ended: Sequence[tuple[Run, Sequence[str]]]) -> None:
+        self.store.forget_runs([run.id for run, _ in ended])
+        job_ids: list[str] = []
+        for _, jobs in ended:
+            job_ids += jobs
+        self.client.delete_workflows(job_ids)
+
     def _ended(
         self, last: Mapping[str, int], before: str, *, failed: bool
     ) -> Sequence[tuple[Run, Sequence[str]]]:
-        """Of runs whose passes up to a number have ended, those that are over, with the ids of all their jobs."""
-        ids = [
-            f"{run_id}/{number}"
-            for run_id, most in last.items()
-            for number in range(1, most + 2)
-        ]
+        """Return the runs that are over, with the ids of all their jobs.
+
+        `last` names runs, and the number up to which their passes have ended.
+        """
         newest: dict[str, WorkflowStatus] = {}
         jobs: dict[str, list[str]] = {}
-        answering: dict[str, str] = {}
-        for one in sorted(
-            self.client.list_workflows(workflow_ids=ids),
-            key=lambda one: _pass_of(one.workflow_id)[1],
-        ):
-            job = _job_of(one) or _unreadable_job(one)
-            newest[job.run_id] = one
-            jobs.setdefault(job.run_id, []).append(one.workflow_id)
-            for asked in (made.request_id for made in job.attempts):
-                calls = (
-                    f"call/{asked}/{attempt}"
-                    for attempt in range(DEFAULT_MAX_RETRIES + 1)
-                )
-                answering |= dict.fromkeys((f"answer/{asked}", *calls), job.run_id)
-        ids = list(answering)
-        for one in (
-            self.client.list_workflows(workflow_ids=ids, load_input=False)
-            if ids
-            else ()
-        ):
-            jobs[answering[one.workflow_id]].append(one.workflow_id)
-            # a handler at work is let finish.
-            if one.status in (
-                "DELAYED",
-                "ENQUEUED",
-                "PENDING",
-            ):
-                newest.pop(answering[one.workflow_id], None)
-        runs = (_run_of(one) for one in newest.values())
+        run_ids: dict[str, str] = {}
+        """By the id of a job that answers a question, the run that asked it."""
+        for status in self._passes(last):
+            job = _job_of(status) or _unreadable_job(status)
+            newest[job.run_id] = status
+            jobs.setdefault(job.run_id, []).append(status.workflow_id)
+            for attempt in job.attempts:
+                for job_id in _answering_jobs(attempt.request_id):
+                    run_ids[job_id] = job.run_id
+        for status in self._with_ids(list(run_ids)):
+            run_id = run_ids[status.workflow_id]
+            jobs[run_id].append(status.workflow_id)
+            if status.status in _UNDER_WAY:
+                newest.pop(run_id, None)  # a handler at work is let finish
+        runs = [_run_of(status) for status in newest.values()]
         return [
             (run, jobs[run.id])
             for run in runs
             if run.is_over_since(before, failed=failed)
         ]
+
+    def _passes(self, last: Mapping[str, int]) -> Sequence[WorkflowStatus]:
+        """Return the passes of runs, the first ones first, and one beyond the last."""
+        ids: list[str] = []
+        for run_id, most in last.items():
+            ids += [f"{run_id}/{number}" for number in range(1, most + 2)]
+        found = self.client.list_workflows(workflow_ids=ids)
+        return sorted(found, key=lambda status: _pass_of(status.workflow_id)[1])
+
+    def _with_ids(self, ids: Sequence[str]) -> Sequence[WorkflowStatus]:
+        if not ids:
+            return ()
+        return self.client.list_workflows(workflow_ids=[*ids], load_input=False)
 
     @contextmanager
     def _no_pruning(self) -> Iterator[None]:
@@ -513,6 +518,14 @@ def delay_before(wake: datetime | None, now: datetime) -> float:
     )
 
 
+def _answering_jobs(request_id: str) -> list[str]:
+    """Return the ids that jobs answering a request may have."""
+    ids = [f"answer/{request_id}"]
+    for attempt in range(DEFAULT_MAX_RETRIES + 1):
+        ids.append(f"call/{request_id}/{attempt}")
+    return ids
+
+
 def _pass_of(job_id: str) -> tuple[str, int]:
     """Return the run and the number of the pass that an id names; 0 for an id that names none."""
     found = _PASS_ID.fullmatch(job_id)
@@ -523,15 +536,16 @@ def _job_of(status: WorkflowStatus) -> Job | None:
     """Return the job in a row; None for a row that is damaged."""
     try:
         job = Job.read(cast("Mapping[str, Any]", status.input)["args"][0])
-        asked = [made.document for made in job.attempts]
         texts = [job.run_id, job.name, job.queue, job.created, job.version or ""]
-        texts += [one[name] for one in asked for name in ("request_id", "agent_name")]
+        for attempt in job.attempts:
+            texts += [attempt.document["request_id"], attempt.document["agent_name"]]
     except (AttributeError, LookupError, TypeError, ValueError):
         return None
-    named = status.workflow_id == job.id and isinstance(job.number, int)
-    is_whole = named and isinstance(job.settings, Mapping)
-    is_whole = is_whole and all(isinstance(text, str) for text in texts)
-    return job if is_whole else None
+    is_named = status.workflow_id == job.id and isinstance(job.number, int)
+    is_typed = isinstance(job.settings, Mapping) and all(
+        isinstance(text, str) for text in texts
+    )
+    return job if is_named and is_typed else None
 
 
 def _unreadable_job(status: WorkflowStatus) -> Job:

@@ -82,37 +82,33 @@ def _run() -> int:
 
 
 def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
-    """Heed how every command can be told to speak.
+    """Heed --quiet, --verbose and --no-color, which every command takes.
 
-    Return the other arguments, and whether to be quiet.
-
-    They may stand anywhere. What follows `--` is not for us.
+    Return the other arguments, and whether to be quiet. The options may stand anywhere
+    before `--`; what follows it is not for us.
     """
-    place = arguments.index("--") if "--" in arguments else len(arguments)
-    manner = {
-        word
-        for word in arguments[:place]
-        if word in ("--quiet", "--verbose", "--no-color")
-    }
-    if "--no-color" in manner:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = {"--quiet", "--verbose", "--no-color"}.intersection(arguments[:end])
+    quiet = "--quiet" in options
+    verbose = "--verbose" in options
+    if "--no-color" in options:
         os.environ["NO_COLOR"] = "1"
-    if manner - {"--no-color"}:
+    if quiet or verbose:
         from bridgehead.cli.output import App
         from bridgehead.errors import UserError
 
-        App.quiet = "--quiet" in manner
-        App.verbose = "--verbose" in manner
-        if App.quiet and App.verbose:
+        App.quiet = quiet
+        App.verbose = verbose
+        if quiet and verbose:
             raise UserError(
                 "--quiet and --verbose exclude each other", hint="use one of them"
             )
-    if "--verbose" in manner:
+    if verbose:
         from bridgehead.cli.verbose import show_what_happens
 
         show_what_happens(PROGRAM)
-    return [word for word in arguments[:place] if word not in manner] + arguments[
-        place:
-    ], "--quiet" in manner
+    others = [word for word in arguments[:end] if word not in options]
+    return others + arguments[end:], quiet
 
 
 def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> int:

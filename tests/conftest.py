@@ -9,8 +9,8 @@ worker compiles all tests.
 A test that fills the stack may have the garbage of others collected there, by chance: what their finalisers then say of
 a full stack is nobody's failure.
 
-A test of `SLOW_FILES` starts many commands or programs, one of `PEER_FILES` a program that is neither Python nor git: both
-run in `make test-all`, and `make test` does without them.
+A test of `SLOW_FILES` starts many commands, one of `PEER_FILES` a program that is neither Python nor git: both run in
+`make test-all`, and `make test` does without them.
 
 Tests of one `xdist_group` share a server or a browser, so they must come to one worker. A pytest whose ids xdist cannot
 mark would spread them without a word, each worker with a server of its own: then nothing is run.
@@ -82,8 +82,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.path.is_relative_to(TESTS):
             continue
         file = item.path.relative_to(TESTS).as_posix()
-        drives_a_peer = "postgres_server" in getattr(item, "fixturenames", ())
-        if file in PEER_FILES or drives_a_peer:
+        wants_postgres = "postgres_server" in getattr(item, "fixturenames", ())
+        wants_npm = any(
+            "npm" in mark.kwargs.get("reason", "")
+            for mark in item.iter_markers("skipif")
+        )
+        if file in PEER_FILES or wants_postgres or wants_npm:
             item.add_marker(pytest.mark.peer)
         if file in SLOW_FILES:
             item.add_marker(pytest.mark.slow)

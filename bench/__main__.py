@@ -12,6 +12,7 @@ import json
 import sys
 from pathlib import Path
 
+from bench import real
 from bench.harness import REPOSITORY, Outcome, Progress, Report, compare, table
 
 SUITES = (
@@ -29,7 +30,7 @@ SUITES = (
 
 def main() -> int:
     if sys.argv[1:2] == ["real"]:
-        return int(importlib.import_module("bench.real").main(sys.argv[2:]))
+        return real.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
         "suites", nargs="*", metavar="NAME", help=f"of {', '.join(SUITES)}; default all"

@@ -98,7 +98,7 @@ def test_a_sqlite_record_imports_no_driver_and_nothing_heavy(tmp_path: Path) -> 
         "import sys\n"
         "from bridgehead.control_plane.stores import open_store\n"
         "open_store(sys.argv[1]).close()\n"
-        "heavy = {'psycopg', 'asyncio', 'logging', 'json', 'subprocess', 'hashlib', 'ssl', 'tempfile'}\n"
+        "heavy = {'psycopg', 'asyncio', 'logging', 'json', 'subprocess', 'ssl', 'tempfile'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     done = subprocess.run(

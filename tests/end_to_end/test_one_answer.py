@@ -55,12 +55,6 @@ def typed(running: subprocess.Popen[str], line: str) -> None:
 def test_a_question_is_answered_once_from_shell_page_agent_or_chat(
     user: Machine,
 ) -> None:
-    assert (
-        user.run(
-            "flow", "run", "ask", "--agent", "manager", "--prompt", "Ship it?"
-        ).code
-        == 42
-    )
     bus = (
         "bus",
         "serve",
@@ -80,12 +74,24 @@ def test_a_question_is_answered_once_from_shell_page_agent_or_chat(
     ):
         line_of(hub, "gateway")
         assert (
-            user.run("bus", "participant", "add", "phone", "--grant", "approve").code
+            user.run(
+                "bus",
+                "participant",
+                "add",
+                "phone",
+                "--grant",
+                "approve",
+                "--grant",
+                "notices",
+            ).code
             == 0
         )
         with beside(user, "bus", "chat", "--join", "phone.join.json") as phone:
             typed(phone, "hello")
             line_of(phone, "You said")
+            asking = ("flow", "run", "ask", "--agent", "manager")
+            assert user.run(*asking, "--prompt", "Ship it?").code == 42
+            line_of(phone, "q-1")  # whoever was not shown it cannot answer it
             page = json.loads(line_of(web, "url"))["url"]
             origin = page.split("/?")[0]
             form = re.search(r'name="csrf" value="([^"]+)"', browser.get(page).text)

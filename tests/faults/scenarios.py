@@ -344,7 +344,10 @@ def enrolled(place: Place, done: Done) -> None:
     listed = ok(place.command("bus", "participant", "list", "--json"))
     there = "kitchen" in listed.out
     if done.code == 0:
-        assert there and (place.project / "kitchen.join.json").exists()
+        assert (
+            there
+            and (place.home / "data" / "bus" / "join" / "kitchen.join.json").exists()
+        )
     again = place.command("bus", "participant", "add", "study", "--token")
     ok(again)
     if there:

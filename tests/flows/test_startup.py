@@ -11,13 +11,12 @@ import pytest
 import bridgehead.flows
 from flows.support.flow_processes import Shell, shell_in
 
-# Each of these alone costs a large part of the sixty milliseconds a pause may take (design §8).
+# Each of these alone costs a large part of what a pause may take (design §8).
 TOO_DEAR = {
     "anyio",
     "asyncio",
     "click",
     "dataclasses",
-    "hashlib",
     "importlib.metadata",
     "inspect",
     "jsonschema_rs",

@@ -55,6 +55,7 @@ from bridgehead.flows.files.state_file import TemplateCreateState, read_checkpoi
 from bridgehead.flows.template_create.project.syntax import parses
 from bridgehead.flows.values.times import parse_time
 from bridgehead.host.clock import parse_iso
+from bridgehead.host.ports import parse_span
 from bridgehead.host.secrets_scan import scan
 from bridgehead.host.terminal import escape_controls
 from bridgehead.mcp_server import jsonrpc
@@ -225,6 +226,7 @@ PARSERS: dict[str, Parser] = {
         scan,
         ("{}", 'password = "{}"', "-----BEGIN PRIVATE KEY-----\n{}", "https://a:{}@b"),
     ),
+    "host/ports.py:parse_span": Parser(parse_span, ("{}", "1-{}"), (ValueError,)),
     "host/terminal.py:escape_controls": Parser(escape_controls),
     "mcp_server/jsonrpc.py:read_message": Parser(
         of_bytes(jsonrpc.read_message), (*JSON, '{{"jsonrpc": "2.0", "id": {}}}')
@@ -285,6 +287,7 @@ PARSERS: dict[str, Parser] = {
 }
 
 EXEMPT = {
+    "mcp_server/tools/call.py:escape_lines": "escape_controls, line by line",
     "bus/participants/record.py:parse_record": "takes a name and a table that parse_toml has read",
     "assembly/council/files.py:StoredScopes.read": "takes an id of ours, not text",
     "cli/council/options.py:read_patch": "takes a path; the patch goes to the agents as it is",

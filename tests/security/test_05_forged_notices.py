@@ -246,7 +246,7 @@ def test_in_a_room_a_yes_counts_for_the_question_that_was_said_last(
         async with served_with_record(tmp_path, assembly) as server:
             server.enrol("room", mode="manage", grants=APPROVER)
             earlier = asked(assembly, "pair stranger", prompt="Pair stranger?")
-            await until(lambda: bool(server.gateway.pending_answers._told))
+            await until(lambda: bool(server.gateway.pending_answers._announced))
             room = Room(server)
             await room.join()
 

@@ -1,1 +1,3 @@
-"""Messages between live participants: a bridge between a message bus and satellites, chat rooms and scripts."""
+"""Messages between live participants: a bridge between a message bus and satellites,
+chat rooms and scripts.
+"""

@@ -1,4 +1,7 @@
-"""What a bridge decides: small frozen values that its shell carries out in order. Pure."""
+"""What a bridge decides: small frozen values that its shell carries out in order.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ class CloseCode(IntEnum):
 
 
 class ToBus(msgspec.Struct, frozen=True, gc=False):
-    """Write this message to the hub; one of a participant has an outcome, which is known once that is tried."""
+    """Write this message to the hub.
+
+    One of a participant has an outcome, which is known once that is tried.
+    """
 
     message: Message
     author: str | None = None
@@ -37,10 +43,12 @@ class ToBus(msgspec.Struct, frozen=True, gc=False):
     session_id: str | None = None
     size: int = 0
     concerns_author: bool = False
-    """Whether its echo could only be its author's own: a hub of ours need not send it back then."""
+    """Whether its echo could only be its author's own: a hub of ours need not send it
+    back then.
+    """
 
     def outcome(self, obstacle: str | None = None) -> Outcome:
-        """What became of it for its author."""
+        """Return what became of the message for its author."""
         outcome: Literal["delivered", "dropped"] = (
             "delivered" if obstacle is None else "dropped"
         )
@@ -68,7 +76,9 @@ class Later(msgspec.Struct, frozen=True):
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
-    """Hand this message to the participant's transport, as the participant will read it; that ends it."""
+    """Hand this message to the participant's transport, as the participant will read
+    it; that ends it.
+    """
 
     participant: str
     topic: str
@@ -140,7 +150,9 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class Undelivered(msgspec.Struct, frozen=True):
-    """Speech, or what the operator sent, that a participant will not get: it is `absent`, may not, or was too slow."""
+    """Speech, or what the operator sent, that a participant will not get: it is
+    `absent`, may not, or was too slow.
+    """
 
     participant: str
     reason: str
@@ -149,7 +161,9 @@ class Undelivered(msgspec.Struct, frozen=True):
 
 
 class HubIgnored(msgspec.Struct, frozen=True):
-    """A hub message that takes no part in anything: `twin`, `duplicate` or `malformed` (B-72)."""
+    """A hub message that takes no part in anything: `twin`, `duplicate` or `malformed`
+    (B-72).
+    """
 
     reason: str
 
@@ -162,7 +176,9 @@ class RememberSource(msgspec.Struct, frozen=True):
 
 
 class ForgetSource(msgspec.Struct, frozen=True):
-    """The participant's credential was withdrawn: its source is free, and whoever is enrolled next is somebody else."""
+    """The participant's credential was withdrawn: its source is free, and whoever is
+    enrolled next is somebody else.
+    """
 
     participant: str
 
@@ -183,7 +199,9 @@ class ForgetHubId(msgspec.Struct, frozen=True):
 
 
 class RememberSkill(msgspec.Struct, frozen=True):
-    """Remember that the participant registered this skill, so that it can be deregistered after a restart."""
+    """Remember that the participant registered this skill, so that it can be
+    deregistered after a restart.
+    """
 
     participant: str
     hub_id: str

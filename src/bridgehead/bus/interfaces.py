@@ -1,4 +1,6 @@
-"""What a bus needs of the rest of the product: announcements, approvals, notices for people, an agent (design §1)."""
+"""What a bus needs of the rest of the product: announcements, approvals, notices for
+people, an agent (design §1).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ MOST_SHOWN: Final = 100
 
 
 class Announcer(Protocol):
-    """Takes events of the bus: who came, left, was refused, changed or revoked; outcomes; health."""
+    """Takes events of the bus: who came, left, was refused, changed or revoked.
+
+    Outcomes; health.
+    """
 
     def announce(self, kind: str, data: dict[str, Any]) -> None:
         """Note that something happened. Must not wait and must not raise."""
@@ -50,31 +55,44 @@ class ApprovalRequest(msgspec.Struct, frozen=True):
 
 
 class Approvals(Protocol):
-    """The list of things that wait for a person. Called in a worker thread, so it may take its time."""
+    """The list of things that wait for a person.
+
+    Called in a worker thread, so it may take its time.
+    """
 
     def ask(self, request: ApprovalRequest) -> None: ...
 
     def answer_to(self, key: str) -> str | None:
-        """What was chosen or said, None while it waits; `no` when it was withdrawn."""
+        """Return what was chosen or said, None while it waits.
+
+        `no` when it was withdrawn.
+        """
         ...
 
     def withdraw(self, key: str) -> None: ...
 
     def settle(self, key: str, text: str, by: str) -> None:
-        """Answer a question of the bus itself; raises a `UserError` if it was answered meanwhile."""
+        """Answer a question of the bus itself.
+
+        Raises a `UserError` if it was answered meanwhile.
+        """
         ...
 
     def answer(self, item_id: str, text: str, by: str, shown: str) -> None:
         """Answer a pending item for a participant with the grant `approve`.
 
-        `shown` is the digest of the question as the participant was shown it. Raise `AnswerRefused` if it is
-        not that of the question as it is now, another `UserError` if the item takes no answer.
+        `shown` is the digest of the question as the participant was shown it. Raise
+        `AnswerRefused` if it is not that of the question as it is now, another
+        `UserError` if the item takes no answer.
         """
         ...
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `bridgehead.notice` carries. `kind` says what `id` names; a pending item says how it is answered."""
+    """What `bridgehead.notice` carries. `kind` says what `id` names.
+
+    A pending item says how it is answered.
+    """
 
     kind: str
     id: str
@@ -96,43 +114,36 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def digest(self) -> str:
-        """The digest of everything that is shown of a question."""
+        """Return the digest of everything that is shown of a question."""
         facts = [f"{name}: {fact}" for name, fact in self.details.items()]
         text = "\n".join([self.title, self.prompt, *facts])
         return shown_digest(self.id, text, self.choices)
 
     @property
     def rest(self) -> str:
-        """What the question has besides its title."""
+        """Return what the question has besides its title."""
         first, _, rest = self.prompt.strip().partition("\n")
         return rest.strip("\n") if first in self.title else self.prompt.strip()
 
     def words(self, longest: int, *, may_answer: bool) -> str:
-        """As it is said in a room."""
+        """Return the notice as it is said in a room."""
         if not self.awaits:
             return f"{self.title}: {self.status.replace('_', ' ')}"
-        rest = (
-            self.rest
-            if len(self.rest) <= longest
-            else f"The whole question: bridgehead pending show {self.id}"
-        )
-        ways = (
-            " or ".join(f"answer {choice}" for choice in self.choices)
-            or "answer, and then your answer"
-        )
-        return "\n".join(
-            filter(
-                None,
-                [
-                    f"{self.title} ({self.id})",
-                    rest,
-                    f"To answer, say: {ways}" * may_answer,
-                ],
-            )
-        )
+        lines = [f"{self.title} ({self.id})"]
+        if len(self.rest) > longest:
+            lines.append(f"The whole question: bridgehead pending show {self.id}")
+        elif self.rest:
+            lines.append(self.rest)
+        if may_answer:
+            ways = " or ".join(f"answer {choice}" for choice in self.choices)
+            lines.append(f"To answer, say: {ways or 'answer, and then your answer'}")
+        return "\n".join(lines)
 
     def to_data(self) -> dict[str, Any]:
-        """Return what a participant gets; a question brings the digest that its answer must carry."""
+        """Return what a participant gets.
+
+        A question brings the digest that its answer must carry.
+        """
         built: dict[str, Any] = msgspec.to_builtins(self)
         if self.awaits:
             built["digest"] = self.digest
@@ -143,11 +154,16 @@ class Notices(Protocol):
     """What the rest of the product has to tell people (design §1)."""
 
     def follow(self, notify: Callable[[Notice], object]) -> Callable[[], None]:
-        """Call `notify` with each new notice, from another thread, until the returned function is called."""
+        """Call `notify` with each new notice, from another thread, until the returned
+        function is called.
+        """
         ...
 
     def open_items(self) -> list[Notice]:
-        """Pending items now, for a page that has just been opened. Called in a worker thread."""
+        """Pending items now, for a page that has just been opened.
+
+        Called in a worker thread.
+        """
         ...
 
 
@@ -157,11 +173,17 @@ class ItemAnswer(msgspec.Struct, frozen=True):
     id: str
     text: str
     shown: str = ""
-    """The digest of the question as it was shown; empty if it was not shown, or something was said since."""
+    """The digest of the question as it was shown.
+
+    Empty if it was not shown, or something was said since.
+    """
 
 
 class ItemAnswered(msgspec.Struct, frozen=True):
-    """What became of an answer to a pending item; names the item again, so that nobody approves by mistake."""
+    """What became of an answer to a pending item.
+
+    Names the item again, so that nobody approves by mistake.
+    """
 
     id: str
     ok: bool
@@ -178,7 +200,7 @@ class ItemAnswered(msgspec.Struct, frozen=True):
 
 
 class AnswerRefused(UserError):
-    """An answer to another question than the one that is open, or none of its choices."""
+    """An answer to another question than the open one, or none of its choices."""
 
     def __init__(self, message: str, notice: Notice) -> None:
         super().__init__(message, hint="read the question again and answer it")
@@ -186,9 +208,11 @@ class AnswerRefused(UserError):
 
 
 class ShownQuestions:
-    """The questions that one reader has in view where they and everything else are only words.
+    """The questions that one reader has in view where they and everything else are only
+    words.
 
-    Whatever else is said there may pose as a question or rename one, so after it every question counts as not shown.
+    Whatever else is said there may pose as a question or rename one, so after it every
+    question counts as not shown.
     """
 
     def __init__(self) -> None:
@@ -212,13 +236,18 @@ class ShownQuestions:
 
 
 def typed_answer(line: object) -> ItemAnswer | None:
-    """`answer q-12 yes` as an answer; None for anything else, which is meant for the assistant."""
+    """Return the answer in `answer q-12 yes`.
+
+    None for anything else, which is meant for the assistant.
+    """
     match = _ANSWER.fullmatch(line.strip()) if isinstance(line, str) else None
     return None if match is None else ItemAnswer(match[1].lower(), match[2].strip())
 
 
 def spoken_answer(line: object, told: Notice | None) -> ItemAnswer | None:
-    """`answer q-12 yes`, or `answer yes` to the question that people were told; None for anything else."""
+    """Return the answer in `answer q-12 yes`, or in `answer yes` to the question people
+    heard; None for anything else.
+    """
     given = typed_answer(line)
     match = _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None
     if given is not None or match is None or told is None:
@@ -240,12 +269,20 @@ class AgentQuestion(msgspec.Struct, frozen=True):
     """What was said, as it was said; for agents that do not take prompts."""
     lang: str | None
     prompt: str
-    """The whole prompt, with everything foreign in it behind a fence; for agents that take one text."""
+    """The whole prompt, with everything foreign in it behind a fence.
+
+    For agents that take one text.
+    """
     task: str = ""
-    """What the assistant is to do, for agents that take a conversation, and what was said and answered before."""
+    """What the assistant is to do, for agents that take a conversation, and what was
+    said and answered before.
+    """
     earlier: tuple[tuple[str, str], ...] = ()
     heard: Callable[[str], None] | None = None
-    """Takes the answer piece by piece while it is made, where somebody looks on; the whole is returned all the same."""
+    """Takes the answer piece by piece while it is made, where somebody looks on.
+
+    The whole is returned all the same.
+    """
     id: str = ""
     """The same when it is asked again after a restart."""
     participant: str = ""
@@ -254,14 +291,20 @@ class AgentQuestion(msgspec.Struct, frozen=True):
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
-    """What the model answered; a session handed back replaces the one that was sent (B-64)."""
+    """What the model answered.
+
+    A session handed back replaces the one that was sent (B-64).
+    """
 
     text: str
     session: Session | None = None
 
 
 class Agent(Protocol):
-    """A model that answers. Whatever it raises becomes a spoken apology; the cause goes to the log."""
+    """A model that answers. Whatever it raises becomes a spoken apology.
+
+    The cause goes to the log.
+    """
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer: ...
 

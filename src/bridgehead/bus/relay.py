@@ -1,7 +1,8 @@
 """The shell around a bridge: carries out what it decides, on one event loop, in order.
 
-Participants' connections and the hub talk to the relay; the relay feeds the bridge, writes to the hub, hands messages
-to connections, counts outcomes, keeps what must be remembered and wakes up when a grace period ends.
+Participants' connections and the hub talk to the relay; the relay feeds the bridge,
+writes to the hub, hands messages to connections, counts outcomes, keeps what must be
+remembered and wakes up when a grace period ends.
 """
 
 from __future__ import annotations
@@ -81,11 +82,17 @@ class Relay(HubListener):
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
         self.holds_back: Callable[[Message], bool] | None = None
-        """Keeps hub messages from participants, for escalation to an upstream bridge where there is one (bus §7)."""
+        """Keeps hub messages from participants, for escalation to an upstream bridge
+        where there is one (bus §7).
+        """
         self.overhearing: list[Callable[[Message], bool]] = []
-        """Each may take what a participant says for itself, before it reaches the hub, and says so."""
+        """Each may take what a participant says for itself, before it reaches the hub,
+        and says so.
+        """
         self.hears_answer: HearsAnswer = lambda *_said: False
-        """Takes (participant, words, questions in view, reply) of a door if they answer a pending item."""
+        """Takes (participant, words, questions in view, reply) of a door if they answer
+        a pending item.
+        """
         self.hub_refused: Callable[[str], None] = lambda _reason: None
         """Learns of messages that nobody may send over the hub."""
         self.watcher: Callable[[Message], None] | None = None
@@ -104,7 +111,7 @@ class Relay(HubListener):
             **dict.fromkeys(get_args(actions.StateChange), self._keep),
         }
 
-    # -- participants ---------------------------------------------------------------------------------------------
+    # -- participants ---------------------------------------------------------
 
     def join(
         self,
@@ -112,9 +119,10 @@ class Relay(HubListener):
         connection: ParticipantConnection,
         claim: object = None,
     ) -> asyncio.Task[BridgeheadError | None] | None:
-        """An authenticated participant is there; it is welcomed with its source.
+        """Welcome an authenticated participant with its source.
 
-        Where the source must be asked for in the deployment that happens later: the task ends in why it cannot be had.
+        Where the source must be asked for in the deployment that happens later: the
+        task ends in why it cannot be had.
         """
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
@@ -163,7 +171,7 @@ class Relay(HubListener):
         *,
         goodbye: bool = False,
     ) -> None:
-        """The participant's connection ended; one that was replaced before means nothing."""
+        """Note that a connection ended; one that was replaced before means nothing."""
         if self._connections.get(participant_id) is connection:
             del self._connections[participant_id]
             self._execute(
@@ -177,12 +185,17 @@ class Relay(HubListener):
         value: object = ABSENT,
         hops: object = 0,
     ) -> None:
-        """The participant sent a frame; `value` is the message in it where it has been decoded already."""
+        """Take a frame of a participant.
+
+        `value` is its message if it is already decoded.
+        """
         now = self._now  # a function, not a method: see Bridge.received
         self._execute(self.bridge.received(participant_id, frame, now(), value, hops))
 
     def admits(self, participant_id: str) -> bool:
-        """Whether one more frame that is no message (a ping, an answer) is within the participant's rate."""
+        """Whether one more frame that is no message (a ping, an answer) is within the
+        participant's rate.
+        """
         refusal = self.bridge.charged(participant_id, self._now())
         self._execute(refusal)
         return not refusal
@@ -196,12 +209,12 @@ class Relay(HubListener):
             self._execute(self.bridge.drained(participant_id, self._now()))
 
     def revoke(self, participant_id: str) -> None:
-        """The participant's credential is gone: close, clean up, forget (bus §10.3)."""
+        """Close, clean up and forget a participant without a credential (bus §10.3)."""
         self._execute(self.bridge.revoked(participant_id, self._now()))
         self.counters.forget(participant_id)
 
     def moved(self, participant_id: str) -> None:
-        """The participant is now connected to another bridge of the same deployment."""
+        """Let go of a participant that is now at another bridge of the deployment."""
         self._execute(self.bridge.moved(participant_id, self._now()))
 
     def clean_up(self, hub_session: str, skill_id: str) -> None:
@@ -222,10 +235,10 @@ class Relay(HubListener):
             and self._connections[participant_id].listens
         )
 
-    # -- the hub --------------------------------------------------------------------------------------------------
+    # -- the hub --------------------------------------------------------------
 
     def received(self, message: Message) -> None:
-        """The hub carried a message."""
+        """Take a message that the hub carried."""
         if self.watcher is not None:
             self.watcher(message)
         if self.holds_back is None or not self.holds_back(message):
@@ -245,31 +258,37 @@ class Relay(HubListener):
         self.counters.hub_ignored[reason] += 1
 
     def opened(self) -> None:
-        """The hub can be written to."""
+        """Note that the hub can be written to."""
         self._execute(self.bridge.hub_opened(self._now()))
         self._set_alarm()
 
     def lost(self, reason: str) -> None:
-        """The hub cannot be written to."""
+        """Note that the hub cannot be written to."""
         self._execute(self.bridge.hub_lost())
 
     def turn_lost(self, message: Message) -> None:
-        """The hub that had this question is gone; whoever asked is told."""
+        """Tell whoever asked that the hub with this question is gone."""
         self._execute(self.bridge.turn_lost(message))
 
     def inject(self, message: Message, *, author: str, hops: int) -> None:
-        """Put a message of an upstream bridge on the hub; participants it names get it like any other."""
+        """Put a message of an upstream bridge on the hub.
+
+        Participants it names get it like any other.
+        """
         self._execute(self.bridge.relayed(message, author, hops, self._now()))
 
     def tell(self, participant_id: str, message: Message) -> None:
-        """Tell a participant something from the gateway itself; the hub neither carries nor sees it."""
+        """Tell a participant something from the gateway itself.
+
+        The hub neither carries nor sees it.
+        """
         self._execute(self.bridge.tell(participant_id, message, self._now()))
 
     def publish(self, message: Message) -> bool:
         """Put a message of the bridge itself on the hub, for listeners there."""
         return self._transport.send(message)
 
-    # -- time and end ---------------------------------------------------------------------------------------------
+    # -- time and end ---------------------------------------------------------
 
     def _wake(self) -> None:
         self._alarm = self._alarm_at = None
@@ -278,9 +297,9 @@ class Relay(HubListener):
 
     def _set_alarm(self) -> None:
         deadline = self.bridge.next_deadline()
-        if deadline is None or (
-            self._alarm_at is not None and self._alarm_at <= deadline
-        ):
+        if deadline is None:
+            return
+        if self._alarm_at is not None and self._alarm_at <= deadline:
             return
         if self._alarm is not None:
             self._alarm.cancel()
@@ -302,10 +321,11 @@ class Relay(HubListener):
         while self._saving is not None:
             await asyncio.shield(self._saving)
 
-    # -- carrying out ---------------------------------------------------------------------------------------------
+    # -- carrying out ---------------------------------------------------------
 
     def _execute(self, effects: list[actions.Effect]) -> None:
-        # An embedded hub sends back what is written to it at once, in the middle of this, in its own order.
+        # An embedded hub sends back what is written to it at once, in the middle of
+        # this, in its own order.
         carry_out = self._carry_out
         for effect in effects:
             carry_out[type(effect)](effect)
@@ -317,16 +337,14 @@ class Relay(HubListener):
 
     def _write(self, effect: actions.ToBus) -> None:
         message = effect.message
-        alone = effect.concerns_author
-        for takes in self.overhearing:
-            if takes(message):
-                alone = False
-                written = True
-                break
+        omits_echo = effect.concerns_author
+        if self._is_overheard(message):
+            omits_echo = False
+            written = True
         else:
-            if alone and self.watcher is not None:
+            if omits_echo and self.watcher is not None:
                 self.watcher(message)
-            written = self._transport.send(message, not alone)
+            written = self._transport.send(message, not omits_echo)
         if effect.author is None:
             return
         if not written:
@@ -334,13 +352,17 @@ class Relay(HubListener):
             self._count(effect.outcome("hub_down"))
             return
         self.counters.noted.append((effect.author, "in", "delivered", None, 0.0))
-        if alone:
+        if omits_echo:
             self.bridge.offered += 1
             self.counters.noted.append((effect.author, "out", "dropped", "echo", 0.0))
         if self._debug:
             self._announce_outcome(effect.outcome())
-            if alone:
+            if omits_echo:
                 self._announce_outcome(effect.echo_outcome())
+
+    def _is_overheard(self, message: Message) -> bool:
+        """Whether somebody in this process takes the message, so no hub needs it."""
+        return any(takes(message) for takes in self.overhearing)
 
     def _write_later(self, effect: actions.Later) -> None:
         loop = asyncio.get_running_loop()
@@ -350,7 +372,8 @@ class Relay(HubListener):
         )
 
     def _deliver(self, effect: actions.Delivery) -> None:
-        if (connection := self._connections.get(effect.participant)) is not None:
+        connection = self._connections.get(effect.participant)
+        if connection is not None:
             connection.deliver(effect)
         self.counters.noted.append(
             (effect.participant, "out", "delivered", None, effect.waited_s)
@@ -359,17 +382,21 @@ class Relay(HubListener):
             self._announce_outcome(effect.outcome())
 
     def _refuse(self, effect: actions.Refused) -> None:
-        if (connection := self._connections.get(effect.participant)) is not None:
+        connection = self._connections.get(effect.participant)
+        if connection is not None:
             connection.refuse(effect.code, effect.details)
 
     def _close(self, effect: actions.Close) -> None:
-        if (connection := self._connections.pop(effect.participant, None)) is not None:
+        connection = self._connections.pop(effect.participant, None)
+        if connection is not None:
             connection.close(effect.code)
 
     def _joined(self, effect: actions.Joined) -> None:
         assert self._joining is not None
-        self._connections[effect.participant], self._joining = self._joining, None
-        self._connections[effect.participant].welcome(effect.source)
+        connection = self._joining
+        self._joining = None
+        self._connections[effect.participant] = connection
+        connection.welcome(effect.source)
         self._state.present(effect.participant)
         self._announce(
             "bus.joined",
@@ -410,12 +437,13 @@ class Relay(HubListener):
         self._undelivered(actions.Undelivered(participant_id, "absent"))
 
     def _undelivered(self, effect: actions.Undelivered) -> None:
-        if not self._state.is_elsewhere(effect.participant):
-            self.counters.hub_ignored["undelivered"] += 1
-            self._announce(
-                "bus.undelivered", participant=effect.participant, reason=effect.reason
-            )
-            self._execute(self.bridge.tell_undelivered(effect, self._now()))
+        if self._state.is_elsewhere(effect.participant):
+            return
+        self.counters.hub_ignored["undelivered"] += 1
+        self._announce(
+            "bus.undelivered", participant=effect.participant, reason=effect.reason
+        )
+        self._execute(self.bridge.tell_undelivered(effect, self._now()))
 
     def _announce(self, kind: str, **data: Any) -> None:
         bridge_id = self.bridge.settings.bridge_id
@@ -423,7 +451,7 @@ class Relay(HubListener):
             kind, {"at": iso_ms(self._clock.now()), "bridge": bridge_id, **data}
         )
 
-    # -- remembering ----------------------------------------------------------------------------------------------
+    # -- remembering ----------------------------------------------------------
 
     def _keep(self, change: actions.StateChange) -> None:
         self._changes.append(change)

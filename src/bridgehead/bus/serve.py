@@ -1,4 +1,6 @@
-"""A running bus: embedded or foreign hub, bridge, gateway, chat, webhooks, assistant, wired from settings (bus §17)."""
+"""A running bus: embedded or foreign hub, bridge, gateway, chat, webhooks, assistant,
+wired from settings (bus §17).
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,7 @@ class BusServer:
             else None,
         )
 
-    # -- start ----------------------------------------------------------------------------------------------------
+    # -- start ----------------------------------------------------------------
 
     async def start(self) -> None:
         """Open hub, bridge and gateway in this order; raises if an address is taken."""
@@ -253,9 +255,9 @@ class BusServer:
 
     def _profile_of(self, source: str) -> AssistantProfile:
         participant = self.relay.bridge.known.by_source(source)
-        return (
-            AssistantProfile() if participant is None else participant.record.assistant
-        )
+        if participant is None:
+            return AssistantProfile()
+        return participant.record.assistant
 
     async def _start_hub(self) -> None:
         serving = self.settings.serving
@@ -279,7 +281,7 @@ class BusServer:
         return listener.address
 
     async def _join_fabric(self) -> None:
-        """The register that several bridges share, and the embedded hub's place among them (bus §13)."""
+        """Join the register that bridges share and the fabric of hubs (bus §13)."""
         access = self._fabric_access
         if access is None:
             return
@@ -320,11 +322,9 @@ class BusServer:
             ("nats://", "tls://")
         )
         urls = serving.hub if is_fabric else serving.nats
-        return (
-            NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca)
-            if urls
-            else None
-        )
+        if urls:
+            return NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca)
+        return None
 
     async def _start_bridge(self) -> None:
         self._directory = EnrolledParticipants(self.folder)
@@ -343,7 +343,8 @@ class BusServer:
             self.settings.bridge,
             secret=secret,
             random_word=lambda: secrets.token_hex(3),
-            # Our own hub uses specification names, and so does the fabric, which ends at hubs of ours.
+            # Our own hub uses specification names, and so does the fabric, which ends
+            # at hubs of ours.
             own_hub=self.hub is not None or self._registry is not None,
             others=self.hub.members
             if self.hub is not None and self._registry is None
@@ -382,7 +383,9 @@ class BusServer:
         self._closing.push_async_callback(self.relay.stop)
 
     def _owner_of(self, name: str) -> str | None:
-        """Whose a name is that was not assigned here: an enrolled participant's, a chat page's, another bridge's."""
+        """Return who has a name that was not assigned here: an enrolled participant, a
+        chat page, or another bridge.
+        """
         if name in self._directory.records or name.startswith(CHAT_PREFIX):
             return name
         return None if self._registry is None else self._registry.owners.owner_of(name)
@@ -450,7 +453,9 @@ class BusServer:
         return Pin() if self._certificate is None else self._certificate.pin
 
     async def _watch_certificate(self, certificate: GatewayCertificate) -> None:
-        """Show a renewed certificate from now on, and say once a day that one ends soon."""
+        """Show a renewed certificate from now on, and say once a day that one ends
+        soon.
+        """
         said = None
         while True:
             self._take_certificate(certificate)
@@ -503,24 +508,25 @@ class BusServer:
         )
         self._closing.push_async_callback(self.status_site.close, self.folder)
 
-    # -- what others ask ------------------------------------------------------------------------------------------
+    # -- what others ask ------------------------------------------------------
 
     @property
     def join_url(self) -> str:
-        """Where participants connect."""
+        """Return the address where participants connect."""
         return self.settings.serving.public_url or public_url(
             self.settings, self.gateway_address
         )
 
     @property
     def chat_url(self) -> str:
-        """A fresh link to the chat page; it works once."""
+        """Return a fresh link to the chat page; it works once."""
         return f"{self._web_url}{self.chat.new_link()}"
 
     @property
     def _web_url(self) -> str:
         scheme = "https" if self.settings.uses_tls else "http"
-        return f"{scheme}://{urlsplit(public_url(self.settings, self.gateway_address)).netloc}"
+        url = urlsplit(public_url(self.settings, self.gateway_address))
+        return f"{scheme}://{url.netloc}"
 
     def _status(
         self, rates: tuple[Rate, ...], tail: tuple[MessageHead, ...]
@@ -547,13 +553,16 @@ class BusServer:
 
     @property
     def hub_url(self) -> str:
-        """The hub this bridge stands at."""
+        """Return the hub this bridge stands at."""
         if self.hub_address:
             return f"ws://{self.hub_address}/core"
         return without_credentials(str(self.settings.serving.hub))
 
     def notify(self, notice: Notice) -> int:
-        """Send a notice to every participant with the grant `notices`; how many there are (design §1)."""
+        """Send a notice to every participant with the grant `notices`.
+
+        How many there are (design §1).
+        """
         self.gateway.pending_answers.note(notice)
         recipients = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
         for participant in recipients:
@@ -564,7 +573,7 @@ class BusServer:
             self.relay.tell(participant.id, Message(NOTICE, notice.to_data(), context))
         return len(recipients)
 
-    # -- stop -----------------------------------------------------------------------------------------------------
+    # -- stop -----------------------------------------------------------------
 
     async def stop(self) -> None:
         """Close everything in the reverse order of the start; participants are told."""
@@ -576,7 +585,9 @@ class BusServer:
 
 
 def foreign_hub(serving: ServingSettings) -> Transport:
-    """The transport to a hub of somebody else: `ws://`, `wss://`, or `nats://` (`tls://`) for a fabric of many."""
+    """Return the transport to a hub of somebody else: `ws://`, `wss://`, or `nats://`
+    (`tls://`) for a fabric of many.
+    """
     url = str(serving.hub)
     try:
         parts = urlsplit(url.partition(",")[0])

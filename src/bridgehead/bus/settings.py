@@ -1,5 +1,6 @@
-"""The [bus] table (bus §17): options of the bridge, addresses, files, what is served; which URLs of a bridge are safe
-(§10.1). Pure.
+"""The [bus] table (bus §17): options of the bridge, addresses, files, what is served.
+
+Which URLs of a bridge are safe (§10.1). Pure.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """URL of a Matrix server on which the bus has an account."""
     matrix_token: str | None = None
     matrix_appservice: str | None = None
-    """Registration file with which the bus is an application service of that server instead."""
+    """Registration file with which the bus is an application service of that server
+    instead.
+    """
     matrix_allow: tuple[str, ...] = ()
     voice: tuple[str, ...] = ()
     """Wyoming satellites: NAME=tcp://HOST:PORT."""
@@ -63,7 +66,9 @@ class ServingSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hook_wait_s: float = 30
     pairing: bool = False
     nats: str | None = None
-    """Fabric between several hubs (bus §13): one URL, or several with commas between them."""
+    """Fabric between several hubs (bus §13): one URL, or several with commas between
+    them.
+    """
     nats_credentials: str | None = None
     nats_ca: str | None = None
     deployment: str = "home"
@@ -93,11 +98,9 @@ class Address(msgspec.Struct, frozen=True):
         return is_loopback(self.host)
 
     def __str__(self) -> str:
-        return (
-            f"[{self.host}]:{self.port}"
-            if ":" in self.host
-            else f"{self.host}:{self.port}"
-        )
+        if ":" in self.host:
+            return f"[{self.host}]:{self.port}"
+        return f"{self.host}:{self.port}"
 
 
 class BusSettings(msgspec.Struct, frozen=True):
@@ -125,6 +128,19 @@ class BusSettings(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Refuse combinations that would be unsafe or cannot work."""
+        self._check_addresses()
+        for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
+            if not 0 <= getattr(self.serving, name) < math.inf:
+                raise BadBusSetting(f"{name} must not be negative")
+        self._check_matrix()
+        self._check_voice()
+        if _DEPLOYMENT.fullmatch(self.serving.deployment) is None:
+            raise BadBusSetting(
+                "deployment must be 1 to 64 letters, digits, underscores and hyphens"
+            )
+        self._check_tls()
+
+    def _check_addresses(self) -> None:
         serving = self.serving
         if not Address.parse(serving.hub_listen).is_loopback:
             raise ConfigError(
@@ -138,21 +154,25 @@ class BusSettings(msgspec.Struct, frozen=True):
         Address.parse(serving.listen)
         if serving.public_url is not None:
             check_bridge_url(serving.public_url)
-        for name in ("assistant_timeout_s", "assistant_later_s", "hook_wait_s"):
-            if not 0 <= getattr(serving, name) < math.inf:
-                raise BadBusSetting(f"{name} must not be negative")
+
+    def _check_matrix(self) -> None:
+        serving = self.serving
+        if serving.matrix is None:
+            return
         is_service = serving.matrix_appservice is not None
         has_token = serving.matrix_token is not None
-        if serving.matrix is not None and (
-            is_service == has_token or not serving.matrix_allow
-        ):
+        if is_service == has_token or not serving.matrix_allow:
             raise BadBusSetting(
                 "matrix needs matrix_token or matrix_appservice, and matrix_allow "
                 "(who may use it)"
             )
+
+    def _check_voice(self) -> None:
+        serving = self.serving
         services = {
-            name: getattr(serving, name)
-            for name in ("voice_stt", "voice_tts", "voice_wake")
+            "voice_stt": serving.voice_stt,
+            "voice_tts": serving.voice_tts,
+            "voice_wake": serving.voice_wake,
         }
         for name, url in (self.satellites | services).items():
             if url is not None and _WYOMING.fullmatch(url) is None:
@@ -160,19 +180,15 @@ class BusSettings(msgspec.Struct, frozen=True):
                     f"{name}: {url!r} is not the address of a Wyoming peer; write "
                     "tcp://HOST:PORT"
                 )
-        if (
-            serving.voice
-            and serving.voice_stt is None
-            and not (serving.assistant_lang or "en").startswith("en")
-        ):
+        is_english = (serving.assistant_lang or "en").startswith("en")
+        if serving.voice and serving.voice_stt is None and not is_english:
             raise BadBusSetting(
                 "voice_stt must name a service for this language: pocketsphinx knows "
                 "only English"
             )
-        if _DEPLOYMENT.fullmatch(serving.deployment) is None:
-            raise BadBusSetting(
-                "deployment must be 1 to 64 letters, digits, underscores and hyphens"
-            )
+
+    def _check_tls(self) -> None:
+        serving = self.serving
         if (serving.tls_cert is None) != (serving.tls_key is None):
             raise BadBusSetting("tls_cert and tls_key must be set together")
         if serving.client_ca is not None and not self.uses_tls:
@@ -184,10 +200,11 @@ class BusSettings(msgspec.Struct, frozen=True):
     @property
     def satellites(self) -> dict[str, str]:
         """Addresses of the Wyoming satellites by name."""
-        return {
-            name: url
-            for name, _, url in (entry.partition("=") for entry in self.serving.voice)
-        }
+        addresses: dict[str, str] = {}
+        for entry in self.serving.voice:
+            name, _, url = entry.partition("=")
+            addresses[name] = url
+        return addresses
 
     @property
     def uses_tls(self) -> bool:
@@ -209,7 +226,7 @@ def is_loopback(host: str) -> bool:
 
 
 def url_problem(url: str) -> str | None:
-    """Why no participant should connect to `url`, None if it may."""
+    """Return why no participant should connect to `url`, None if it may."""
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -219,20 +236,19 @@ def url_problem(url: str) -> str | None:
         is_usable = False
     if not host or not is_usable or parts.scheme not in ("ws", "wss"):
         return "is not a WebSocket URL"
-    return (
-        "is not encrypted and leaves this machine"
-        if parts.scheme == "ws" and not is_loopback(host)
-        else None
-    )
+    if parts.scheme == "ws" and not is_loopback(host):
+        return "is not encrypted and leaves this machine"
+    return None
 
 
 def without_credentials(url: str) -> str:
-    """An address as it may be shown: without the name and the password in front of the host."""
+    """Return an address as it may be shown: without a user name and a password."""
     scheme, mark, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def check_bridge_url(url: str) -> None:
-    if problem := url_problem(url):
+    problem = url_problem(url)
+    if problem:
         raise UserError(f"{url!r} {problem}", hint="write wss://host:port/bridge/v1")

@@ -2,10 +2,9 @@
 
 Only here do errors become exit codes.
 
-Quick answers come before anything is imported: `--version` needs no library at all, rig
-commands parse their own arguments (rigs §7), and so do `flow run` and `flow resume`,
-which are started once per pause, and what is usually typed of `doctor`, `pending` and
-`answer` (design §8).
+`--version` needs no library at all. Rig commands parse their own arguments, as the
+tool they stand in for does (rigs §7); so do `flow run` and `flow resume`, by the same
+table as scripts that are flows themselves. Everything else is click's.
 """
 
 from __future__ import annotations
@@ -77,58 +76,39 @@ def _run() -> int:
         from bridgehead.cli.flows.run_resume import run_quickly
 
         return run_quickly(arguments[1], arguments[2:])
-    if arguments[:1] == ["doctor"] and {"--json", "--fix"}.issuperset(arguments[1:]):
-        from bridgehead.cli.commands.doctor import run_doctor
-        from bridgehead.cli.output import App
-
-        return run_doctor(App(as_json="--json" in arguments), fix="--fix" in arguments)
-    words = [word for word in arguments[1:] if word != "--json"]
-    plain = not any(word.startswith("-") for word in words)
-    if plain and (arguments[:1], len(words)) in ((["pending"], 0), (["answer"], 2)):
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # msgspec takes `typing` then: 18 ms less
-        import msgspec  # noqa: F401
-
-        del sys.modules["typing_extensions"]  # others may need it
-        from bridgehead.cli.commands.pending import run_usual
-
-        return run_usual(arguments[0], words, as_json="--json" in arguments)
     from bridgehead.cli.tree import run_click
 
     return run_click(arguments)
 
 
 def _take_manner(arguments: list[str]) -> tuple[list[str], bool]:
-    """Heed how every command can be told to speak.
+    """Heed --quiet, --verbose and --no-color, which every command takes.
 
-    Return the other arguments, and whether to be quiet.
-
-    They may stand anywhere. What follows `--` is not for us.
+    Return the other arguments, and whether to be quiet. The options may stand anywhere
+    before `--`; what follows it is not for us.
     """
-    place = arguments.index("--") if "--" in arguments else len(arguments)
-    manner = {
-        word
-        for word in arguments[:place]
-        if word in ("--quiet", "--verbose", "--no-color")
-    }
-    if "--no-color" in manner:
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = {"--quiet", "--verbose", "--no-color"}.intersection(arguments[:end])
+    quiet = "--quiet" in options
+    verbose = "--verbose" in options
+    if "--no-color" in options:
         os.environ["NO_COLOR"] = "1"
-    if manner - {"--no-color"}:
+    if quiet or verbose:
         from bridgehead.cli.output import App
         from bridgehead.errors import UserError
 
-        App.quiet = "--quiet" in manner
-        App.verbose = "--verbose" in manner
-        if App.quiet and App.verbose:
+        App.quiet = quiet
+        App.verbose = verbose
+        if quiet and verbose:
             raise UserError(
                 "--quiet and --verbose exclude each other", hint="use one of them"
             )
-    if "--verbose" in manner:
+    if verbose:
         from bridgehead.cli.verbose import show_what_happens
 
         show_what_happens(PROGRAM)
-    return [word for word in arguments[:place] if word not in manner] + arguments[
-        place:
-    ], "--quiet" in manner
+    others = [word for word in arguments[:end] if word not in options]
+    return others + arguments[end:], quiet
 
 
 def _run_rig(arguments: Sequence[str], program: str, *, quiet: bool = False) -> int:

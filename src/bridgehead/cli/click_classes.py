@@ -91,17 +91,14 @@ def _record_keys(_assembly: Assembly) -> Iterable[str]:
 def _threads(assembly: Assembly) -> list[str]:
     from bridgehead.rigs.envelope.fields import is_thread_id
 
-    clones = (
-        one
-        for one in (assembly.cwd, *assembly.cwd.parents)
-        if (one / ".bridge").is_dir()
-    )
-    return [
-        one.name
-        for clone in clones
-        for one in clone.iterdir()
-        if is_thread_id(one.name) and any(one.glob("*.md"))
-    ]
+    found = []
+    for folder in (assembly.cwd, *assembly.cwd.parents):
+        if not (folder / ".bridge").is_dir():
+            continue
+        for entry in folder.iterdir():
+            if is_thread_id(entry.name) and any(entry.glob("*.md")):
+                found.append(entry.name)
+    return found
 
 
 VALUES: Final[Mapping[str, Callable[[Assembly], Iterable[str]]]] = {
@@ -273,43 +270,39 @@ class LazyGroup(Group):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             meant = " or ".join(f"'{words}'" for words in self._meant(ctx, args[0]))
-            raise (
-                click.UsageError(f"{error.message} Did you mean {meant}?", error.ctx)
-                if meant
-                else error
-            ) from None
+            if not meant:
+                raise error from None
+            message = f"{error.message} Did you mean {meant}?"
+            raise click.UsageError(message, error.ctx) from None
 
     def _meant(self, ctx: click.Context, given: str) -> list[str]:
-        """Return what an unknown name may stand for: one of ours, one in a group of
-        ours, one whose sentence has the word.
+        """Return what an unknown name may stand for.
+
+        That is one of our commands, one in a group of ours, or one whose sentence has
+        the word.
         """
         from difflib import get_close_matches
 
-        if close := get_close_matches(given, self.list_commands(ctx), n=1):
+        close = get_close_matches(given, self.list_commands(ctx), n=1)
+        if close:
             return close
-        commands = (
-            (name, self.get_command(ctx, name)) for name in self.list_commands(ctx)
-        )
-        groups = {
-            name: one.list_commands(ctx)
-            for name, one in commands
-            if isinstance(one, click.Group)
-        }
-        spoken = [
+        in_groups = []
+        similar_in_groups = []
+        for name in self.list_commands(ctx):
+            group = self.get_command(ctx, name)
+            if not isinstance(group, click.Group):
+                continue
+            below = group.list_commands(ctx)
+            if given in below:
+                in_groups.append(f"{name} {given}")
+            for match in get_close_matches(given, below, 1, 0.7):
+                similar_in_groups.append(f"{name} {match}")
+        described = [
             name
             for name, (_, sentence) in self._lazy.items()
             if given in sentence.lower().rstrip(".").split()
         ]
-        similar = [
-            f"{name} {one}"
-            for name, below in groups.items()
-            for one in get_close_matches(given, below, 1, 0.7)
-        ]
-        return (
-            [f"{name} {given}" for name, below in groups.items() if given in below]
-            or spoken
-            or similar
-        )
+        return in_groups or described or similar_in_groups
 
 
 def _choose_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -132,11 +132,28 @@ def _ending(error: Exception) -> BridgeheadError:
 
     The process itself may have lost what it stands on.
     """
-    if (
-        isinstance(error, OSError)
-        and error.errno in UNWRITABLE
-        and error.filename is None
-    ):
+    if isinstance(error, OSError):
+        ending = _file_ending(error)
+        if ending is not None:
+            return ending
+    if isinstance(error, ModuleNotFoundError):
+        package = (error.name or "").partition(".")[0]
+        if package not in ("", "bridgehead"):
+            return _missing_package(package)
+    # What pathlib says to a strange `~`.
+    if isinstance(error, RuntimeError) and "home directory" in str(error):
+        return UserError(
+            "the home directory is unknown", hint="set HOME, or write paths without ~"
+        )
+    return BridgeheadError(
+        f"internal error: {type(error).__name__}: {error}",
+        hint="repeat with --debug and report it",
+    )
+
+
+def _file_ending(error: OSError) -> BridgeheadError | None:
+    """Return the sentence for an error of the operating system, None if it has none."""
+    if error.errno in UNWRITABLE and error.filename is None:
         return BridgeheadError(
             f"writing failed: {error.strerror}",
             hint="free some space, or redirect the output",
@@ -146,30 +163,23 @@ def _ending(error: Exception) -> BridgeheadError:
             "the current directory no longer exists",
             hint="change to an existing directory",
         )
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+    if error.filename is not None and error.strerror:
         return BridgeheadError(
             f"{error.filename}: {error.strerror}",
             hint="repeat with --debug to see where it was used",
         )
-    package = (
-        (error.name or "").partition(".")[0]
-        if isinstance(error, ModuleNotFoundError)
-        else ""
-    )
-    if package not in ("", "bridgehead"):
-        extra = next(
-            (name for name, packages in EXTRAS.items() if package in packages), "all"
-        )
-        needs = f"this command needs the package {package}, which is not installed"
-        return UserError(needs, hint=f"pip install 'bridgehead[{extra}]'")
-    # What pathlib says to a strange `~`.
-    if isinstance(error, RuntimeError) and "home directory" in str(error):
-        return UserError(
-            "the home directory is unknown", hint="set HOME, or write paths without ~"
-        )
-    return BridgeheadError(
-        f"internal error: {type(error).__name__}: {error}",
-        hint="repeat with --debug and report it",
+    return None
+
+
+def _missing_package(package: str) -> UserError:
+    extra = "all"
+    for name, packages in EXTRAS.items():
+        if package in packages:
+            extra = name
+            break
+    return UserError(
+        f"this command needs the package {package}, which is not installed",
+        hint=f"pip install 'bridgehead[{extra}]'",
     )
 
 

@@ -22,48 +22,53 @@ _AROUND: Final = re.compile(
 )
 
 
-def show_what_happens(program: str) -> None:
-    """From now on until the process ends; forked children keep it to themselves."""
-    begun = time.monotonic()
-    ours = os.getpid()
-    opened = set[str]()
+class _Reporter:
+    """Write what this process does to stderr; forked children say nothing."""
 
-    def tell(text: str) -> None:
-        if os.getpid() == ours:
-            line = truncate(
-                escape_controls(_CREDENTIALS.sub("", text), keep=""), LONGEST
-            )
-            sys.stderr.write(f"{program}: {line}\n")
-            sys.stderr.flush()
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._begun = time.monotonic()
+        self._pid = os.getpid()
+        self._opened: set[str] = set()
 
-    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+    def write(self, text: str) -> None:
+        if os.getpid() != self._pid:
+            return
+        shown = escape_controls(_CREDENTIALS.sub("", text), keep="")
+        sys.stderr.write(f"{self._program}: {truncate(shown, LONGEST)}\n")
+        sys.stderr.flush()
+
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Report an event of the interpreter, as `sys.addaudithook` hands it over."""
         if event == "subprocess.Popen":
-            tell(
-                "starting "
-                + _AROUND.sub("", shlex.join(map(os.fsdecode, arguments[1])))
-            )
-        elif (
-            event == "sqlite3.connect"
-            and (file := os.fsdecode(arguments[0])) not in opened
-        ):
-            opened.add(file)
-            tell(f"opening {file}")
+            command = shlex.join(map(os.fsdecode, arguments[1]))
+            self.write(f"starting {_AROUND.sub('', command)}")
+        elif event == "sqlite3.connect":
+            file = os.fsdecode(arguments[0])
+            if file not in self._opened:
+                self._opened.add(file)
+                self.write(f"opening {file}")
         elif event == "socket.connect":
-            place = arguments[1]
-            tell(
-                "connecting to "
-                + (
-                    ":".join(map(str, place[:2]))
-                    if isinstance(place, tuple)
-                    else os.fsdecode(place)
-                )
-            )
+            self.write(f"connecting to {_address(arguments[1])}")
 
+    def end(self) -> None:
+        self.write(f"ended after {time.monotonic() - self._begun:.2f} s")
+
+
+def _address(address: Any) -> str:
+    if isinstance(address, tuple):
+        return ":".join(map(str, address[:2]))
+    return os.fsdecode(address)
+
+
+def show_what_happens(program: str) -> None:
+    """Report what this process does from now on until it ends."""
+    reporter = _Reporter(program)
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(f"{program}: %(message)s"))
     logger = logging.getLogger("bridgehead")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     logger.propagate = False
-    atexit.register(lambda: tell(f"ended after {time.monotonic() - begun:.2f} s"))
-    sys.addaudithook(heard)
+    atexit.register(reporter.end)
+    sys.addaudithook(reporter.audit)

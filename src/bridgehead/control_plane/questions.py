@@ -78,14 +78,16 @@ def ask(item_id: str, question: Question, at: str) -> Change:
 
 
 def ask_again(item: PendingItem, question: Question, at: str) -> Change:
-    """Ask a question whose key is known once more: an answer stands, a withdrawal is
-    undone, an open one takes the new wording.
+    """Ask a question whose key is known.
+
+    An answer stands, a withdrawal is undone, and an open question takes the new
+    wording.
     """
-    if item.state is PendingState.ANSWERED or (
-        item.state is PendingState.OPEN and item.question == question
-    ):
+    is_answered = item.state is PendingState.ANSWERED
+    is_open = item.state is PendingState.OPEN
+    if is_answered or (is_open and item.question == question):
         return Change(item)
-    opened_at = item.opened_at if item.state is PendingState.OPEN else at
+    opened_at = item.opened_at if is_open else at
     reopened = msgspec.structs.replace(
         item, question=question, state=PendingState.OPEN, opened_at=opened_at
     )
@@ -95,8 +97,9 @@ def ask_again(item: PendingItem, question: Question, at: str) -> Change:
 def answer(
     item: PendingItem, given: Answer, at: str, asked: Question | None = None
 ) -> Change:
-    """Record the one answer, if it fits and the question is still open, in the wording
-    of `asked` if that is given.
+    """Record the one answer, if it fits and the question is still open.
+
+    If `asked` is given, the question must have that wording.
     """
     if item.state is PendingState.ANSWERED:
         first = item.answer or Answer()
@@ -137,9 +140,9 @@ def withdraw(item: PendingItem, reason: str) -> Change:
 def is_expired(item: PendingItem, at: str) -> bool:
     """Return whether the time to answer is over: after `expires_at`, not at it."""
     expires_at = item.question.expires_at
-    return expires_at is not None and datetime.fromisoformat(
-        at
-    ) > datetime.fromisoformat(expires_at)
+    if expires_at is None:
+        return False
+    return datetime.fromisoformat(at) > datetime.fromisoformat(expires_at)
 
 
 def item_id(number: int) -> str:

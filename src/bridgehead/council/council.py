@@ -124,7 +124,8 @@ class CouncilRun:
         if self.plan.takes_first_available:
             # One seat is enough: the others are tried only if it cannot be had.
             candidates = [seat for seat in self.plan.seats if seat != STATIC]
-            first, self._not_tried = candidates[:1], candidates[1:]
+            first = candidates[:1]
+            self._not_tried = candidates[1:]
             return self._turn(
                 self._seat(*first, *(b for b in self.plan.seats if b == STATIC))
             )
@@ -466,7 +467,8 @@ class CouncilRun:
         self._events.append(SeatEvent(COUNCIL_LOG, event, fields))
 
     def _turn(self, turn: Turn) -> Turn:
-        events, self._events = tuple(self._events), []
+        events = tuple(self._events)
+        self._events = []
         return turn.then(Turn(events=events))
 
 

@@ -5,6 +5,7 @@ Names are imported when they are first used: a pause must not pay for what it do
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -65,42 +66,43 @@ __all__ = [
     "run_flow",
 ]
 
-_HOMES = {
-    "interfaces": ("AgentInvocationError", "AgentInvoker"),
-    "engine.agents": ("MockAgentInvoker",),
-    "engine.async_context": ("AsyncContext",),
-    "engine.context": ("Context", "asking"),
-    "definition": ("Flow", "flow"),
-    "engine.engine": ("run_flow",),
-    "calls": ("Accepted", "AskFailed", "Failed", "Outcome", "StepFailed"),
-    "files.agent_files": ("AgentRequest", "AgentResponse", "ResponseMetadata"),
-    "engine.run_request": ("RunInputs", "RunOptions", "RunRequest", "RunResult"),
-    "files.documents": ("Problem",),
-    "script": ("main",),
-    "files.state_file": ("CompletedPhase", "TemplateCreateState"),
-    "template_create": ("TemplateCreateOrchestrator",),
-    "words": ("AgentName", "ErrorType", "Profile", "RequestStatus"),
+_HOME_OF = {
+    "Accepted": "calls",
+    "AgentInvocationError": "interfaces",
+    "AgentInvoker": "interfaces",
+    "AgentName": "words",
+    "AgentRequest": "files.agent_files",
+    "AgentResponse": "files.agent_files",
+    "AskFailed": "calls",
+    "AsyncContext": "engine.async_context",
+    "CompletedPhase": "files.state_file",
+    "Context": "engine.context",
+    "ErrorType": "words",
+    "Failed": "calls",
+    "Flow": "definition",
+    "MockAgentInvoker": "engine.agents",
+    "Outcome": "calls",
+    "Problem": "files.documents",
+    "Profile": "words",
+    "RequestStatus": "words",
+    "ResponseMetadata": "files.agent_files",
+    "RunInputs": "engine.run_request",
+    "RunOptions": "engine.run_request",
+    "RunRequest": "engine.run_request",
+    "RunResult": "engine.run_request",
+    "StepFailed": "calls",
+    "TemplateCreateOrchestrator": "template_create",
+    "TemplateCreateState": "files.state_file",
+    "asking": "engine.context",
+    "flow": "definition",
+    "main": "script",
+    "run_flow": "engine.engine",
 }
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(_imported(f"{__name__}.{_HOME_OF[name]}"), name)
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
-
-
-def _imported(module: str) -> Any:
-    """Import without collecting garbage meanwhile: there is none yet, and looking for it costs a pause 4 ms."""
-    import gc
-    from importlib import import_module
-
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return import_module(module)
-    finally:
-        if collecting:
-            gc.enable()

@@ -1,4 +1,7 @@
-"""A call is one question of a flow: its attempts and replies, the verdict on them, the failures a flow may handle."""
+"""Describe a call, one question of a flow: its attempts, replies and verdict.
+
+The failures that a flow may handle are here, too.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -18,7 +21,10 @@ _OUTSTANDING = frozenset({AttemptStatus.QUEUED, AttemptStatus.PENDING})
 
 
 class Attempt(NamedTuple):
-    """One request, and what became of it. `document` is what stands in the request file."""
+    """One request, and what became of it.
+
+    `document` is what stands in the request file.
+    """
 
     path: str
     document: Mapping[str, Any]
@@ -48,20 +54,24 @@ class Attempt(NamedTuple):
 
     @property
     def expires_at(self) -> datetime | None:
-        """When the flow will do without an answer; None: it waits for ever."""
+        """Return when the flow will do without an answer; None if it waits for ever."""
         context = self.document.get("context")
-        return (
-            parse_time(str(context.get(EXPIRES_AT, "")))
-            if isinstance(context, Mapping)
-            else None
-        )
+        if not isinstance(context, Mapping):
+            return None
+        return parse_time(str(context.get(EXPIRES_AT, "")))
 
     def is_expired(self, at: datetime) -> bool:
-        """Return whether an answer that comes at this moment comes too late: after `expires_at`, not at it."""
+        """Return whether an answer at this moment is too late.
+
+        It is after `expires_at`, not at it.
+        """
         return self.expires_at is not None and at > self.expires_at
 
     def issued(self, now: datetime) -> Self:
-        """The same request written to the file now: its time starts (flows §9 R9, §14)."""
+        """Return the same request as written to the file now (flows §9 R9, §14).
+
+        Its time starts now.
+        """
         document = {**self.document, "created_at": utc_text(now)}
         return self._replace(document=document, status=AttemptStatus.PENDING)
 
@@ -70,7 +80,7 @@ class Attempt(NamedTuple):
 
 
 class Call(NamedTuple):
-    """An outstanding question: its attempts in order, the last one still without an answer."""
+    """An outstanding question: its attempts in order, the last one without an answer."""
 
     path: str
     attempts: tuple[Attempt, ...]
@@ -84,15 +94,23 @@ class Call(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """Something the user is told at the end: a fallback, or an answer taken with a warning."""
+    """Something the user is told at the end: a fallback, or a warning about an answer."""
 
     path: str
     kind: str
     text: str
 
 
+def attempts_of(calls: Iterable[Call]) -> list[Attempt]:
+    """Return the attempts of all these calls, in order."""
+    attempts: list[Attempt] = []
+    for call in calls:
+        attempts += call.attempts
+    return attempts
+
+
 def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
-    """The calls that still want an answer, by path, oldest first."""
+    """Return the calls that still want an answer, by path, oldest first."""
     by_path: dict[str, list[Attempt]] = {}
     for attempt in attempts:
         by_path.setdefault(attempt.path, []).append(attempt)
@@ -104,7 +122,7 @@ def outstanding_calls(attempts: Iterable[Attempt]) -> dict[str, Call]:
 
 
 def prompt_sha256(prompt: str) -> str:
-    """What ties the attempts of one call together in the state file (flows §4)."""
+    """Return what ties the attempts of a call together in the state file (flows §4)."""
     return sha256_hex(prompt.encode("utf-8", "surrogatepass"))
 
 
@@ -122,7 +140,7 @@ class Reply(NamedTuple):
 
 
 class MatchedAnswer:
-    """A response document that names `attempt`, an attempt of the call being settled."""
+    """A response document, and the attempt of the call being settled that it names."""
 
     def __init__(self, attempt: Attempt, document: Mapping[str, Any]) -> None:
         self.attempt = attempt
@@ -137,7 +155,11 @@ class Accepted(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The answer is not usable: one of the error types, `low_confidence`, `cancelled`, `expired`, `heuristics_only`."""
+    """The answer is not usable.
+
+    The reason is one of the error types, or `low_confidence`, `cancelled`, `expired`,
+    `heuristics_only`.
+    """
 
     reason: str
     message: str = ""
@@ -150,7 +172,7 @@ Verdict = Accepted | Failed
 
 
 class Outcome(NamedTuple):
-    """How an ask ended, for flows that want to look before they leap (`ctx.ask_outcome`)."""
+    """How an ask ended, for flows that look before they leap (`ctx.ask_outcome`)."""
 
     value: Any = None
     failure: Failed | None = None
@@ -161,11 +183,10 @@ class Outcome(NamedTuple):
 
     @property
     def timed_out(self) -> bool:
-        """The handler, or the ask itself (`expires=`), ran out of time."""
-        return self.failure is not None and self.failure.reason in (
-            ErrorType.TIMEOUT.value,
-            EXPIRED,
-        )
+        """Return whether the handler or the ask itself (`expires=`) ran out of time."""
+        if self.failure is None:
+            return False
+        return self.failure.reason in (ErrorType.TIMEOUT.value, EXPIRED)
 
     @property
     def expired(self) -> bool:
@@ -173,7 +194,10 @@ class Outcome(NamedTuple):
 
 
 class AskFailed(Exception):
-    """An ask without a fallback got no usable answer; recorded, so a resumed flow meets it again."""
+    """An ask without a fallback got no usable answer.
+
+    This is recorded, so a resumed flow meets it again.
+    """
 
     def __init__(self, path: str, failure: Failed) -> None:
         super().__init__(f"no usable answer at {path}: {failure}")
@@ -182,7 +206,10 @@ class AskFailed(Exception):
 
 
 class StepFailed(Exception):
-    """A step raised; recorded, so a resumed flow meets it again without running the step."""
+    """A step raised.
+
+    This is recorded, so a resumed flow meets it again without running the step.
+    """
 
     def __init__(self, path: str, error_type: str, message: str) -> None:
         super().__init__(f"step {path} raised {error_type}: {message}")

@@ -28,7 +28,10 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class Flow:
-    """A function `(ctx, **input)` that may pause for agents. Calling it runs the function in the caller's context."""
+    """A function `(ctx, **input)` that may pause for agents.
+
+    Calling it runs the function in the caller's context.
+    """
 
     def __init__(
         self,
@@ -86,27 +89,31 @@ class Flow:
 
     @property
     def is_async(self) -> bool:
-        """Whether its function is `async def`; `inspect` would say it at a tenth of what a pause may take."""
+        """Return whether its function is `async def`.
+
+        `inspect` would say it at a tenth of what a pause may take.
+        """
         code = getattr(
             getattr(self.function, "__wrapped__", self.function), "__code__", None
         )
         return code is not None and bool(code.co_flags & _CO_COROUTINE)
 
     def key_for(self, settings: Mapping[str, Any]) -> str | None:
-        """The key of a run with these settings; None when it has none, or a setting it is made of is missing."""
+        """Return the key of a run with these settings.
+
+        Return None if it has none, or a setting it is made of is missing.
+        """
         if self.id is None:
             return None
         try:
-            return (
-                self.id.format_map(settings)
-                if isinstance(self.id, str)
-                else str(self.id(**settings))
-            )
+            if isinstance(self.id, str):
+                return self.id.format_map(settings)
+            return str(self.id(**settings))
         except (KeyError, TypeError):
             return None
 
     def can_resume(self, paused_version: str) -> bool:
-        """Whether a run paused by that version may go on as this one (flows §14)."""
+        """Return whether a run paused by that version may go on as this (flows §14)."""
         return paused_version == self.version or paused_version in self.compatible_with
 
 
@@ -137,7 +144,10 @@ class Option:
 
 
 def options_of(flow: Flow) -> dict[str, Option]:
-    """The options of a flow by flag, in the order of its parameters; the first parameter is the context."""
+    """Return the options of a flow by flag, in the order of its parameters.
+
+    The first parameter is the context.
+    """
     hints = _hints(flow.function)
     # Read off the code object: `inspect` costs a tenth of what a pause may take.
     bare = getattr(flow.function, "__wrapped__", flow.function)
@@ -161,7 +171,10 @@ def options_of(flow: Flow) -> dict[str, Option]:
 
 
 def read_options(flow: Flow, words: Sequence[str]) -> dict[str, Any]:
-    """The settings in a command line's words; FlowMistake names what is unknown, missing or unfit."""
+    """Return the settings in a command line's words.
+
+    Raise FlowMistake naming what is unknown, missing or unfit.
+    """
     options = options_of(flow)
     given: dict[str, Any] = {}
     for flag, value in _pairs(words, options):
@@ -179,7 +192,7 @@ def read_options(flow: Flow, words: Sequence[str]) -> dict[str, Any]:
 
 
 def defaults_of(flow: Flow) -> dict[str, Any]:
-    """The settings a new run has where none are given."""
+    """Return the settings a new run has where none are given."""
     return {
         option.name: to_plain(option.default)
         for option in options_of(flow).values()
@@ -188,18 +201,18 @@ def defaults_of(flow: Flow) -> dict[str, Any]:
 
 
 def refuse_incomplete(flow: Flow, settings: dict[str, Any]) -> None:
-    """A new run needs every required option."""
+    """Raise FlowMistake if a new run lacks a required option."""
     missing = [
-        o.flag
-        for o in options_of(flow).values()
-        if o.required and o.name not in settings
+        option.flag
+        for option in options_of(flow).values()
+        if option.required and option.name not in settings
     ]
     if missing:
         raise FlowMistake(f"flow {flow.name} needs {', '.join(missing)}")
 
 
 def typed_settings(flow: Flow, settings: dict[str, Any]) -> dict[str, Any]:
-    """Recorded settings as the types the function's parameters ask for."""
+    """Return recorded settings as the types the function's parameters ask for."""
     hints = _hints(flow.function)
     try:
         return {
@@ -215,7 +228,10 @@ def typed_settings(flow: Flow, settings: dict[str, Any]) -> dict[str, Any]:
 def _pairs(
     words: Sequence[str], options: dict[str, Option]
 ) -> Iterator[tuple[str, str | None]]:
-    """Flags with their values: `--tag v1`, `--tag=v1`, and `--dry-run` alone for a flag of type bool."""
+    """Yield flags with their values: `--tag v1`, `--tag=v1`.
+
+    A flag of type bool stands alone: `--dry-run`.
+    """
     rest = list(words)
     while rest:
         flag, equals, value = rest.pop(0).partition("=")
@@ -250,7 +266,10 @@ def _read(option: Option, value: str | None) -> Any:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function. Names that exist only for a type checker leave the plain ones readable."""
+    """Return the annotations of a function.
+
+    Names that exist only for a type checker leave the plain ones readable.
+    """
     try:
         return typing.get_type_hints(function)
     except NameError:
@@ -281,7 +300,7 @@ def written_annotations(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _plain_kind(hint: Any) -> Any:
-    """`str | None` is given like `str`."""
+    """Return `str` for `str | None`: both are given alike."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         choices = [
             choice for choice in typing.get_args(hint) if choice is not type(None)

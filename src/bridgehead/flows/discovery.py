@@ -1,4 +1,7 @@
-"""Find a flow by name: a built-in, an entry point of the group `bridgehead.flows`, or `file.py:function`."""
+"""Find a flow by name.
+
+It is a built-in, an entry point of the group `bridgehead.flows`, or `file.py:function`.
+"""
 
 from __future__ import annotations
 
@@ -32,21 +35,20 @@ def ask(
 
 
 def find_flow(source: str, directory: Path) -> tuple[Flow, str]:
-    """The flow a user means, and the name under which it is found again from any directory."""
-    path, _, attribute = source.rpartition(":")
-    if path.endswith(".py") or source.endswith(".py"):
-        file = (directory / (path if path.endswith(".py") else source)).absolute()
-        name = attribute if path.endswith(".py") else ""
-        flow = _flow_in_file(file, name)
-        return flow, f"{file}:{name}" if name else str(file)
-    if (
-        source in BUILT_IN
-        and importlib.util.find_spec(BUILT_IN[source].partition(":")[0]) is not None
-    ):
-        module, _, attribute = BUILT_IN[source].partition(":")
-        return _checked(
-            getattr(importlib.import_module(module), attribute), source
-        ), source
+    """Return the flow a user means, and the name it is found by from any directory."""
+    path, _, name = source.rpartition(":")
+    if path.endswith(".py"):
+        file = (directory / path).absolute()
+        found_as = f"{file}:{name}" if name else str(file)
+        return _flow_in_file(file, name), found_as
+    if source.endswith(".py"):
+        file = (directory / source).absolute()
+        return _flow_in_file(file, ""), str(file)
+    if source in BUILT_IN:
+        module, _, name = BUILT_IN[source].partition(":")
+        if importlib.util.find_spec(module) is not None:
+            found = getattr(importlib.import_module(module), name)
+            return _checked(found, source), source
     return _from_entry_point(source), source
 
 
@@ -77,7 +79,7 @@ def _flow_in_file(file: Path, name: str) -> Flow:
 
 
 def flows_in(file: Path) -> list[Flow]:
-    """Every flow a file defines."""
+    """Return every flow a file defines."""
     return _flows_of(_module_of(file))
 
 
@@ -99,7 +101,8 @@ def _module_of(file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        # The guest's code may fail in any way while it is imported; that is a sentence, not a traceback.
+        # The guest's code may fail in any way while it is imported; that is a sentence,
+        # not a traceback.
         raise FlowMistake(
             f"{file} cannot be imported: {type(error).__name__}: {error}"
         ) from error

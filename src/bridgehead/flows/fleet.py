@@ -1,8 +1,10 @@
-"""One pass of a flow on a worker of a fleet: the engine of `flow run`, over the records of a durable queue.
+"""Make one pass of a flow on a worker of a fleet.
 
-A run is a chain of passes, each a job of the queue. A pass comes by what earlier ones recorded, does what is new, each
-result through `checkpoint`, and ends: at the flow's end, or waiting for answers or a time, with nothing held meanwhile.
-A pass that died is repeated over its own checkpoints, so all it decides by (the time, the answers) is one of them.
+It is the engine of `flow run`, over the records of a durable queue. A run is a chain of
+passes, each a job of the queue. A pass comes by what earlier ones recorded, does what
+is new, each result through `checkpoint`, and ends: at the flow's end, or waiting for
+answers or a time, with nothing held meanwhile. A pass that died is repeated over its
+own checkpoints, so all it decides by (the time, the answers) is one of them.
 """
 
 from __future__ import annotations
@@ -14,18 +16,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-from bridgehead.errors import BridgeheadError
 from bridgehead.flows.calls import (
     AskFailed,
     Attempt,
     Call,
     MatchedAnswer,
     StepFailed,
+    attempts_of,
     outstanding_calls,
 )
 from bridgehead.flows.definition import Flow, typed_settings
 from bridgehead.flows.engine.asks import Blocked, Stopped
 from bridgehead.flows.engine.context import Context
+from bridgehead.flows.engine.endings import error_message
 from bridgehead.flows.engine.engine import plain_result, run_function
 from bridgehead.flows.engine.mailbox import FiledAnswer, Mailbox
 from bridgehead.flows.engine.replay import FAILED, ONE_TRY, Effort, Replay
@@ -73,11 +76,11 @@ class Job(NamedTuple):
 
     @property
     def project(self) -> str:
-        """What pending items and events of the run name as their project."""
+        """Return what pending items and events of the run name as their project."""
         return f"{FLEET}{self.queue}"
 
     def run(self, status: RunStatus, updated: str, **more: Any) -> Run:
-        """The run as journals keep one."""
+        """Return the run as journals keep one."""
         run = Run(
             self.run_id,
             self.name,
@@ -94,7 +97,7 @@ class Job(NamedTuple):
     def document(self) -> dict[str, Any]:
         return {
             **self._asdict(),
-            "attempts": [list(one) for one in self.attempts],
+            "attempts": [list(attempt) for attempt in self.attempts],
             "forgets": list(self.forgets),
         }
 
@@ -111,7 +114,7 @@ class Job(NamedTuple):
         return cls(**{**document, "attempts": attempts, "forgets": forgets})
 
     def next(self, ended: PassEnd | None = None, *, forget: str | None = None) -> Self:
-        """The pass after this one."""
+        """Return the pass after this one."""
         number = self.number + 1
         forget = ended.forget if ended else forget
         forgets = self.forgets if forget is None else (*self.forgets, (number, forget))
@@ -122,11 +125,15 @@ class Job(NamedTuple):
 def records_of(
     passes: Sequence[Sequence[Any]], forgets: Iterable[tuple[int, str]]
 ) -> dict[str, Record]:
-    """The records a run has after these passes, from the checkpoints of each; what is no record is passed over."""
+    """Return the records a run has after these passes, from the checkpoints of each.
+
+    What is no record is passed over.
+    """
     records: dict[str, Record] = {}
     given_up = dict(forgets)
     for number, checkpoints in enumerate((*passes, ()), 1):
-        if (path := given_up.get(number)) in records:
+        path = given_up.get(number)
+        if path in records:
             order = list(records)
             for later in order[order.index(path) :]:
                 del records[later]
@@ -156,7 +163,10 @@ class PassEnd(NamedTuple):
 
 
 class FleetReplay(Replay):
-    """Records through the checkpoint. A step is done inside one: what it returned, or that it failed, is kept there."""
+    """Records through the checkpoint.
+
+    A step is done inside one: what it returned, or that it failed, is kept there.
+    """
 
     in_order = True
 
@@ -303,7 +313,7 @@ def run_pass(
     )
     now = parse_time(begun["now"])
     assert now is not None
-    told = Settled()
+    announcer = Settled()
     numbers = count(1)
     present = FleetPass(
         now=now,
@@ -314,16 +324,19 @@ def run_pass(
         run_files=RunFiles(),
         attempts=[made for made in job.attempts if made.path not in records],
         actions=[],
-        announcer=told,
+        announcer=announcer,
         new_id=lambda: _request_id(job, next(numbers)),
         run_function=run_function,
     )
     ended = _ended(flow, job, present)
-    return ended._replace(settled=(*told.requests, *ended.settled))
+    return ended._replace(settled=(*announcer.requests, *ended.settled))
 
 
 def _request_id(job: Job, number: int) -> str:
-    """The same request has the same id when its pass is repeated: it is one pending item."""
+    """Return the id of a request.
+
+    It is the same if its pass is repeated: it is one pending item.
+    """
     return uuid_text(bytes.fromhex(sha256_hex(f"{job.id} {number}".encode())[:32]))
 
 
@@ -353,9 +366,8 @@ def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
             job, present, stopped.attempts[-1].path, str(stopped.failure)
         )
     except AskFailed as error:
-        if error.failure.reason == EXPIRED or not any(
-            made.path == error.path for made in job.attempts
-        ):
+        was_asked = any(attempt.path == error.path for attempt in job.attempts)
+        if error.failure.reason == EXPIRED or not was_asked:
             return _failed(present, error)
         return _asked_again(job, present, error.path, str(error))
     except (Exception, SystemExit) as error:
@@ -363,63 +375,57 @@ def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
 
 
 def _waiting(present: FleetPass, blocked: Blocked) -> PassEnd:
-    calls = [
-        call.with_current(call.current.issued(present.moment()))
-        if call.current.status is AttemptStatus.QUEUED
-        else call
-        for call in (waiting.call for waiting in blocked.calls)
-    ]
+    calls = []
+    for waiting in blocked.calls:
+        call = waiting.call
+        if call.current.status is AttemptStatus.QUEUED:
+            call = call.with_current(call.current.issued(present.moment()))
+        calls.append(call)
     return _until(present, calls)
 
 
 def _until(present: FleetPass, calls: Sequence[Call], **more: Any) -> PassEnd:
-    """Waiting for the first of: an answer, an ask that expires, a sleep that is over."""
-    attempts = tuple(attempt for call in calls for attempt in call.attempts)
-    over = tuple(
-        (made.request_id, made.status.value)
-        for made in attempts
-        if not made.outstanding
+    """Return the end of a pass that waits for the first of three things.
+
+    They are an answer, an ask that expires, and a sleep that is over.
+    """
+    attempts = tuple(attempts_of(calls))
+    settled = tuple(
+        (attempt.request_id, attempt.status.value)
+        for attempt in attempts
+        if not attempt.outstanding
     )
     ends = [call.current.expires_at for call in calls]
-    wake = min((end for end in (*ends, present.wake) if end is not None), default=None)
+    ends.append(present.wake)
+    wake = min((end for end in ends if end is not None), default=None)
     return PassEnd(
-        RunStatus.WAITING, attempts=attempts, settled=over, wake=wake, **more
+        RunStatus.WAITING, attempts=attempts, settled=settled, wake=wake, **more
     )
 
 
 def _asked_again(job: Job, present: FleetPass, path: str, error: str) -> PassEnd:
-    """No usable answer, and the flow cannot do without: the question is open again, under a new id."""
-    made = next(attempt for attempt in job.attempts if attempt.path == path)
-    document = {**made.document, "request_id": _request_id(job, 0)}
-    again = Call(
-        path, (Attempt(path, document, AttemptStatus.PENDING).issued(present.moment()),)
-    )
-    others = [
-        call
-        for call in outstanding_calls(job.attempts).values()
-        if call.path in present.calls
-    ]
-    return _until(
-        present,
-        [again, *(call for call in others if call.path != path)],
-        error=storable(error),
-        forget=path,
-    )
+    """Open the question again under a new id.
+
+    There was no usable answer, and the flow cannot do without.
+    """
+    earlier = next(attempt for attempt in job.attempts if attempt.path == path)
+    document = {**earlier.document, "request_id": _request_id(job, 0)}
+    request = Attempt(path, document, AttemptStatus.PENDING).issued(present.moment())
+    calls = [Call(path, (request,))]
+    for call in outstanding_calls(job.attempts).values():
+        if call.path in present.calls and call.path != path:
+            calls.append(call)
+    return _until(present, calls, error=storable(error), forget=path)
 
 
 def _failed(present: FleetPass, error: BaseException) -> PassEnd:
-    message = (
-        error.message
-        if isinstance(error, BridgeheadError)
-        else f"{type(error).__name__}: {error}"
-    )
     return PassEnd(
         RunStatus.FAILED,
-        error=storable(message),
+        error=error_message(error),
         settled=_withdrawn(present, "the run failed"),
     )
 
 
 def _withdrawn(present: FleetPass, status: str) -> tuple[tuple[str, str], ...]:
-    """Questions of other branches: nobody would read the answers."""
+    """Return the questions of other branches: nobody would read the answers."""
     return tuple((call.current.request_id, status) for call in present.calls.values())

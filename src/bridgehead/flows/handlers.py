@@ -1,4 +1,7 @@
-"""Who answers a request: a program, or a person. Given a request, a handler says what became of it (flows §14)."""
+"""Have a request answered by a program or a person.
+
+Given a request, a handler says what became of it (flows §14).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ LONGEST_POLL_SECONDS = 1.0
 
 
 class HandlerUnusable(UserError):
-    """The handler cannot be asked at all: nothing was answered, and the run is paused as before."""
+    """The handler cannot be asked at all.
+
+    Nothing was answered, and the run is paused as before.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -46,9 +52,11 @@ class Handler(ABC):
 
     @abstractmethod
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply | None:
-        """The reply, within the request's time; None when somebody has put the response file there meanwhile.
+        """Return the reply, within the request's time.
 
-        HandlerUnusable when it cannot be asked at all: a program that is not there, a login that is missing.
+        Return None if somebody has put the response file there meanwhile. Raise
+        HandlerUnusable if it cannot be asked at all: a program that is not there, a
+        login that is missing.
         """
 
 
@@ -58,7 +66,10 @@ HandlerMaker = Callable[[str], Handler]
 def make_handler(
     name: str, others: Mapping[str, HandlerMaker] | None = None
 ) -> Handler:
-    """The handler called `pending`, `cmd:COMMAND`, or one of the `others` by its scheme (`runtime:NAME`, `rig:ID`)."""
+    """Return the handler called `pending` or `cmd:COMMAND`, or one of the `others`.
+
+    Those are known by their schemes (`runtime:NAME`, `rig:ID`).
+    """
     scheme, _, rest = name.partition(":")
     if name == "pending":
         return PendingHandler()
@@ -85,7 +96,10 @@ def _words(text: str) -> list[str]:
 
 
 class CommandHandler(Handler):
-    """Runs the same words for every request; the program finds the agent's name in BRIDGEHEAD_AGENT."""
+    """Runs the same words for every request.
+
+    The program finds the agent's name in BRIDGEHEAD_AGENT.
+    """
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = tuple(words)
@@ -143,15 +157,12 @@ def _problem(result: CommandResult) -> str | None:
     if result.ended is Ended.OUTPUT_CAP:
         return f"{program} wrote more than {ANSWER_LIMIT} bytes"
     if result.exit_code != 0:
-        said = result.error_text().strip()[-_STDERR_SHOWN:]
-        return f"{program} ended with {result.exit_code}" + (
-            f": {said}" if said else ""
-        )
-    return (
-        None
-        if result.stdout.strip()
-        else f"{program} ended with exit code 0 and no output"
-    )
+        problem = f"{program} ended with {result.exit_code}"
+        reason = result.error_text().strip()[-_STDERR_SHOWN:]
+        return f"{problem}: {reason}" if reason else problem
+    if not result.stdout.strip():
+        return f"{program} ended with exit code 0 and no output"
+    return None
 
 
 class PendingHandler(Handler):

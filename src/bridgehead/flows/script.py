@@ -1,4 +1,7 @@
-"""Make a program of a flow: `raise SystemExit(main(my_flow))` understands --resume and pauses with exit 42."""
+"""Make a program of a flow.
+
+`raise SystemExit(main(my_flow))` understands --resume and pauses with exit 42.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ from bridgehead.flows.values.codec import storable
 def main(
     flow: Flow, words: Sequence[str] | None = None, inputs: RunInputs | None = None
 ) -> int:
-    """Run `flow` with the program's command line; the exit code: 0 done, 1 failed, 42 waiting for an agent."""
+    """Run `flow` with the program's command line; return the exit code.
+
+    It is 0 for done, 1 for failed, 42 for waiting for an agent.
+    """
     given = sys.argv[1:] if words is None else list(words)
     if "--help" in given or "-h" in given:
         sys.stdout.write(usage_of(flow))
@@ -42,34 +48,33 @@ def main(
 
 
 def waiting_for(pause: Pause) -> str:
-    """What is said while the answer is awaited here."""
+    """Return what is said while the answer is awaited here."""
     return f"waiting for {pause.agent_name} to answer {pause.request_file}"
 
 
 def output_of(result: RunResult) -> str:
-    """What goes to stdout: the pause line, or the flow's result as text, or as JSON when it is not text."""
+    """Return what goes to stdout.
+
+    It is the pause line, or the flow's result as text, or as JSON if it is not text.
+    """
     if result.pause is not None:
         return result.pause.line() + "\n"
     value = result.result
     if value is None:
         return ""
-    text = (
-        value.encode("utf-8", "replace").decode()
-        if isinstance(value, str)
-        else json.dumps(value, indent=2)
-    )
+    if isinstance(value, str):
+        text = value.encode("utf-8", "replace").decode()
+    else:
+        text = json.dumps(value, indent=2)
     return text if text.endswith("\n") else text + "\n"
 
 
 def notices_of(result: RunResult) -> list[str]:
-    """What goes to stderr: what the user should know although all went well."""
-    return [
-        *result.notices,
-        *(
-            f"{remark.kind} at {remark.path}: {remark.text}"
-            for remark in result.remarks
-        ),
-    ]
+    """Return what goes to stderr: what the user should know although all went well."""
+    notices = list(result.notices)
+    for remark in result.remarks:
+        notices.append(f"{remark.kind} at {remark.path}: {remark.text}")
+    return notices
 
 
 def _say(flow: Flow, message: str) -> None:
@@ -78,7 +83,7 @@ def _say(flow: Flow, message: str) -> None:
 
 
 def usage_of(flow: Flow) -> str:
-    """What `--help` says about a flow."""
+    """Return what `--help` says about a flow."""
     if flow.describe_options is not None:
         own = flow.describe_options()
     else:

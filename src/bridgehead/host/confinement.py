@@ -122,6 +122,7 @@ _LATER_RIGHTS = (
     (3, 1 << 14),
     (5, 1 << 15),
 )
+_READING = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
 _CAPABILITIES_VERSION = 0x20080522
 # abstract sockets and signals stay inside
@@ -191,14 +192,14 @@ class Confinement:
 
         Other homes are not named to it.
         """
-        told = {"TMPDIR": self.temporary} if self.temporary else {}
+        variables = {}
+        if self.temporary:
+            variables["TMPDIR"] = self.temporary
         if self.home:
-            told["HOME"] = self.home
-            told |= {
-                variable: os.path.join(self.home, name)
-                for variable, name in XDG_FOLDERS.items()
-            }
-        return told
+            variables["HOME"] = self.home
+            for variable, folder in XDG_FOLDERS.items():
+                variables[variable] = os.path.join(self.home, folder)
+        return variables
 
     def wrap(self, argv: list[str], cwd: str, python: tuple[str, ...]) -> list[str]:
         """Return the command that starts `argv` confined.
@@ -215,8 +216,11 @@ class Confinement:
         if self.mechanism == SEATBELT:
             return [SEATBELT_PROGRAM, "-p", self.seatbelt_profile(), *argv]
         readable = (*visible(SYSTEM, self.hidden), *_KERNEL, *self.read)
-        words = [word for path in readable for word in ("-r", path)]
-        words += [word for path in (*self.write, *_DEVICES) for word in ("-w", path)]
+        words = []
+        for path in readable:
+            words += ["-r", path]
+        for path in (*self.write, *_DEVICES):
+            words += ["-w", path]
         return [*python, __file__, *words, *ports, "--", *argv]
 
     def _port_words(self) -> list[str]:
@@ -369,19 +373,14 @@ def confine(
     if not version:
         raise OSError("this kernel has no Landlock")
     holds_files = bool(read or write)
-    rights = _RIGHTS_OF_ABI_1 | sum(
-        right for since, right in _LATER_RIGHTS if version >= since
-    )
-    size = next(size for since, size in _RULESET_SIZES if version >= since)
+    rights = _rights_of(version)
     scopes = _SCOPES if version >= _SCOPED_SINCE and holds_files else 0
     ports = _CONNECT_TCP if connect is not None and version >= _PORTS_SINCE else 0
-    ruleset = (ctypes.c_uint64 * 3)(rights if holds_files else 0, ports, scopes)
-    rules = _checked(
-        libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
-    )
-    for paths, allowed in ((read, _EXECUTE | _READ_FILE | _READ_DIR), (write, rights)):
-        for path in paths:
-            _allow(libc, rules, path, allowed & rights)
+    rules = _create_ruleset(libc, version, rights if holds_files else 0, ports, scopes)
+    for path in read:
+        _allow(libc, rules, path, _READING & rights)
+    for path in write:
+        _allow(libc, rules, path, rights)
     if ports:
         _allow_ports(libc, rules, connect or [])
     _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -394,6 +393,28 @@ def confine(
         _checked(libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), none))
     _checked(libc.syscall(_RESTRICT_SELF, rules, 0))
     os.close(rules)
+
+
+def _rights_of(version: int) -> int:
+    """Return every right over files that this version of Landlock knows."""
+    rights = _RIGHTS_OF_ABI_1
+    for since, right in _LATER_RIGHTS:
+        if version >= since:
+            rights |= right
+    return rights
+
+
+def _create_ruleset(
+    libc: CDLL, version: int, rights: int, ports: int, scopes: int
+) -> int:
+    """Return the file descriptor of a new ruleset."""
+    import ctypes
+
+    size = next(size for since, size in _RULESET_SIZES if version >= since)
+    ruleset = (ctypes.c_uint64 * 3)(rights, ports, scopes)
+    return _checked(
+        libc.syscall(_CREATE_RULESET, ctypes.byref(ruleset), ctypes.c_size_t(size), 0)
+    )
 
 
 def _allow(libc: CDLL, rules: int, path: str, rights: int) -> None:
@@ -533,25 +554,29 @@ def _interpreter(script: str, search_path: str) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Take `-r PATH`, `-w PATH`, `-c PORT-PORT`, `--`, then the program and its
-    arguments.
+    """Confine this process and become the program; return only after a failure.
 
-    Comes back only with a failure.
-
-    `-n ""` says that there is a rule about ports, which may allow none.
+    The arguments are `-r PATH`, `-w PATH`, `-c PORT-PORT`, `--`, then the program and
+    its arguments. `-n ""` says that there is a rule about ports, which may allow none.
     """
-    marked = arguments[: arguments.index("--")]
-    argv = arguments[len(marked) + 1 :]
-    pairs = list(zip(marked[::2], marked[1::2], strict=True))
-    spans = [span.split("-") for flag, span in pairs if flag == "-c"]
-    ports = [range(int(low), int(high) + 1) for low, high in spans]
-    connect = ports if ("-n", "") in pairs else None
+    rules = arguments[: arguments.index("--")]
+    argv = arguments[len(rules) + 1 :]
+    read: list[str] = []
+    write: list[str] = []
+    ports: list[range] = []
+    has_port_rule = False
+    for flag, value in zip(rules[::2], rules[1::2], strict=True):
+        if flag == "-r":
+            read.append(value)
+        elif flag == "-w":
+            write.append(value)
+        elif flag == "-c":
+            low, high = value.split("-")
+            ports.append(range(int(low), int(high) + 1))
+        elif flag == "-n" and not value:
+            has_port_rule = True
     try:
-        confine(
-            [path for flag, path in pairs if flag == "-r"],
-            [path for flag, path in pairs if flag == "-w"],
-            connect,
-        )
+        confine(read, write, ports if has_port_rule else None)
     except OSError as error:
         sys.stderr.write(
             f"bridgehead: {argv[0]} was not started, because it could not be "

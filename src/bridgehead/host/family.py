@@ -136,14 +136,14 @@ class ProcessEntry:
 
 
 def living_processes() -> Iterator[list[ProcessEntry]]:
-    """List every process that has not ended, then those that came while the list was
-    read, until nobody comes.
+    """Yield every process that has not ended, then those that came since, until none comes.
 
     A process that forks and ends at once is gone before its line in a list is read. It
     had its child before it went, so the child stands in the next list. A machine where
     others start without end is listed a bounded number of times.
     """
-    if (pids := _pids()) is None:
+    pids = _pids()
+    if pids is None:
         yield _listed_by_ps()
         return
     seen: set[int] = set()
@@ -151,7 +151,8 @@ def living_processes() -> Iterator[list[ProcessEntry]]:
         new = (pids or set()) - seen
         if not new:
             return
-        yield [entry for pid in new if (entry := find_process(pid)) is not None]
+        entries = [find_process(pid) for pid in new]
+        yield [entry for entry in entries if entry is not None]
         seen |= new
         pids = _pids()
 

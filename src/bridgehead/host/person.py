@@ -102,7 +102,11 @@ def _parents() -> dict[int, int]:
     """Return who started whom, where there is no `/proc` to ask."""
     if os.path.isdir(f"{PROC}/self"):  # noqa: PTH112
         return {}
-    return {one.pid: one.parent for listed in living_processes() for one in listed}
+    parents = {}
+    for entries in living_processes():
+        for entry in entries:
+            parents[entry.pid] = entry.parent
+    return parents
 
 
 def _command_line(pid: int) -> list[str]:

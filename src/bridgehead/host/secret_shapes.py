@@ -191,20 +191,15 @@ def is_placeholder(value: bytes) -> bool:
 
 
 def is_random(value: bytes) -> bool:
-    """Tell whether `value` looks drawn at random: long, of mixed characters, without
-    the rhythm of words.
+    """Return whether `value` looks drawn at random.
+
+    Such a value is long, of mixed characters, and without the rhythm of words.
     """
-    if (
-        len(value) < MIN_RANDOM_LENGTH
-        or is_placeholder(value)
-        or not re.fullmatch(_TOKEN_CHARACTERS, value)
-    ):
+    if len(value) < MIN_RANDOM_LENGTH or is_placeholder(value):
         return False
-    if (
-        re.fullmatch(_UUID, value)
-        or re.match(_CHECKSUM, value)
-        or re.match(_PUBLIC_KEY, value)
-    ):
+    if not re.fullmatch(_TOKEN_CHARACTERS, value):
+        return False
+    if _is_public(value):
         return False
     if re.fullmatch(_HEX, value):
         return (
@@ -218,17 +213,21 @@ def is_random(value: bytes) -> bool:
     return _entropy(value) >= enough and _changes(value) / len(value) >= 0.25
 
 
+def _is_public(value: bytes) -> bool:
+    """Return whether `value` is random and no secret: an id, a checksum, a public key."""
+    if re.fullmatch(_UUID, value):
+        return True
+    return bool(re.match(_CHECKSUM, value) or re.match(_PUBLIC_KEY, value))
+
+
 def is_strong_password(value: bytes, *, quoted: bool) -> bool:
-    """Tell whether `value` mixes characters the way passwords do.
+    """Return whether `value` mixes characters the way passwords do.
 
     Unquoted it needs one no identifier has.
     """
-    if (
-        len(value) < 8
-        or len(set(value)) < 6
-        or re.search(_PLACEHOLDER, value)
-        or value[:1] in b"$%@&/.{[("
-    ):
+    if len(value) < 8 or len(set(value)) < 6:
+        return False
+    if re.search(_PLACEHOLDER, value) or value[:1] in b"$%@&/.{[(":
         return False
     if not quoted and re.fullmatch(_IDENTIFIER_CHARACTERS, value):
         return False

@@ -128,18 +128,15 @@ def read_message(content: bytes) -> Message:
 
 
 def _message(document: dict[str, Any]) -> Message:
-    given = document.get("id")
-    request_id = (
-        given if isinstance(given, str | int) and not isinstance(given, bool) else None
-    )
+    """Return the message in a JSON object."""
+    request_id = _request_id(document)
     if document.get("jsonrpc") != VERSION:
         return Malformed(
             request_id, Code.INVALID_REQUEST, 'a message carries "jsonrpc": "2.0"'
         )
-    answers = "id" in document and ("result" in document or "error" in document)
-    if "method" not in document and answers:
-        answered = document.get("result")
-        return Reply(given, answered if isinstance(answered, dict) else {})
+    if _is_reply(document):
+        value = document.get("result")
+        return Reply(document["id"], value if isinstance(value, dict) else {})
     method = document.get("method")
     params = document.get("params", {})
     if not isinstance(method, str):
@@ -153,6 +150,20 @@ def _message(document: dict[str, Any]) -> Message:
             None, Code.INVALID_REQUEST, "an id is a string or a whole number"
         )
     return RpcRequest(request_id, method, params)
+
+
+def _request_id(document: Mapping[str, Any]) -> RequestId | None:
+    """Return the id of a message, None if it has none that the protocol allows."""
+    value = document.get("id")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return value
+
+
+def _is_reply(document: Mapping[str, Any]) -> bool:
+    if "method" in document or "id" not in document:
+        return False
+    return "result" in document or "error" in document
 
 
 def request(request_id: RequestId, method: str, params: Mapping[str, Any]) -> bytes:

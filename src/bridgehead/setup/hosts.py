@@ -177,7 +177,8 @@ def remarks_for(host: str, where: Whereabouts) -> list[str]:
         if "bridgehead" in enabled:
             return [
                 (
-                    "the bridgehead plugin of Claude Code already registers the server: "
+                    "the bridgehead plugin of Claude Code already registers the "
+                    "server: "
                     "use that or this, not both"
                 )
             ]

@@ -58,7 +58,7 @@ async def cut_while_asking(
     """A satellite that lost its connection with a question open, and is back."""
     satellite = await server.satellite("kitchen")
     heard: list[str] = []
-    satellite.told = heard.append
+    satellite.report = heard.append
     asking = asyncio.create_task(satellite.ask("why"))
     await until(lambda: agent.asked == ["why"])
     cut(server, "kitchen")
@@ -229,7 +229,7 @@ def test_words_that_were_heard_before_the_connection_broke_are_not_there_twice(
             satellite = await server.satellite("kitchen")
             heard: list[str] = []
             adopt = satellite._adopt
-            satellite.told = heard.append
+            satellite.report = heard.append
             satellite._adopt = lambda message: (
                 heard.append(message.type),
                 adopt(message),

@@ -17,6 +17,7 @@ from bridgehead.assembly.council.councils import Councils
 from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience, Finished
 from bridgehead.assembly.pending import pending_list
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer, PendingItem
 from bridgehead.contract.words import Intensity
 from bridgehead.control_plane.records import EventFilter
@@ -157,7 +158,8 @@ class Hall:
 
     def answer(self, item: PendingItem, text: str) -> None:
         with self.assembly.store() as store:
-            pending_list(self.assembly, store, print).answer(item.id, Answer(text=text))
+            pending = pending_list(self.assembly, store, print)
+            pending.answer(item.id, Answer(text=text), Door.PAGE)
 
     def notices(self) -> list[str]:
         with self.assembly.store() as store:

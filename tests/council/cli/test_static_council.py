@@ -353,6 +353,18 @@ def accepted(tmp_path: Path) -> Machine:
     return machine
 
 
+def test_a_finding_of_one_source_cannot_be_split(tmp_path: Path) -> None:
+    machine = committed_orders(tmp_path)
+    (machine.project / "images.js").write_text(ONE_PLACE)
+    finding = review(machine, "images.js", "--json").json["single_source_findings"][0]
+    [source] = [one["finding_id"] for one in finding["source_findings"]]
+
+    refused = machine.run("council", "split", finding["id"], source)
+
+    assert refused.code == 1 and f"is made of {source}" in refused.err
+    assert not (machine.project / ".bridgehead" / "splits.toml").exists()
+
+
 def standing(machine: Machine) -> list[str]:
     document = review(machine, ".", "--json").json
     return [entry["title"] for entry in document["single_source_findings"]]

@@ -147,6 +147,12 @@ def test_what_reviewers_say_of_one_problem_in_other_words_is_joined() -> None:
     ]
 
 
+def test_one_word_in_common_is_no_agreement() -> None:
+    pair = [comment("C001", "Quota overflows"), comment("C002", "Quota renamed")]
+
+    assert len(join(pair, same_domain=False)) == 2
+
+
 def test_a_pair_that_a_person_split_is_not_joined_again() -> None:
     problems = join(
         REVIEWERS, same_domain=False, kept_apart=[frozenset({"C004", "C005"})]
@@ -261,6 +267,23 @@ def test_another_weakness_or_another_place_is_another_finding(
     assert not are_joined(
         output("User input goes too far", description, evidence), ANALYSER
     )
+
+
+def test_two_messages_of_one_analyser_have_its_name_in_common_and_nothing_else() -> (
+    None
+):
+    default = output(
+        "Do not use mutable data structures for argument defaults",
+        "ruff (B006): Do not use mutable data structures for argument defaults",
+        "store.py:22",
+    )
+    unused = output(
+        "Loop control variable not in use",
+        "ruff (B007): Loop control variable not in use",
+        "store.py:24",
+    )
+
+    assert not are_joined(default, unused)
 
 
 def test_findings_about_one_thing_of_the_code_are_joined_although_one_names_no_line() -> (

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bridgehead.contract.words import Verdict
+from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.reporting.gate import (
     BegunCouncil,
     Gate,
@@ -17,7 +17,8 @@ from bridgehead.council.reporting.gate import (
     decide_gate,
     refuse_unfinished,
 )
-from bridgehead.council.reporting.report import CouncilReport
+from bridgehead.council.reporting.report import CouncilReport, FindingClass
+from council.support.finding_entries import finding_entry
 from council.test_council import Council, finds, ready, skipped
 
 SEEN = {"src/app.py": "d1", "src/db.py": "d2", "logo.png": ""}
@@ -189,3 +190,37 @@ def test_the_verdict_is_the_last_word() -> None:
 
     assert refused(made, SAME) == []
     assert refused(made, SAME, level=Gate.CONCERNS) == ["the verdict is CONCERNS"]
+
+
+def concerned(probability: float | None) -> CouncilReport:
+    entry = finding_entry(
+        id="SS001",
+        cls=FindingClass.SINGLE,
+        type=OutputType.FINDING,
+        severity=Severity.HIGH,
+        title="",
+        description="",
+        domains=(),
+        fingerprint="",
+        probability=probability,
+    )
+    return msgspec.structs.replace(
+        report(), gate_verdict=Verdict.CONCERNS, single_source_findings=(entry,)
+    )
+
+
+def refused_below(made: CouncilReport, least: float) -> list[str]:
+    demands = GateDemands(Gate.CONCERNS, min_probability=least)
+    return list(decide_gate(made, demands, [SAME]).refusals)
+
+
+def test_a_verdict_refuses_only_if_a_finding_likely_enough_stands_behind_it() -> None:
+    made = concerned(0.3)
+
+    assert refused_below(made, 0.0) == ["the verdict is CONCERNS"]
+    assert refused_below(made, 0.3) == ["the verdict is CONCERNS"]
+    assert refused_below(made, 0.31) == []
+
+
+def test_a_finding_of_an_older_report_without_a_probability_counts_as_certain() -> None:
+    assert refused_below(concerned(None), 0.99) == ["the verdict is CONCERNS"]

@@ -116,6 +116,7 @@ def test_a_rule_says_in_words_what_it_is_about_and_what_to_do() -> None:
     assert rules[1]["name"] == "SecurityFinding"
 
 
+@pytest.mark.peer
 def test_the_published_schema_accepts_what_we_write_and_nothing_else() -> None:
     standard = published()
     if standard is None:

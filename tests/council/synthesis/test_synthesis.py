@@ -296,3 +296,28 @@ def test_notes_on_unknown_findings_or_with_unknown_outcomes_are_ignored(
     fields: dict[str, str],
 ) -> None:
     assert read_note(fields, ["SS001"]) is None
+
+
+def test_outputs_that_a_person_split_are_two_findings() -> None:
+    about = (
+        "order id reaches the query",
+        Severity.HIGH,
+        OutputType.FINDING,
+        None,
+        False,
+    )
+    seats = [
+        seat_report(
+            name,
+            [
+                msgspec.structs.replace(
+                    output(1, name[0].upper(), about), fingerprint=f"v1:{name}"
+                )
+            ],
+        )
+        for name in ("claude", "codex")
+    ]
+
+    assert len(stage_a(seats, TaskType.REVIEW)) == 1
+    assert len(stage_a(seats, TaskType.REVIEW, [("v1:codex", "v1:claude")])) == 2
+    assert len(stage_a(seats, TaskType.REVIEW, [("v1:codex", "v1:gemini")])) == 1

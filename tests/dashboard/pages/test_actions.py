@@ -194,7 +194,8 @@ def test_a_participant_is_enrolled_and_revoked(web: OpenDashboard) -> None:
     assert (
         web.post("/do/bus-participant-add", id="kitchen").headers["location"] == "/bus"
     )
-    assert (web.project / "kitchen.join.json").exists()
+    join = web.assembly.places.data / "bus" / "join" / "kitchen.join.json"
+    assert join.exists()
     assert "kitchen enrolled" in text_of(web.client.get("/bus"))
     assert web.post("/do/bus-participant-revoke", id="kitchen").status_code == 303
     again = web.post("/do/bus-participant-revoke", id="kitchen")

@@ -14,7 +14,7 @@ from bridgehead.assembly.council.reviews import CouncilReviews
 from bridgehead.assembly.rigs.clones import clone_id
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views import PAGE_LENGTH
-from bridgehead.assembly.rigs.views_cache import Cache, cached_desk
+from bridgehead.assembly.rigs.views_cache import Cache, cached_inbox
 from bridgehead.contract.words import Verdict
 from bridgehead.dashboard.pages.threads import letters_of, marks_of
 from bridgehead.dashboard.templating import static_file
@@ -475,13 +475,13 @@ def test_a_clone_that_breaks_while_its_debts_are_known_is_named_too(
     rigs: RigsAndPages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = rigs.world.win.clone.path
-    known = cached_desk(make_rig(str(path), lambda _text: None))
+    known = cached_inbox(make_rig(str(path), lambda _text: None))
     assert known[1].owes
     kept = (path / ".bridge" / "config.yaml").read_text()
-    desk_of = {str(path): known}
+    inbox_of = {str(path): known}
     monkeypatch.setattr(
-        "bridgehead.assembly.rigs.inbox.cached_desk",
-        lambda rig: desk_of.get(rig.repository.root) or cached_desk(rig),
+        "bridgehead.assembly.rigs.inbox.cached_inbox",
+        lambda rig: inbox_of.get(rig.repository.root) or cached_inbox(rig),
     )
     (path / ".bridge" / "config.yaml").write_text("rig_id: [broken\n")
     try:

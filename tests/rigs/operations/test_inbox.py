@@ -1,4 +1,4 @@
-"""What a rig finds on its desk, whatever happened in its clone since it looked last."""
+"""What a rig finds in its inbox, whatever happened in its clone since it looked last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bridgehead.rigs.operations.inbox import Desk, desk
+from bridgehead.rigs.operations.inbox import InboxContents, inbox_contents
 from bridgehead.rigs.repositories.git.repository import GitRepository
 from bridgehead.rigs.repositories.index import remove_index
 from bridgehead.rigs.repositories.records import SignatureCheck
@@ -63,12 +63,12 @@ class Place:
             for found in self.clone.glob("demo-*/*.md")
         )
 
-    def desk(self) -> Desk:
-        return desk(self.rig())
+    def contents(self) -> InboxContents:
+        return inbox_contents(self.rig())
 
-    def desk_of_a_new_index(self) -> Desk:
+    def contents_of_a_new_index(self) -> InboxContents:
         remove_index(self.private)
-        return self.desk()
+        return self.contents()
 
 
 @pytest.fixture
@@ -169,12 +169,12 @@ def test_whatever_happens_nothing_is_missed(place: Place, seed: int) -> None:
     chance.shuffle(happening)
     for happen in happening:
         happen(place, chance)
-        found = place.desk()
-        assert found == place.desk_of_a_new_index(), happen.__name__
+        found = place.contents()
+        assert found == place.contents_of_a_new_index(), happen.__name__
 
 
 def asked(place: Place) -> list[str]:
-    return sorted(debt.asked.turn.thread_id for debt in place.desk().owes)
+    return sorted(debt.asked.turn.thread_id for debt in place.contents().owes)
 
 
 def answered(place: Place, threads: Iterable[str] = THREADS) -> None:

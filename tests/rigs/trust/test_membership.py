@@ -219,3 +219,23 @@ def test_property_the_order_in_which_entries_are_read_changes_nothing(
 )
 def test_what_is_no_list_of_acts_changes_nothing(body: str) -> None:
     assert isinstance(read_acts(body), ActUnreadable)
+
+
+@pytest.mark.parametrize("value", [[], {}, [["join"]]])
+@pytest.mark.parametrize("field", ["act", "rig", "key", "role", "human", "since"])
+def test_a_field_that_is_a_collection_makes_an_act_unreadable(
+    field: str, value: object
+) -> None:
+    act = {"act": "join", "rig": "mac", "key": key("mac"), field: value}
+
+    body = f"```json bridgehead-membership\n{json.dumps([act])}\n```\n"
+
+    assert isinstance(read_acts(body), ActUnreadable)
+
+
+def test_a_founder_may_dismiss_somebody_who_never_was_in() -> None:
+    acts = (Act(ActKind.JOIN, "mac", key("mac")), Act(ActKind.LEAVE, "win"))
+
+    found = Membership([Entry(place(1), "1", "blob-1", "mac", mark("mac"), acts)])
+
+    assert [member.rig for member in found.members] == ["mac"]

@@ -11,7 +11,7 @@ import msgspec
 
 from bridgehead.assembly.rigs.clones import known_clones
 from bridgehead.assembly.rigs.rig import make_rig
-from bridgehead.assembly.rigs.views_cache import cached_desk
+from bridgehead.assembly.rigs.views_cache import cached_inbox
 from bridgehead.contract.pending import Answer, PendingItem, Question
 from bridgehead.contract.record_words import (
     AnswerStatus,
@@ -22,7 +22,7 @@ from bridgehead.contract.record_words import (
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import BridgeheadError, FileError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp
-from bridgehead.rigs.operations.inbox import desk, listed_debts
+from bridgehead.rigs.operations.inbox import inbox_contents, listed_debts
 from bridgehead.rigs.rig import Reviews, Rig
 from bridgehead.rigs.threads.crossings import Seen
 from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
@@ -135,7 +135,7 @@ def envelopes_for_agent(rig: Rig, *, most: int = MOST_ENVELOPES) -> EnvelopesFor
     A clone without identity raises ConfigMissing; an envelope that vanishes meanwhile
     is left out with a warning.
     """
-    found = desk(rig)
+    found = inbox_contents(rig)
     fence = _new_fence()
     waiting = [_fenced(rig, fence, debt.asked, debt.owed) for debt in found.owes[:most]]
     delivered = [_fenced(rig, fence, notice) for notice in found.delivered[:most]]
@@ -186,7 +186,7 @@ class ArrivalRunner:
 
     def run(self) -> Iterator[dict[str, object]]:
         """Yield one object for each run, for whoever reads the events."""
-        found = desk(self._rig)
+        found = inbox_contents(self._rig)
         waiting = [
             (debt.asked, debt.owed)
             for debt in found.owes
@@ -340,7 +340,7 @@ class PendingEnvelopes:
     def _items_of(self, root: str) -> list[PendingItem]:
         try:
             rig = make_rig(root, self._warn)
-            known, found = cached_desk(rig)
+            known, found = cached_inbox(rig)
             waiting = [*found.owes, *found.escalated(rig.now_ms())]
             owed = listed_debts(known, waiting)
             return [

@@ -13,7 +13,7 @@ from bridgehead.assembly.rigs.inbox import envelope_item_id
 from bridgehead.assembly.rigs.rig import make_rig
 from bridgehead.assembly.rigs.views_cache import (
     ThreadSnapshot,
-    cached_desk,
+    cached_inbox,
     cached_status,
     cached_thread,
 )
@@ -182,7 +182,7 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         known, found = cached_status(rig)
         freezes = standing_freezes(rig)
         rig_id = str(rig.config.rig_id)
-        _, on_desk = cached_desk(rig)
+        _, contents = cached_inbox(rig)
     except BridgeheadError as error:
         return CloneView(clone, problem=error.message)
     waiting_by_thread = Counter(
@@ -190,11 +190,11 @@ def view_clone(clone: RigClone, waiting: Sequence[PendingItem]) -> CloneView:
         for item in waiting
         if _is_envelope_of(rig, item)
     )
-    owed = Counter(debt.asked.turn.thread_id for debt in on_desk.owed)
-    delivered = Counter(notice.turn.thread_id for notice in on_desk.delivered)
+    owed = Counter(debt.asked.turn.thread_id for debt in contents.owed)
+    delivered = Counter(notice.turn.thread_id for notice in contents.delivered)
     overdue = {
         debt.asked.turn.thread_id
-        for debt in (*on_desk.owes, *on_desk.owed)
+        for debt in (*contents.owes, *contents.owed)
         if debt.owed.is_overdue(rig.now_ms())
     }
     lines = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue
 from bridgehead.rigs.operations.identities import allowed_signers_file
-from bridgehead.rigs.operations.inbox import Desk, desk
+from bridgehead.rigs.operations.inbox import InboxContents, inbox_contents
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import seen_state
 from bridgehead.rigs.threads.listed_envelope import ListedEnvelope
@@ -77,7 +77,7 @@ class ThreadSnapshot(NamedTuple):
 
 _clones: Cache[str, Catalogue] = Cache(MOST_CLONES)
 _statuses: Cache[str, Status] = Cache(MOST_CLONES)
-_desks: Cache[str, Desk] = Cache(MOST_INBOXES)
+_inboxes: Cache[str, InboxContents] = Cache(MOST_INBOXES)
 _threads: Cache[tuple[str, str], ThreadSnapshot] = Cache(MOST_THREADS)
 
 
@@ -94,7 +94,7 @@ def cached_status(rig: Rig) -> tuple[Catalogue, Status]:
     )
 
 
-def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
+def cached_inbox(rig: Rig) -> tuple[Catalogue, InboxContents]:
     """Return everything that concerns a rig.
 
     What is overdue, and what was looked at, may have changed since.
@@ -105,8 +105,8 @@ def cached_desk(rig: Rig) -> tuple[Catalogue, Desk]:
         _stamp(allowed_signers_file(rig)),
         seen_state(rig.repository.private_dir),
     )
-    return known, _desks.get_or_make(
-        rig.repository.root, verified_with, lambda: desk(rig, known)
+    return known, _inboxes.get_or_make(
+        rig.repository.root, verified_with, lambda: inbox_contents(rig, known)
     )
 
 

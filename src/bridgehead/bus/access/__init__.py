@@ -1,1 +1,3 @@
-"""Who may take part: credentials, enrolment, join files, certificates, the state folder."""
+"""Who may take part: credentials, enrolment, join files, certificates, the state
+folder.
+"""

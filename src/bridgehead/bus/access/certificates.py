@@ -1,5 +1,5 @@
-"""Certificates of a gateway: the configured files or one of our own, TLS contexts, the URL participants are told
-(bus §10.1).
+"""Certificates of a gateway: the configured files or one of our own, TLS contexts, the
+URL participants are told (bus §10.1).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ FRAMED_PATH: Final = "/bridge/v1"
 
 
 class GatewayCertificate:
-    """The gateway's certificate: shown by `context`, read anew when its files change, renewed where it is our own."""
+    """The gateway's certificate: shown by `context`, read anew when its files change,
+    renewed where it is our own.
+    """
 
     def __init__(self, settings: BusSettings, folder: StateFolder) -> None:
         serving = settings.serving
@@ -52,7 +54,10 @@ class GatewayCertificate:
     def prepare(
         cls, settings: BusSettings, folder: StateFolder
     ) -> GatewayCertificate | None:
-        """The configured certificate or a self-made one; None where connections are plain."""
+        """Return the configured certificate or a self-made one.
+
+        None where connections are plain.
+        """
         return cls(settings, folder) if settings.uses_tls else None
 
     @property
@@ -61,11 +66,15 @@ class GatewayCertificate:
 
     @property
     def pin(self) -> Pin:
-        """What join files say: the key, unless an authority vouches for it, whose certificates change their keys."""
+        """Return what join files say: the key, unless an authority vouches for it,
+        whose certificates change their keys.
+        """
         return pin_for(self._cert)
 
     def reload(self) -> bool:
-        """Show the certificate that is in the files now; True where that is another one.
+        """Show the certificate that is in the files now.
+
+        True where that is another one.
 
         Files that do not fit each other yet are left for the next time.
         """
@@ -73,7 +82,8 @@ class GatewayCertificate:
             ensure_certificate(*self._own)
         if (stamp := self._files()) == self._stamp:
             return False
-        # Tried on another context first: half of a pair would be of no use to those who connect meanwhile.
+        # Tried on another context first: half of a pair would be of no use to those who
+        # connect meanwhile.
         server_context(self._cert, self._key, client_ca=None, allow_tls12=False)
         self.context.load_cert_chain(self._cert, self._key)
         self._stamp = stamp
@@ -91,7 +101,7 @@ class GatewayCertificate:
 
 
 def expiry(certificate: bytes) -> datetime.datetime:
-    """When a certificate (DER) ends."""
+    """Return when a certificate (DER) ends."""
     from cryptography import x509
 
     return x509.load_der_x509_certificate(certificate).not_valid_after_utc
@@ -109,10 +119,11 @@ def key_fingerprint(certificate: bytes) -> str:
 
 
 def pin_for(path: Path) -> Pin:
-    """How the bridge with this certificate file is recognised after the certificate was renewed.
+    """Return how the bridge with this certificate file is recognised after the
+    certificate was renewed.
 
-    By the authority where the file ends in its certificate; not at all where a public one vouches for it, because
-    that is how TLS works by itself; else by the key.
+    By the authority where the file ends in its certificate; not at all where a public
+    one vouches for it, because that is how TLS works by itself; else by the key.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding
@@ -130,14 +141,20 @@ def pin_for(path: Path) -> Pin:
 
 
 def public_url(settings: BusSettings, bound: str | None = None) -> str:
-    """The URL join files carry: the configured one, or made from the address of the gateway."""
+    """Return the URL join files carry: the configured one, or made from the address of
+    the gateway.
+    """
     address = Address.parse(bound or settings.serving.listen)
     host = socket.gethostname() if address.host in ("0.0.0.0", "::") else address.host
-    return f"ws{'s' * settings.uses_tls}://{Address(host, address.port)}{FRAMED_PATH}"
+    scheme = "wss" if settings.uses_tls else "ws"
+    return f"{scheme}://{Address(host, address.port)}{FRAMED_PATH}"
 
 
 def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
-    """The self-made certificate and key in `folder`, made at the first call; renewed in time, with the same key."""
+    """Return the self-made certificate and key in `folder`, made at the first call.
+
+    Renewed in time, with the same key.
+    """
     cert = folder / "cert.pem"
     key = folder / "key.pem"
     there = cert.exists() and key.exists()
@@ -158,7 +175,9 @@ def ensure_certificate(folder: Path, host: str) -> tuple[Path, Path]:
 def make_certificate(
     names: Iterable[str], kept_key: bytes | None = None, *, days: int = 365 * YEARS
 ) -> tuple[bytes, bytes]:
-    """A self-made certificate for these names and addresses, and its key, both PEM."""
+    """Return a self-made certificate for these names and addresses, and its key, both
+    PEM.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -210,7 +229,7 @@ def _general_name(name: str) -> GeneralName:
 
 
 def certificate_der(path: Path) -> bytes:
-    """The first certificate of a PEM file in DER."""
+    """Return the first certificate of a PEM file in DER."""
     try:
         text = path.read_text("ascii")
         begin = text.index("-----BEGIN CERTIFICATE-----")
@@ -225,7 +244,9 @@ def certificate_der(path: Path) -> bytes:
 def server_context(
     cert: Path, key: Path, *, client_ca: Path | None, allow_tls12: bool
 ) -> ssl.SSLContext:
-    """TLS for a listener; with `client_ca` clients may show a certificate, and only that authority's count."""
+    """TLS for a listener; with `client_ca` clients may show a certificate, and only
+    that authority's count.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = (
         ssl.TLSVersion.TLSv1_2 if allow_tls12 else ssl.TLSVersion.TLSv1_3
@@ -239,13 +260,17 @@ def server_context(
             context.load_verify_locations(client_ca)
         except (OSError, ssl.SSLError) as error:
             raise UnusableCertificate(client_ca, str(error)) from error
-        # Optional in the handshake, so that who shows none is refused with a reason at the upgrade.
+        # Optional in the handshake, so that who shows none is refused with a reason at
+        # the upgrade.
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
 def certified_participant(certificate: bytes) -> str | None:
-    """The participant a client certificate names (bus §10.2 point 3); None for none or several."""
+    """Return the participant a client certificate names (bus §10.2 point 3).
+
+    None for none or several.
+    """
     from cryptography import x509
 
     loaded = x509.load_der_x509_certificate(certificate)

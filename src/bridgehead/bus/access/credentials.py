@@ -1,6 +1,8 @@
-"""Who a participant is (bus §10.2): the challenge and its answer, tokens, and what the server keeps of both. Pure.
+"""Who a participant is (bus §10.2): the challenge and its answer, tokens, and what the
+server keeps of both. Pure.
 
-Keys and tokens are made from randomness that is passed in, compared in constant time, and never part of a message.
+Keys and tokens are made from randomness that is passed in, compared in constant time,
+and never part of a message.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _SERVER: Final = b"bridgehead-v1 server"
 
 
 class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the server keeps for one participant: the HMAC key, or the hash of its token."""
+    """What the server keeps for one participant: the HMAC key, or the hash of its
+    token.
+    """
 
     key: str | None = None
     """Base64; needed as it is, because HMAC is symmetric."""
@@ -45,7 +49,10 @@ class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError(f"{self.expires!r} has no time zone")
 
     def digest(self, secret: bytes) -> str:
-        """Equal for equal credentials, and of no use to anybody; a client certificate needs neither key nor token."""
+        """Equal for equal credentials, and of no use to anybody.
+
+        A client certificate needs neither key nor token.
+        """
         proof = self.key or self.token_sha256 or "certificate"
         return hmac.new(secret, proof.encode(), hashlib.sha256).hexdigest()[:32]
 
@@ -72,17 +79,21 @@ class Challenge(msgspec.Struct, frozen=True):
 
 
 def certificate_binding(certificate: bytes | None) -> bytes:
-    """The SHA-256 of the server's certificate (DER), 32 zero bytes without one."""
+    """Return the SHA-256 of a certificate (DER), 32 zero bytes without one."""
     return NO_BINDING if certificate is None else hashlib.sha256(certificate).digest()
 
 
 def make_token(participant_id: str, random: bytes) -> str:
-    """A bearer token; it names its participant, so that the server need not try them all."""
-    return f"{participant_id}.{base64.urlsafe_b64encode(random).decode('ascii').rstrip('=')}"
+    """Return a bearer token.
+
+    It names its participant, so that the server need not try them all.
+    """
+    secret = base64.urlsafe_b64encode(random).decode("ascii").rstrip("=")
+    return f"{participant_id}.{secret}"
 
 
 def token_participant(token: str) -> str:
-    """The participant a token claims to belong to."""
+    """Return the participant a token claims to belong to."""
     return token.rpartition(".")[0]
 
 
@@ -91,7 +102,10 @@ def token_hash(token: str) -> str:
 
 
 def token_fits(credential: Credential | None, token: str, now: datetime) -> bool:
-    """Whether this is the participant's token and it is still good; takes as long for an unknown participant."""
+    """Whether this is the participant's token and it is still good.
+
+    Takes as long for an unknown participant.
+    """
     stored = credential.token_sha256 if credential is not None else None
     fits = hmac.compare_digest(stored or "0" * 64, token_hash(token))
     return (
@@ -103,7 +117,10 @@ def token_fits(credential: Credential | None, token: str, now: datetime) -> bool
 
 
 def mac_fits(credential: Credential | None, challenge: Challenge, mac: bytes) -> bool:
-    """Whether the client proved that it has the participant's key; takes as long for an unknown participant."""
+    """Whether the client proved that it has the participant's key.
+
+    Takes as long for an unknown participant.
+    """
     key = from_base64(credential.key, KEY_BYTES) if credential is not None else None
     fits = hmac.compare_digest(challenge.client_mac(key or NO_BINDING), mac)
     return fits and key is not None
@@ -116,13 +133,16 @@ def is_expired(credential: Credential, now: datetime) -> bool:
 
 
 def bearer_token(authorization: str | None) -> str | None:
-    """The token of an `Authorization: Bearer` header."""
+    """Return the token of an `Authorization: Bearer` header."""
     scheme, _, token = (authorization or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
 class FailedAttempts:
-    """Failed authentications by address within the last minute; too many, and the next is not even looked at."""
+    """Failed authentications by address within the last minute.
+
+    Too many, and the next is not even looked at.
+    """
 
     def __init__(
         self, *, limit: int = 20, window_s: float = 60.0, addresses: int = 10_000
@@ -143,7 +163,7 @@ class FailedAttempts:
         return len(recent) >= self._limit
 
     def note(self, address: str, now: float) -> None:
-        """One more failed."""
+        """Count one more failure."""
         recent = self._recent.pop(address, None) or deque(maxlen=self._limit)
         recent.append(now)
         self._recent[address] = recent
@@ -164,9 +184,11 @@ class RefusalSummary(msgspec.Struct, frozen=True):
 
 
 class RefusalCount:
-    """Counts who is turned away: the first is reported at once, then at most one summary in each period.
+    """Counts who is turned away: the first is reported at once, then at most one
+    summary in each period.
 
-    Strangers decide how often they knock, so they must not decide how much is written about it.
+    Strangers decide how often they knock, so they must not decide how much is written
+    about it.
     """
 
     def __init__(self, *, every_s: float = 60.0, addresses: int = 1000) -> None:
@@ -184,7 +206,7 @@ class RefusalCount:
             self._addresses.add(address)
 
     def take(self, now: float) -> RefusalSummary | None:
-        """What was counted, once its time has come; counting begins again."""
+        """Return what was counted, once its time has come; counting begins again."""
         if not self._reasons or now - self._reported_at < self._every_s:
             return None
         self._reported_at = now

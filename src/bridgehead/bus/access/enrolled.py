@@ -1,4 +1,6 @@
-"""Who may take part: records and credentials in force, read anew when their files change (bus §10.3)."""
+"""Who may take part: records and credentials in force, read anew when their files
+change (bus §10.3).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 REST_S: Final = 0.4
 LARGE_BYTES: Final = 128 * 1024
-"""A longer file of records is read in a thread: on the loop everybody would wait for it."""
+"""A longer file of records is read in a thread: on the loop everybody would wait for
+it.
+"""
 Read = TypeVar("Read")
 
 
@@ -59,29 +63,30 @@ class EnrolledParticipants:
         """Why the files as they are now could not be taken over, None if they were."""
 
     def by_token(self, token: str, now: datetime) -> ParticipantRecord | None:
-        """The participant a bearer token belongs to."""
+        """Return the participant a bearer token belongs to."""
         participant_id = token_participant(token)
         if not token_fits(self.credentials.get(participant_id), token, now):
             return None
         return self.records.get(participant_id)
 
     def by_mac(self, challenge: Challenge, mac: bytes) -> ParticipantRecord | None:
-        """The participant that proved to have its key."""
+        """Return the participant that proved to have its key."""
         if not mac_fits(self.credentials.get(challenge.participant), challenge, mac):
             return None
         return self.records.get(challenge.participant)
 
     def by_certificate(self, participant_id: str) -> ParticipantRecord | None:
-        """The participant an authority vouches for, unless it was revoked here."""
+        """Return a participant an authority vouches for, unless it was revoked."""
         credential = self.credentials.get(participant_id)
-        return (
-            None
-            if credential is not None and credential.revoked
-            else self.records.get(participant_id)
-        )
+        if credential is not None and credential.revoked:
+            return None
+        return self.records.get(participant_id)
 
     def read_ahead(self, more_than: int = LARGE_BYTES) -> None:
-        """Read and compare records that are many; called in a worker thread, `reload` takes them over."""
+        """Read and compare records that are many.
+
+        Called in a worker thread, `reload` takes them over.
+        """
         stamp = self._folder.stamp()
         if stamp != self._ahead[0] and stamp[0][1] > more_than:
             self.problem = None
@@ -91,13 +96,17 @@ class EnrolledParticipants:
             )
 
     def reload(self, now: float) -> EnrolmentChange:
-        """Take over changed files; one that does not parse leaves what is in force as it is and is reported once."""
+        """Take over changed files.
+
+        One that does not parse leaves what is in force as it is and is reported once.
+        """
         stamp = self._folder.stamp()
         if stamp == self._stamp:
             return EnrolmentChange()
         if stamp[0][1] <= LARGE_BYTES:
             self.read_ahead(more_than=-1)
-        # Each file counts by itself: somebody is revoked although the records are being edited, or read.
+        # Each file counts by itself: somebody is revoked although the records are being
+        # edited, or read.
         is_read = stamp == self._ahead[0]
         records, credentials, change = (
             self._ahead[1:] if is_read else self._compared(self.records)
@@ -110,7 +119,7 @@ class EnrolledParticipants:
         return change
 
     def _compared(self, records: dict[str, ParticipantRecord]) -> _Compared:
-        """Records with the credentials as they are written now, and what they change."""
+        """Records with the credentials as written now, and what they change."""
         credentials = self._read(self._folder.credentials, self.credentials)
         changed = (
             record
@@ -136,8 +145,8 @@ class EnrolledParticipants:
     def _has_rested(self, stamp: Stamp, now: float) -> bool:
         """Whether the files have been like this for a moment.
 
-        Commands never remove a record. Where some are missing an editor may be in the middle of saving, and half a
-        file would revoke everybody in its other half.
+        Commands never remove a record. Where some are missing an editor may be in the
+        middle of saving, and half a file would revoke everybody in its other half.
         """
         if stamp != self._missing[0]:
             self._missing = (stamp, now)
@@ -153,7 +162,10 @@ class EnrolledParticipants:
 
 
 def _was_withdrawn(before: Credential | None, after: Credential | None) -> bool:
-    """Whether connections made with the old credential must end; a new key or token ends them too."""
-    return (
-        before != after if before is not None else after is not None and after.revoked
-    )
+    """Whether connections made with the old credential must end.
+
+    A new key or token ends them too.
+    """
+    if before is not None:
+        return before != after
+    return after is not None and after.revoked

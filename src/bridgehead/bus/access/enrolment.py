@@ -1,4 +1,6 @@
-"""Adding, changing, showing, revoking and trying out participants: what `bus participant` and `bus policy` do."""
+"""Adding, changing, showing, revoking and trying out participants: what `bus
+participant` and `bus policy` do.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Enrolment(msgspec.Struct, frozen=True):
     expires_in_s: float | None = None
     alternatives: tuple[str, ...] = ()
     paired: bool = False
-    """`table` is the whole record as a person approved it, for a name that nobody holds."""
+    """`table` is the whole record as a person approved it, for a name that nobody
+    holds.
+    """
 
 
 class ListedParticipant(msgspec.Struct, frozen=True):
@@ -72,7 +76,10 @@ class ListedParticipant(msgspec.Struct, frozen=True):
 def enrol(
     folder: StateFolder, request: Enrolment, clock: Clock, path: Path | None = None
 ) -> JoinFile:
-    """Make record, credential and join file; the join file is the only place where the secret is ever shown."""
+    """Make record, credential and join file.
+
+    The join file is the only place where the secret is ever shown.
+    """
     check_participant_id(request.participant)
     with folder.editing():
         known = folder.credentials().get(request.participant)
@@ -85,7 +92,8 @@ def enrol(
                     f"{request.participant}"
                 ),
             )
-        # Checked before anything is written; an existing record keeps what was not given again.
+        # Checked before anything is written; an existing record keeps what was not
+        # given again.
         table = {
             **({} if request.paired else kept_table(folder, request.participant)),
             **request.table,
@@ -93,7 +101,8 @@ def enrol(
         parse_record(request.participant, table)
         join, credential = _issue(request, clock)
         if path is not None:
-            # First, so that whoever cannot be given a secret is neither enrolled nor locked out.
+            # First, so that whoever cannot be given a secret is neither enrolled nor
+            # locked out.
             folder.prepare_join_file(path)
             write_join_file(path, join)
         folder.put_table(request.participant, table)
@@ -128,16 +137,21 @@ def is_free(credential: Credential | None) -> bool:
 
 
 def kept_table(folder: StateFolder, participant_id: str) -> dict[str, Any]:
-    """What the record of a participant says that is enrolled (again); nothing a revocation has ended."""
+    """Return what the record of an enrolled participant keeps.
+
+    Nothing that a revocation has ended.
+    """
     table = folder.tables().get(participant_id, {})
     known = folder.credentials().get(participant_id)
     return without_rights(table) if known is not None and known.revoked else table
 
 
 def without_rights(table: dict[str, Any]) -> dict[str, Any]:
-    """A record without anything that lets its participant do more than a plain satellite.
+    """Return a record without anything that lets its participant do more than a plain
+    satellite.
 
-    Restrictions stay: what a participant must not do does not become allowed by revoking it.
+    Restrictions stay: what a participant must not do does not become allowed by
+    revoking it.
     """
     plain = {key: value for key, value in table.items() if key not in _RIGHTS}
     if plain.get("role") in (Role.SKILL_HOST, Role.PEER):
@@ -146,7 +160,10 @@ def without_rights(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def revoke(folder: StateFolder, participant_id: str) -> None:
-    """Take the credential and all rights away; a running bridge closes the connection. The rest of the record stays."""
+    """Take the credential and all rights away; a running bridge closes the connection.
+
+    The rest of the record stays.
+    """
     with folder.editing():
         known = folder.credentials().get(participant_id)
         if known is None and participant_id not in folder.tables():
@@ -162,7 +179,8 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
             elif was_revoked:
                 raise UnknownParticipant(participant_id, "is already revoked")
         except ConfigError as error:
-            # Somebody is editing the file. It is out all the same, and `kept_table` gives it nothing back.
+            # Somebody is editing the file. It is out all the same, and `kept_table`
+            # gives it nothing back.
             _log.warning(
                 "%s is revoked, but its rights are still in the records file: %s",
                 participant_id,
@@ -171,14 +189,18 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
 
 
 def listing(folder: StateFolder, now: datetime) -> list[ListedParticipant]:
-    """Everybody who has a record, in the order of the file."""
+    """Return everybody who has a record, in the order of the file."""
     credentials = folder.credentials()
-    none = Credential()
-    return [
-        ListedParticipant(one.id, one.role, one.mode, _kind(known, now), known.expires)
-        for one in folder.records().values()
-        for known in (credentials.get(one.id, none),)
-    ]
+    listed = []
+    for record in folder.records().values():
+        credential = credentials.get(record.id, Credential())
+        kind = _kind(credential, now)
+        listed.append(
+            ListedParticipant(
+                record.id, record.role, record.mode, kind, credential.expires
+            )
+        )
+    return listed
 
 
 def _kind(credential: Credential, now: datetime) -> str:
@@ -186,13 +208,9 @@ def _kind(credential: Credential, now: datetime) -> str:
         return "revoked"
     if is_expired(credential, now):
         return "expired"
-    return (
-        "key"
-        if credential.key is not None
-        else "none"
-        if credential.token_sha256 is None
-        else "token"
-    )
+    if credential.key is not None:
+        return "key"
+    return "none" if credential.token_sha256 is None else "token"
 
 
 def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
@@ -205,7 +223,9 @@ def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
 def set_key(
     folder: StateFolder, participant_id: str, key: str, value: str
 ) -> ParticipantRecord:
-    """Change one key of a record: `tts`, `grants.notices`, `policy.blacklisted_skills`, …"""
+    """Change one key of a record: `tts`, `grants.notices`, `policy.blacklisted_skills`,
+    …
+    """
     with folder.editing():
         table = folder.tables().get(participant_id)
         if table is None:
@@ -222,7 +242,7 @@ def set_key(
 
 
 def _value(text: str) -> Any:
-    """A TOML value; what is none is a text."""
+    """Return a TOML value, or the text itself if it is none."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -230,7 +250,7 @@ def _value(text: str) -> Any:
 
 
 def parse_duration(text: str) -> float:
-    """`90d`, `12h`, `30m`: seconds; a century at most."""
+    """Return the seconds of `90d`, `12h` or `30m`; a century at most."""
     number = text[:-1]
     unit = text[-1:]
     seconds = int(number) * _UNITS.get(unit, 0) if _NUMBER.fullmatch(number) else 0
@@ -266,13 +286,12 @@ class TrialResult(msgspec.Struct, frozen=True):
             facts = ", ".join(
                 f"{key} {value}" for key, value in self.refused.items() if key != "code"
             )
-            return f"refused: {self.refused['code']}" + (f" ({facts})" if facts else "")
+            sentence = f"refused: {self.refused['code']}"
+            return f"{sentence} ({facts})" if facts else sentence
         if not self.bus:
             return "dropped without an error"
-        return (
-            "admitted as\n"
-            + msgspec.json.format(msgspec.json.encode(self.bus[0]), indent=2).decode()
-        )
+        encoded = msgspec.json.encode(self.bus[0])
+        return "admitted as\n" + msgspec.json.format(encoded, indent=2).decode()
 
 
 def try_admission(

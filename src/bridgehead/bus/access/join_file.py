@@ -1,4 +1,6 @@
-"""The join file: all a participant needs to find its bridge and prove who it is (bus §17). Mode 0600."""
+"""The join file: all a participant needs to find its bridge and prove who it is (bus
+§17). Mode 0600.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,16 @@ _FINGERPRINT: Final = re.compile(r"[0-9A-Fa-f]{64}")
 
 
 class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a bridge is recognised by: its key or an authority, which stay when a certificate is renewed."""
+    """What a bridge is recognised by: its key or an authority, which stay when a
+    certificate is renewed.
+    """
 
     key_sha256: str | None = None
     """Of the public key (SubjectPublicKeyInfo, DER)."""
     ca: str | None = None
-    """Certificate (PEM) of the authority that vouches for the bridge under the name in the URL."""
+    """Certificate (PEM) of the authority that vouches for the bridge under the name in
+    the URL.
+    """
     cert_sha256: str | None = None
     """Of one certificate, as join files used to say it."""
 
@@ -49,7 +55,9 @@ class JoinFile(msgspec.Struct, frozen=True, omit_defaults=True):
     key_sha256: str | None = None
     ca: str | None = None
     alternatives: tuple[str, ...] = ()
-    """Other bridges of the deployment that know this participant, tried where the first does not answer."""
+    """Other bridges of the deployment that know this participant, tried where the first
+    does not answer.
+    """
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -72,7 +80,10 @@ def read_join_file(path: Path) -> JoinFile:
 
 
 def write_join_file(path: Path, join: JoinFile) -> None:
-    """Write it for its owner only; another participant's or some other file is not replaced."""
+    """Write it for its owner only.
+
+    Another participant's or some other file is not replaced.
+    """
     check_participant_id(join.participant)
     for url in join.urls:
         check_bridge_url(url)
@@ -96,7 +107,9 @@ def write_join_file(path: Path, join: JoinFile) -> None:
 
 
 def refuse_work_tree(path: Path) -> None:
-    """Refuse a place in a git work tree, where the next `git add` would publish the key."""
+    """Refuse a place in a git work tree, where the next `git add` would publish the
+    key.
+    """
     folder = path.absolute().parent
     try:
         if read_bounded(folder / ".gitignore", MAX_BYTES) == LEAVES_OUT_ALL.encode():
@@ -106,8 +119,12 @@ def refuse_work_tree(path: Path) -> None:
     for parent in (folder, *folder.parents):
         if (parent / ".git").exists():
             raise UserError(
-                f"{path} is in the git work tree {parent}, and a join file holds a key; nothing was written",
-                hint="omit --join to keep it beside the bridge's state, or choose a place outside",
+                f"{path} is in the git work tree {parent}, and a join file holds a key; "
+                "nothing was written",
+                hint=(
+                    "omit --join to keep it beside the bridge's state, or choose a "
+                    "place outside"
+                ),
             )
 
 

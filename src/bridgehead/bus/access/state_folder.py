@@ -1,4 +1,6 @@
-"""The state folder of one bridge (bus §17): records, credentials, secret, certificate. 0700, files 0600, atomic."""
+"""The state folder of one bridge (bus §17): records, credentials, secret, certificate.
+0700, files 0600, atomic.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class StateFolder:
         make_private_dir(self.path)
 
     def join_file(self, participant_id: str) -> Path:
-        """Return where the join file of a participant belongs: a private folder that git leaves out."""
+        """Return where the join file of a participant belongs: a private folder that
+        git leaves out.
+        """
         return self.join_folder / f"{check_participant_id(participant_id)}.join.json"
 
     def prepare_join_file(self, path: Path) -> None:
@@ -63,29 +67,33 @@ class StateFolder:
             write_atomic(self.join_folder / ".gitignore", LEAVES_OUT_ALL, private=True)
 
     def find_join_file(self, given: Path) -> Path:
-        """Return the file that is meant by a path, or by the bare name of one in the folder for join files."""
+        """Return the file that is meant by a path, or by the bare name of one in the
+        folder for join files.
+        """
         is_name = given.name == str(given)
         kept = self.join_folder / given.name
         return kept if is_name and not given.exists() and kept.exists() else given
 
     @contextmanager
     def editing(self) -> Iterator[None]:
-        """One editor at a time, so that two commands do not undo each other's work."""
+        """Let one command edit at a time, so that two do not undo each other's work."""
         self.prepare()
         with FileLock(self.path / ".lock"):
             yield
 
-    # -- participants.toml ----------------------------------------------------------------------------------------
+    # -- participants.toml ----------------------------------------------------
 
     def records(self) -> dict[str, ParticipantRecord]:
-        """Every record; a file that does not parse is an error that names what is wrong."""
+        """Every record; a file that does not parse is an error that names what is
+        wrong.
+        """
         tables = self.tables()
         records = {name: parse_record(name, table) for name, table in tables.items()}
         _refuse_shared_sessions(tables)
         return records
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """The tables of participants.toml as they are written."""
+        """Return the tables of participants.toml as they are written."""
         try:
             document = tomllib.loads(self._text())
         except (
@@ -122,7 +130,7 @@ class StateFolder:
         except FileMissing:
             return ""
 
-    # -- credentials.json -----------------------------------------------------------------------------------------
+    # -- credentials.json -----------------------------------------------------
 
     def credentials(self) -> dict[str, Credential]:
         try:
@@ -143,10 +151,10 @@ class StateFolder:
         encoded = msgspec.json.format(msgspec.json.encode(kept), indent=1)
         write_atomic(self.credentials_file, encoded + b"\n", private=True)
 
-    # -- the rest -------------------------------------------------------------------------------------------------
+    # -- the rest -------------------------------------------------------------
 
     def secret(self) -> bytes:
-        """The bridge's own secret, made at the first start (B-24)."""
+        """Return the bridge's own secret, made at the first start (B-24)."""
         path = self.path / "bridge.secret"
         try:
             made = read_bounded(path, SECRET_BYTES)
@@ -158,7 +166,9 @@ class StateFolder:
         return made
 
     def claim(self) -> FileLock:
-        """Be the one bridge that remembers here: two would clean up after each other's participants."""
+        """Be the one bridge that remembers here: two would clean up after each other's
+        participants.
+        """
         lock = FileLock(self.path / ".serving", timeout_seconds=0)
         try:
             lock.acquire()
@@ -192,7 +202,9 @@ def _refuse_shared_sessions(tables: dict[str, dict[str, Any]]) -> None:
 
 
 def _take_over(written: Any, table: dict[str, Any]) -> None:
-    """Make a TOML table say what `table` says, touching only what differs, so that comments stay."""
+    """Make a TOML table say what `table` says, touching only what differs, so that
+    comments stay.
+    """
     for key in [key for key in written if key not in table]:
         del written[key]
     for key, value in table.items():
@@ -211,7 +223,10 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 class BadRecordsFile(ConfigError):
-    """A file of the state folder cannot be read; the records in force stay as they are."""
+    """A file of the state folder cannot be read.
+
+    The records in force stay as they are.
+    """
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(

@@ -1,4 +1,6 @@
-"""Agents the assistant can ask: any Chat Completions endpoint, or fixed answers without a model."""
+"""Agents the assistant can ask: any Chat Completions endpoint, or fixed answers without
+a model.
+"""
 
 from __future__ import annotations
 
@@ -55,11 +57,12 @@ class ChatCompletionsAgent:
 
     @asynccontextmanager
     async def _talking(self) -> AsyncIterator[httpx.AsyncClient]:
-        """The client; whatever goes wrong with it is a failure of the model."""
+        """Yield the client; whatever goes wrong with it is a failure of the model."""
         import httpx
 
         if self._client is None:
-            # Proxies of the user are for the outside; a server on this machine is reached directly.
+            # Proxies of the user are for the outside; a server on this machine is
+            # reached directly.
             local = urlsplit(self._url).hostname in _LOOPBACK
             self._client = httpx.AsyncClient(
                 timeout=self._timeout_s, trust_env=not local, headers=self._headers
@@ -75,7 +78,10 @@ class ChatCompletionsAgent:
         body: dict[str, Any],
         heard: Callable[[str], None],
     ) -> str:
-        """The answer as it is made; an endpoint that does not stream sends it in one piece."""
+        """Return the answer as it is made.
+
+        An endpoint that does not stream sends it in one piece.
+        """
         said: list[str] = []
         async with client.stream(
             "POST", f"{self._url}/chat/completions", json={**body, "stream": True}
@@ -130,17 +136,13 @@ class ChatCompletionsAgent:
 
 
 def turns(question: AgentQuestion) -> list[dict[str, str]]:
-    """The conversation as a chat endpoint wants it: the task, what was said and answered, what is said now."""
-    said = [
-        {"role": role, "content": text}
-        for turn in question.earlier
-        for role, text in zip(("user", "assistant"), turn, strict=True)
-    ]
-    return [
-        {"role": "system", "content": question.task},
-        *said,
-        {"role": "user", "content": question.text},
-    ]
+    """Return the conversation as a chat endpoint wants it: task, history, question."""
+    messages = [{"role": "system", "content": question.task}]
+    for asked, answered in question.earlier:
+        messages.append({"role": "user", "content": asked})
+        messages.append({"role": "assistant", "content": answered})
+    messages.append({"role": "user", "content": question.text})
+    return messages
 
 
 def _text(document: Any, part: str) -> str:

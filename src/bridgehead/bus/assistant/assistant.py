@@ -1,8 +1,11 @@
-"""The embedded assistant (bus §15): a small orchestrator with one handler, as a state machine without I/O.
+"""The embedded assistant (bus §15): a small orchestrator with one handler, as a state
+machine without I/O.
 
-Messages, answers and the time go in; messages, questions and cancellations come out. Every `ovos.utterance.handle`
-ends in exactly one `ovos.utterance.handled`, the last message of its round, on every path (B-60). Speakers take turns:
-each has a share of the requests that run, what is more waits, and a free place goes to the next speaker in turn.
+Messages, answers and the time go in; messages, questions and cancellations come out.
+Every `ovos.utterance.handle` ends in exactly one `ovos.utterance.handled`, the last
+message of its round, on every path (B-60). Speakers take turns: each has a share of the
+requests that run, what is more waits, and a free place goes to the next speaker in
+turn.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ class AssistantConfig(msgspec.Struct, frozen=True):
     lang: str | None = None
     timeout_s: float = 30
     later_s: float = 0
-    """How long an answer may go on being made after that, to be told later; 0: then it is given up."""
+    """How long an answer may go on being made after that, to be told later.
+
+    0: then it is given up.
+    """
     task: str | None = None
     """What the agent is told to be; None for the usual words."""
     memory: int = TURNS
@@ -82,7 +88,9 @@ class Cancel(msgspec.Struct, frozen=True):
 
 
 class Defer(msgspec.Struct, frozen=True):
-    """This request, asked by `entry`, is answered later, when whoever asked no longer waits."""
+    """This request, asked by `entry`, is answered later, when whoever asked no longer
+    waits.
+    """
 
     request: str
     entry: Message
@@ -122,21 +130,19 @@ class Assistant:
         self._asked = 0
 
     def received(self, message: Message, now: float) -> list[AssistantEffect]:
-        """The bus carried `message`; utterances and stops are taken, everything else is ignored (B-59)."""
+        """Take an utterance or a stop; everything else is ignored (B-59)."""
         if has_malformed_carrier(message):
             return []
         if message.type == HANDLE:
             return self._utterance(message, now)
-        return (
-            self._stopped(context_session_id(message.context), now)
-            if message.type == STOP
-            else []
-        )
+        if message.type == STOP:
+            return self._stopped(context_session_id(message.context), now)
+        return []
 
     def answered(
         self, request: str, text: str, session: Session | None = None, now: float = 0.0
     ) -> list[AssistantEffect]:
-        """The runtime answered; an answer nobody waits for is discarded."""
+        """Take an answer of the runtime; one that nobody waits for is discarded."""
         running = self._running.pop(request, None)
         if running is None:
             return []
@@ -155,17 +161,18 @@ class Assistant:
         ]
 
     def piece(self, request: str, text: str) -> list[AssistantEffect]:
-        """The runtime has made one more piece of its answer."""
+        """Take one more piece of the runtime's answer."""
         running = self._running.get(request)
         is_shown = running is not None and not running.deferred and text
-        return (
-            [self._emit(running.entry, PIECE, {"text": text})]
-            if running is not None and is_shown
-            else []
-        )
+        if running is not None and is_shown:
+            return [self._emit(running.entry, PIECE, {"text": text})]
+        return []
 
     def failed(self, request: str, now: float = 0.0) -> list[AssistantEffect]:
-        """The runtime could not answer; the cause is for the log, never for speech (B-67)."""
+        """Apologise for a runtime that could not answer.
+
+        The cause is never spoken (B-67).
+        """
         running = self._running.pop(request, None)
         if running is None:
             return []
@@ -175,7 +182,9 @@ class Assistant:
         ]
 
     def tick(self, now: float) -> list[AssistantEffect]:
-        """Let the time be `now`: requests that took too long are given up, whether they ran or waited."""
+        """Let the time be `now`: requests that took too long are given up, whether they
+        ran or waited.
+        """
         effects: list[AssistantEffect] = []
         for request in [
             name for name, running in self._running.items() if running.deadline <= now
@@ -203,7 +212,7 @@ class Assistant:
 
     def _may_wait(self, running: _Asked) -> bool:
         """Half of the places are for those who wait in front of their device."""
-        deferred = sum(other.deferred for other in self._running.values())
+        deferred = len([other for other in self._running.values() if other.deferred])
         return (
             self._config.later_s > 0
             and not running.deferred
@@ -218,47 +227,55 @@ class Assistant:
         )
 
     def _utterance(self, entry: Message, now: float) -> list[AssistantEffect]:
-        named = context_session_id(entry.context)
-        word = entry.context.get("utterance_id")
-        speaker = _speaker(entry, named)
-        still_open = [
-            *self._running.values(),
-            *(one for one, _text in self._waiting.get(speaker, ())),
-        ]
-        names = [
-            (o.speaker, o.session_id, o.entry.context.get("utterance_id"))
-            for o in still_open
-            if not o.deferred
-        ]
-        if word and (speaker, named, word) in names:
-            return []  # asked again by way of another bridge, to which its device has moved; one answer is enough
-        if named == DEFAULT:
+        session_id = context_session_id(entry.context)
+        speaker = _speaker(entry, session_id)
+        if self._is_open(speaker, session_id, entry.context.get("utterance_id")):
+            # Repeated by way of another bridge, to which the device has moved; one
+            # answer is enough.
+            return []
+        if session_id == DEFAULT:
             self.store = merge_into_default(self.store, entry.context.get("session"))
-            effective = self.store
+            session = self.store
         else:
-            effective = read_session(entry.context).session
-        lang = self._language(entry, effective)
+            session = read_session(entry.context).session
+        lang = self._language(entry, session)
         text = _first_text(entry.data.get("utterances"))
-        if text is None or _is_denied(effective):
+        if text is None or _is_denied(session):
             return self._unmatched(entry, lang)
         request = _Asked(
             Message(entry.type, {}, entry.context),
-            named,
+            session_id,
             speaker,
-            effective.get("output_lang") or lang,
+            session.get("output_lang") or lang,
             now + self._config.timeout_s,
         )
         if len(text) > self._config.max_text:
             return self._apologise(request, TOO_LONG)
-        self._waiting.setdefault(request.speaker, deque()).append((request, text))
-        crowded_out = self._crowded_out(request.speaker)
-        return [
-            *([] if crowded_out is None else self._apologise(crowded_out, TOO_MANY)),
-            *self._next(now),
-        ]
+        self._waiting.setdefault(speaker, deque()).append((request, text))
+        effects: list[AssistantEffect] = []
+        crowded_out = self._crowded_out(speaker)
+        if crowded_out is not None:
+            effects += self._apologise(crowded_out, TOO_MANY)
+        return effects + self._next(now)
+
+    def _is_open(self, speaker: str, session_id: str, utterance_id: object) -> bool:
+        """Whether this utterance still waits for its answer."""
+        if not utterance_id:
+            return False
+        waiting = (request for request, _text in self._waiting.get(speaker, ()))
+        return any(
+            request.speaker == speaker
+            and request.session_id == session_id
+            and request.entry.context.get("utterance_id") == utterance_id
+            for request in (*self._running.values(), *waiting)
+            if not request.deferred
+        )
 
     def _crowded_out(self, speaker: str) -> _Asked | None:
-        """The question that must go where too many wait: the newest of whoever has most of them waiting."""
+        """Return the question that must go if too many wait.
+
+        The newest of whoever has most of them waiting.
+        """
         if len(self._waiting[speaker]) > self._config.waiting_each:
             return self._waiting[speaker].pop()[0]
         if sum(map(len, self._waiting.values())) <= self._config.max_waiting:
@@ -279,40 +296,34 @@ class Assistant:
             queue = self._waiting.pop(speaker)
             if queue:
                 request, text = queue.popleft()
-                self._asked += 1
                 running[speaker] += 1
-                started = msgspec.structs.replace(
-                    request, deadline=now + self._config.timeout_s
-                )
-                self._running[f"r{self._asked}"] = started
-                in_pieces = request.entry.context.get("pieces") is True
-                asks.append(
-                    Ask(
-                        f"r{self._asked}",
-                        request.session_id,
-                        text,
-                        request.lang,
-                        in_pieces,
-                        speaker,
-                    )
-                )
+                asks.append(self._start(request, text, now))
             if queue:
                 self._waiting[speaker] = queue  # behind everybody else
         return asks
 
+    def _start(self, request: _Asked, text: str, now: float) -> Ask:
+        """Give a question a place among those that are being answered."""
+        self._asked += 1
+        name = f"r{self._asked}"
+        deadline = now + self._config.timeout_s
+        self._running[name] = msgspec.structs.replace(request, deadline=deadline)
+        in_pieces = request.entry.context.get("pieces") is True
+        return Ask(
+            name, request.session_id, text, request.lang, in_pieces, request.speaker
+        )
+
     def _take_waiting(self, is_over: Callable[[_Asked], bool]) -> list[_Asked]:
-        over = [
-            request
-            for queue in self._waiting.values()
-            for request, _ in queue
-            if is_over(request)
-        ]
+        """Take out the waiting questions that are over."""
+        over: list[_Asked] = []
+        left: dict[str, deque[tuple[_Asked, str]]] = {}
+        for speaker, queue in self._waiting.items():
+            over += [request for request, _text in queue if is_over(request)]
+            still_waiting = deque(pair for pair in queue if not is_over(pair[0]))
+            if still_waiting:
+                left[speaker] = still_waiting
         if over:
-            self._waiting = {
-                speaker: left
-                for speaker, queue in self._waiting.items()
-                if (left := deque(pair for pair in queue if not is_over(pair[0])))
-            }
+            self._waiting = left
         return over
 
     def _stopped(self, session: str, now: float) -> list[AssistantEffect]:
@@ -320,28 +331,22 @@ class Assistant:
         # A deferred one has had its end marker.
         open_here = [
             name
-            for name, one in self._running.items()
-            if one.session_id == session and not one.deferred
+            for name, request in self._running.items()
+            if request.session_id == session and not request.deferred
         ]
         for name in open_here:
-            effects += [
-                Cancel(name),
-                self._emit(self._running.pop(name).entry, HANDLED, {}),
-            ]
-        waiting_here = self._take_waiting(lambda waiting: waiting.session_id == session)
-        return [
-            *effects,
-            *(self._emit(one.entry, HANDLED, {}) for one in waiting_here),
-            *self._next(now),
-        ]
+            request = self._running.pop(name)
+            effects += [Cancel(name), self._emit(request.entry, HANDLED, {})]
+        for request in self._take_waiting(lambda asked: asked.session_id == session):
+            effects.append(self._emit(request.entry, HANDLED, {}))
+        return effects + self._next(now)
 
     def _unmatched(self, entry: Message, lang: str | None) -> list[AssistantEffect]:
-        data = (
-            {"utterances": entry.data["utterances"]}
-            if "utterances" in entry.data
-            else {}
-        )
-        data |= {"lang": lang} if lang else {}
+        data: dict[str, Any] = {}
+        if "utterances" in entry.data:
+            data["utterances"] = entry.data["utterances"]
+        if lang:
+            data["lang"] = lang
         return [self._emit(entry, UNMATCHED, data), self._emit(entry, HANDLED, {})]
 
     def _apologise(
@@ -364,7 +369,10 @@ class Assistant:
         return "en", SORRY
 
     def _language(self, entry: Message, effective: Session) -> str | None:
-        """The language of an utterance (bus §2); observations count only from the message's own session (B-65)."""
+        """Return the language of an utterance (bus §2).
+
+        Observations count only from the message's own session (B-65).
+        """
         own = read_session(entry.context).session
         observed = [
             own.get(field) for field in ("stt_lang", "detected_lang", "request_lang")
@@ -380,7 +388,9 @@ class Assistant:
         )
 
     def _take_back(self, running: _Asked, session: Session | None) -> Session | None:
-        """A session the runtime handed back, with the deployment's fields as they were (B-64)."""
+        """Return a session the runtime handed back, with the deployment's fields as
+        they were (B-64).
+        """
         if session is None:
             return None
         if running.session_id == DEFAULT:
@@ -396,7 +406,10 @@ class Assistant:
         data: dict[str, Any],
         session: Session | None = None,
     ) -> Emit:
-        """A reply to the entry message; the default session travels as it is at this moment (B-61 to B-63)."""
+        """Return a reply to the entry message.
+
+        The default session travels as it is at this moment (B-61 to B-63).
+        """
         reply = entry.reply(topic, data)
         context = {**reply.context, "skill_id": SKILL}
         if context_session_id(entry.context) == DEFAULT:
@@ -408,13 +421,15 @@ class Assistant:
 
 def _updated(before: Session, handed_back: Session) -> Session:
     replaced = replace_snapshot(before, handed_back)
-    return (
-        before if replaced is before else reimpose_deployment_fields(before, replaced)
-    )
+    if replaced is before:
+        return before
+    return reimpose_deployment_fields(before, replaced)
 
 
 def _speaker(entry: Message, session: str) -> str:
-    """Whose question it is: the source, which a bridge has stamped, else whoever uses the session."""
+    """Return whose question it is: the source, which a bridge has stamped, else whoever
+    uses the session.
+    """
     source = entry.context.get("source")
     return source if isinstance(source, str) and source else session
 
@@ -427,6 +442,9 @@ def _first_text(utterances: object) -> str | None:
 
 
 def _is_denied(session: Session) -> bool:
-    """Whether the session forbids this assistant; its own pipeline list is not read (B-66)."""
+    """Whether the session forbids this assistant.
+
+    Its own pipeline list is not read (B-66).
+    """
     named = (("pipelines", PIPELINE), ("skills", SKILL), ("intents", INTENT))
     return any(name in session.get(f"blacklisted_{kind}", ()) for kind, name in named)

@@ -1,5 +1,5 @@
-"""The assistant on a hub: carries out what the state machine decides and asks the agent, with a fenced prompt (bus
-§15).
+"""The assistant on a hub: carries out what the state machine decides and asks the
+agent, with a fenced prompt (bus §15).
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class AssistantHost:
         self._set_alarm()
 
     def _name(self, request: str) -> str:
-        """A request under a name that nobody else has, also after a restart."""
+        """Return a name for a request that nobody else has, also after a restart."""
         return f"{self._unique}-{request}"
 
     async def _question(self, ask: assistant.Ask, question_id: str) -> AgentQuestion:
@@ -163,7 +163,8 @@ class AssistantHost:
             len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier)
             > QUICK_TEXT
         ):
-            # Foreign text is looked at character by character, which is no work for the loop everybody shares.
+            # Foreign text is looked at character by character, which is no work for the
+            # loop everybody shares.
             return await asyncio.to_thread(_with_prompt, asked)
         return _with_prompt(asked)
 
@@ -217,7 +218,7 @@ class AssistantHost:
 
 
 def _report_malformed(context: dict[str, Any]) -> None:
-    """A field of the session that has to be left out is worth a line to whoever wrote it (bus §2)."""
+    """Log the fields of a session that had to be left out (bus §2)."""
     for field in read_session(context).malformed_fields:
         outer, _, inner = field.partition(".")
         value = context["session"][outer]
@@ -243,7 +244,7 @@ class Conversations:
         self._by_session: dict[str, tuple[float, deque[tuple[str, str]]]] = {}
 
     def earlier(self, session_id: str, now: float) -> tuple[tuple[str, str], ...]:
-        """The turns of a conversation that has not gone cold."""
+        """Return the turns of a conversation that has not gone cold."""
         self._forget_idle(now)
         kept = self._by_session.get(session_id)
         return tuple(kept[1]) if kept is not None else ()
@@ -286,7 +287,10 @@ def assistant_prompt(
     session_id: str,
     fence: Fence,
 ) -> str:
-    """Ask for an answer to `text`; `earlier` are (said, answered) pairs of the same conversation."""
+    """Ask for an answer to `text`.
+
+    `earlier` are (said, answered) pairs of the same conversation.
+    """
     origin = f"participant of session {session_id}"
     parts = [task, fence.preamble]
     for said, answered in earlier:
@@ -302,7 +306,7 @@ def assistant_prompt(
 
 
 def _tag(lang: str) -> str:
-    """A language tag has no room for instructions: what is none is cut down to one."""
+    """Return a text cut down to a language tag: no room for instructions."""
     return "".join(
         character
         for character in lang

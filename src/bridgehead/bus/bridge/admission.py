@@ -119,8 +119,8 @@ class Admission:
             return Denied("malformed", {"reason": "hops_invalid"}, _topic_of(read))
         if hops > self._hop_limit:
             return Denied("hop_limit", topic=_topic_of(read))
-        # Without that many brackets nothing is nested too deeply, so few messages need be
-        # walked through.
+        # Without that many brackets nothing is nested too deeply, so few messages need
+        # be walked through.
         brackets = frame.count(b"{") + frame.count(b"[")
         if brackets > terms.max_depth and _is_too_deep(read, terms.max_depth):
             return Denied("too_large", topic=_topic_of(read))

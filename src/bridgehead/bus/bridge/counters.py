@@ -109,7 +109,7 @@ class OutcomeCounters:
 
     @property
     def outcomes(self) -> Counter[Kind]:
-        """How often each (direction, outcome, reason) was the end of a message."""
+        """Return how often each (direction, outcome, reason) ended a message."""
         self.add_up()
         return self._outcomes
 

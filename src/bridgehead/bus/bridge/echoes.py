@@ -28,7 +28,9 @@ _LEGACY_PROOF: Final = "complete_intent_failure"
 
 
 class Echo(msgspec.Struct, frozen=True, gc=False):
-    """A message this bridge wrote: `author` is the participant, None for the bridge itself."""
+    """A message this bridge wrote: `author` is the participant, None for the bridge
+    itself.
+    """
 
     author: str | None
     hops: int
@@ -49,7 +51,9 @@ class EchoTable:
         self._lifetime_s = lifetime_s
         self._in_order: deque[_Written] = deque()
         self._by_digest: dict[bytes, list[_Written]] = {}
-        """Nearly always one entry each, so lists: an empty deque weighs ten times as much."""
+        """Nearly always one entry each, so lists: an empty deque weighs ten times as
+        much.
+        """
         self._keys: Counter[tuple[str, object]] = Counter()
         self._fresh: tuple[Message, Echo, float] | None = None
         self.waits = False
@@ -69,7 +73,10 @@ class EchoTable:
         self.waits = True
 
     def _settle(self) -> None:
-        """Put the last message written into the table; until then it is known by itself."""
+        """Put the last message written into the table.
+
+        Until then it is known by itself.
+        """
         if self._fresh is None:
             return
         message, echo, at = self._fresh
@@ -106,7 +113,8 @@ class EchoTable:
         self._keys[entry.key] -= 1
         if not self._keys[entry.key]:
             del self._keys[entry.key]
-        # An echo usually answers for the oldest entry, so the list is cleared from its head.
+        # An echo usually answers for the oldest entry, so the list is cleared from its
+        # head.
         if self._in_order and self._in_order[0] is entry:
             self._in_order.popleft()
 
@@ -133,7 +141,9 @@ class RestartEchoes:
     def obstacle(
         self, participant: Participant, message: Message, now: float
     ) -> str | None:
-        """`echo` if the participant's own words of before the restart may be coming back."""
+        """Return `echo` if the participant's own words of before the restart may be
+        coming back.
+        """
         if now >= self._until:
             self.lasts = False
             return None
@@ -153,16 +163,22 @@ class CopyTable:
         self._window_s = window_s
         self._recent: deque[tuple[float, tuple[bool, str, bytes]]] = deque()
         self._arrivals: dict[tuple[bool, str, bytes], list[float]] = {}
-        """By whether the name was the specification's, that name, and the content; the oldest first."""
+        """By whether the name was the specification's, that name, and the content.
+
+        The oldest first.
+        """
 
     def is_copy(self, message: Message, now: float) -> bool:
-        """Whether the same content arrived less than a second ago under the counterpart topic."""
+        """Whether the same content arrived less than a second ago under the counterpart
+        topic.
+        """
         if not has_counterpart(message.type):
             return False
         self._forget_old(now)
         named = spec_topic(message.type)
         content = _digest(message, topic=False)
-        # One of the two has the specification's name: pings of two skills are no copies of each other.
+        # One of the two has the specification's name: pings of two skills are no copies
+        # of each other.
         if earlier := self._arrivals.get((named != message.type, named, content)):
             earlier.pop(0)
             return True
@@ -190,7 +206,9 @@ def _key(message: Message) -> tuple[str, object]:
 
 
 def _digest(message: Message, *, topic: bool = True) -> bytes:
-    """Equal for messages with equal data and context and, where it counts, an equal topic."""
+    """Equal for messages with equal data and context and, where it counts, an equal
+    topic.
+    """
     encoded = encode_ordered(
         (message.type if topic else "", message.data, message.context)
     )
@@ -207,7 +225,9 @@ class HubNames:
         own_hub: bool = False,
         others: Callable[[], int] = lambda: 1,
     ) -> None:
-        """`others` says how many are on the hub besides this process, which says everything once."""
+        """`others` says how many are on the hub besides this process, which says
+        everything once.
+        """
         self._profile = profile
         self.translates = profile != "spec"
         """Whether the hub may use other names than ours."""
@@ -228,7 +248,7 @@ class HubNames:
         self.writes_legacy = not spec
         """Whether what is written has to go through `written`."""
         self.may_wait_for_audio = self.translates and not (self._own_hub and spec)
-        """Whether skills of a foreign core may be here and wait for the end of speech."""
+        """Whether skills of a foreign core may wait here for the end of speech."""
 
     def written(self, message: Message, now: float) -> Message:
         """Return `message` as this hub's listeners expect it."""
@@ -255,8 +275,8 @@ class HubNames:
     def _learn(self, message: Message, now: float, *, is_copy: bool) -> None:
         self.writes_spec(now)
         if message.type == topics.UPDATE_DEFAULT and self._own_hub:
-            # Only a core of the legacy generation says this: when it starts and whenever
-            # somebody connects.
+            # Only a core of the legacy generation says this: when it starts and
+            # whenever somebody connects.
             self._speak(spec=False)
             return
         # Only what an orchestrator alone emits counts: skills of either generation run

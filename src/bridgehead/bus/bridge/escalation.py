@@ -1,8 +1,10 @@
-"""Escalation: what the local deployment did not understand goes to a stronger one (bus §7). Pure.
+"""Escalation: what the local deployment did not understand goes to a stronger one (bus
+§7). Pure.
 
-The local "no match" and its end marker are held back until the upstream bridge has answered; its speech and its end
-marker then take their place, in the context of the local conversation. If no answer comes, the local ones go out.
-A second question of a session waits until the first one has its answer.
+The local "no match" and its end marker are held back until the upstream bridge has
+answered; its speech and its end marker then take their place, in the context of the
+local conversation. If no answer comes, the local ones go out. A second question of a
+session waits until the first one has its answer.
 """
 
 from __future__ import annotations
@@ -56,7 +58,10 @@ class _Open(msgspec.Struct):
 
 
 class Escalation:
-    """Escalations of one bridge, at most one for a session at a time; the others of a session stand behind it."""
+    """Escalations of one bridge, at most one for a session at a time.
+
+    The others of a session stand behind it.
+    """
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, hop_limit: int = 4) -> None:
         self._timeout_s = timeout_s
@@ -67,7 +72,10 @@ class Escalation:
         self._upstream_is_there = False
 
     def upstream(self, *, there: bool) -> None:
-        """The upstream bridge came or went; without it nothing is escalated."""
+        """Note that the upstream bridge came or went.
+
+        Without it nothing is escalated.
+        """
         self._upstream_is_there = there
         if not there:
             for session in list(self._open):
@@ -75,9 +83,12 @@ class Escalation:
                     self._give_up(session)
 
     def holds_back(self, message: Message, now: float, *, hops: int = 0) -> bool:
-        """Whether a hub message is kept from participants for now; what to do is in `take_due`.
+        """Whether a hub message is kept from participants for now.
 
-        `hops` counts the bridges the utterance has crossed, so that two that escalate to each other come to an end.
+        What to do is in `take_due`.
+
+        `hops` counts the bridges the utterance has crossed, so that two that escalate
+        to each other come to an end.
         """
         session = context_session_id(message.context)
         self._now = now
@@ -125,7 +136,7 @@ class Escalation:
         self._due.append(Escalate(Message(HANDLE, data, context), waiting.hops + 1))
 
     def answered(self, message: Message, hops: int) -> None:
-        """The upstream bridge sent a message."""
+        """Take a message of the upstream bridge."""
         session = context_session_id(message.context)
         if session not in self._open:
             return
@@ -134,7 +145,8 @@ class Escalation:
             # Upstream did not understand it either, so the local answer stands.
             self._give_up(session)
         elif message.type in (SPEAK, HANDLED):
-            # The local entry decides who hears it; its session is the participant's own affair.
+            # The local entry decides who hears it; its session is the participant's own
+            # affair.
             self._due.append(
                 PutOnHub(waiting.entry.forward(message.type, message.data), hops)
             )
@@ -164,7 +176,7 @@ class Escalation:
         self._end(session)
 
     def _end(self, session: str) -> None:
-        """The first question of the session is done with; the next one has its turn."""
+        """End the first question of the session; the next one has its turn."""
         waiting = self._open[session]
         waiting.popleft()
         if not waiting:

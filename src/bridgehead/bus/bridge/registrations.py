@@ -1,4 +1,6 @@
-"""Sessions a participant uses, skills it registered in them, and what the hub is owed for both (B-45, B-46). Pure."""
+"""Sessions a participant uses, skills it registered in them, and what the hub is owed
+for both (B-45, B-46). Pure.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +48,17 @@ class Registrations:
         if admitted.message.type in DEREGISTERING:
             gone = self._known.untrack(participant, hub_id, skill)
             return [ForgetSkill(participant.id, hub_id, skill)] if gone else []
-        return (
-            [RememberSkill(participant.id, hub_id, skill)]
-            if self._known.track(participant, hub_id, skill)
-            else []
-        )
+        if self._known.track(participant, hub_id, skill):
+            return [RememberSkill(participant.id, hub_id, skill)]
+        return []
 
     def own_session(
         self, participant: Participant, admitted: Admitted
     ) -> tuple[list[Effect], list[Message]]:
-        """The participant used a session: what to remember, and what the hub is owed for one given up for it."""
+        """Own the session a participant uses.
+
+        Return what to remember, and what the hub is owed for one given up for it.
+        """
         hub_id = admitted.hub_session
         local = admitted.local_session
         new = hub_id not in participant.sessions
@@ -79,23 +82,29 @@ class Registrations:
     def withdraw_all(
         self, participant: Participant
     ) -> tuple[list[Message], list[Effect]]:
-        """One deregistration for every tracked pair, in the order they were registered."""
+        """Return one deregistration for every tracked pair, in the order they were
+        registered.
+        """
         effects: list[Effect] = []
         owed = self._withdraw(participant, list(participant.skills), effects)
         return owed, effects
 
     def owe(self, messages: list[Message]) -> None:
-        """The hub is away; keep these for when it is back."""
+        """Keep messages for when the hub is back."""
         self._owed += messages
 
     def abandon(self, participant_id: str, pairs: Iterable[tuple[str, str]]) -> None:
-        """The participant was taken away while no bridge ran; the hub is owed what it left behind."""
+        """Owe the hub what a participant left behind that was removed while no bridge
+        ran.
+        """
         for hub_id, skill in pairs:
             self._owed.append(self.deregistration(hub_id, skill))
             self._abandoned.append(ForgetSkill(participant_id, hub_id, skill))
 
     def take_owed(self) -> tuple[list[Message], list[Effect]]:
-        """What to write now that the hub is back, and what need not be remembered any longer."""
+        """Return what to write now that the hub is back, and what need not be
+        remembered any longer.
+        """
         owed = self._owed
         self._owed = []
         abandoned = self._abandoned
@@ -114,7 +123,7 @@ class Registrations:
         return [self.deregistration(hub_id, skill) for hub_id, skill in pairs]
 
     def deregistration(self, hub_id: str, skill: str) -> Message:
-        """What the hub is told about a skill that is gone (B-46)."""
+        """Return what the hub is told about a skill that is gone (B-46)."""
         context = {
             "source": self._settings.bridge_id,
             "skill_id": skill,

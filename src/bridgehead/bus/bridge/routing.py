@@ -192,7 +192,7 @@ class Router:
         return topic == topics.PIECE and record.tts
 
     def addressed_to(self, participant: Participant, offer: Offer) -> Message:
-        """Return the message with the session id, source and names for a participant."""
+        """Return the message with a participant's session id, source and names."""
         message = offer.message
         session = offer.session
         data = message.data

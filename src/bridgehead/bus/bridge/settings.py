@@ -1,4 +1,7 @@
-"""Options of one bridge with the defaults of bus §8. Pure: a table in, frozen settings out."""
+"""Options of one bridge with the defaults of bus §8.
+
+Pure: a table in, frozen settings out.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,9 @@ class BridgeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def hidden_source(self) -> str | None:
-        """The one source participants see instead of the real ones, None without topology hiding."""
+        """Return the one source participants see instead of the real ones, None without
+        topology hiding.
+        """
         return None if self.topology_hiding in ("off", "") else self.topology_hiding
 
     @classmethod

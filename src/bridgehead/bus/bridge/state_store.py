@@ -1,4 +1,6 @@
-"""What a bridge remembers beyond its process: sources, hub ids, tracked skills (bus §13, §17: `bridge.db`)."""
+"""What a bridge remembers beyond its process: sources, hub ids, tracked skills (bus
+§13, §17: `bridge.db`).
+"""
 
 from __future__ import annotations
 
@@ -27,28 +29,34 @@ PRAGMA user_version = 1;
 
 
 class StateStore:
-    """Where it is kept: by itself nowhere, for one bridge that need not remember and is its whole deployment.
+    """Where it is kept: by itself nowhere, for one bridge that need not remember and is
+    its whole deployment.
 
     `load` and `apply` are called in a worker thread, one call at a time.
     """
 
     def load(self) -> RememberedState:
-        """What to begin with: everybody in it counts as disconnected at this moment."""
+        """Return what to begin with: everybody in it counts as disconnected at this
+        moment.
+        """
         return RememberedState()
 
     def recall(self, participant_id: str) -> RememberedState:
-        """What is known of one participant that joins here and was served elsewhere; must not wait."""
+        """Return what is known of one participant that joins here and was served
+        elsewhere; must not wait.
+        """
         return RememberedState()  # one bridge: what there was has been loaded
 
     def present(self, participant_id: str) -> None:
-        """The participant is connected here now; must not wait."""
+        """Note that the participant is connected here now; must not wait."""
 
     def is_elsewhere(self, participant_id: str) -> bool:
         """Whether the participant is connected to another bridge of the deployment."""
         return False
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
-        """Make a source the participant's in the whole deployment: None if it is, else what to wait for.
+        """Make a source the participant's in the whole deployment: None if it is, else
+        what to wait for.
 
         It ends in False where somebody else was first.
         """

@@ -1,4 +1,7 @@
-"""A member of a hub: receives everything, may send anything. For tools on the hub's machine, not for participants."""
+"""A member of a hub: receives everything, may send anything.
+
+For tools on the hub's machine, not for participants.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class HubClient(Closing):
     def __init__(self, target: Target) -> None:
         self._target = target
         self._conversation: ClientConversation
-        self.told: Callable[[str], None] = lambda _sentence: None
+        self.report: Callable[[str], None] = lambda _sentence: None
         """Gets a sentence when the connection is lost and when it is there again."""
         self.session: Session = {"session_id": f"cli-{secrets.token_hex(4)}"}
         """A session of our own, so that answers can be told from everybody else's."""
@@ -57,7 +60,7 @@ class HubClient(Closing):
         self._conversation = conversation
 
     async def receive_again(self) -> Message:
-        """The next message, also after a hub that went away has come back."""
+        """Return the next message, also after a hub that went away has come back."""
         while True:
             try:
                 return await self.receive()
@@ -65,19 +68,19 @@ class HubClient(Closing):
                 await self._come_back(ended)
 
     async def _come_back(self, ended: ConnectionEnded) -> None:
-        self.told(f"{ended.message}; trying again")
+        self.report(f"{ended.message}; trying again")
         for wait_s in waits():
             await asyncio.sleep(wait_s)
             with suppress(Unreachable):
                 await self._dial()
                 break
-        self.told("connected again")
+        self.report("connected again")
 
     async def send(self, message: Message) -> None:
         await self._conversation.send(encode(message))
 
     async def receive(self) -> Message:
-        """The next message; frames that are none are skipped."""
+        """Return the next message; frames that are none are skipped."""
         while True:
             read = read_frame(await self._conversation.receive())
             if not isinstance(read, Malformed):
@@ -86,7 +89,9 @@ class HubClient(Closing):
     async def ask(
         self, text: str, lang: str | None = None, *, wait_s: float = 60.0
     ) -> Spoken:
-        """Say something in our own session and collect what is spoken until the round is over."""
+        """Say something in our own session and collect what is spoken until the round
+        is over.
+        """
         data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
         asked = Message(HANDLE, data, {"source": OPERATOR, "session": self.session})
         try:
@@ -113,8 +118,12 @@ class HubClient(Closing):
             return Spoken(tuple(said), handled=False)
 
     async def undelivered(self, wait_s: float = 5.0) -> str | None:
-        """Why the message that was just sent did not reach its participant; None if nobody says so."""
-        # The hub keeps the order: when words of ours have come back, a bridge has answered. The pauses are for NATS.
+        """Return why the message that was just sent did not reach its participant.
+
+        None if nobody says so.
+        """
+        # The hub keeps the order: when words of ours have come back, a bridge has
+        # answered. The pauses are for NATS.
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 for _ in range(PROBES):

@@ -1,7 +1,8 @@
-"""A hub that is not there: programs that know only the bus's own protocol talk to a bridge through it (bus §10.4).
+"""A hub that is not there: programs that know only the bus's own protocol talk to a
+bridge through it (bus §10.4).
 
-It listens on loopback like a hub, adds the credential of the join file, and passes messages on as they are. One
-program at a time, because it is one participant.
+It listens on loopback like a hub, adds the credential of the join file, and passes
+messages on as they are. One program at a time, because it is one participant.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ class LoopbackProgram(Conversation):
             _log.info("%s", ended.exceptions[0])
             self.peer.close(TRY_AGAIN, "the bridge closed the connection")
         finally:
-            # Without a goodbye: stock programs drop and come back all the time, and grace is made for that.
+            # Without a goodbye: stock programs drop and come back all the time, and
+            # grace is made for that.
             await satellite.close(goodbye=False)
 
     async def _carry_out(self, satellite: Satellite) -> None:
@@ -139,7 +141,8 @@ class LoopbackProgram(Conversation):
         while True:
             event = await satellite.receive()
             if isinstance(event, Incoming):
-                await self._writable.wait()  # what a slow program does not read waits at the bridge, within its bounds
+                # What a slow program does not read waits at the bridge, within its bounds.
+                await self._writable.wait()
                 self.peer.send(encode(event.message))
             elif isinstance(event, MessageRefused):
                 _log.warning(

@@ -1,12 +1,14 @@
-"""A participant in a few lines: connect with a join file, say something, hear what comes back.
+"""A participant in a few lines: connect with a join file, say something, hear what
+comes back.
 
     async with await Satellite.connect(read_join_file(path)) as satellite:
         answer = await satellite.ask("what time is it")
         print(answer.text)
 
-The satellite owns its session (bus §3): it adopts the one every answer brings and sends it with the next utterance. A
-connection that is lost is made again, at whichever address of the join file answers, and an open question is sent
-again: a bridge that has it already takes it for the same one.
+The satellite owns its session (bus §3): it adopts the one every answer brings and sends
+it with the next utterance. A connection that is lost is made again, at whichever
+address of the join file answers, and an open question is sent again: a bridge that has
+it already takes it for the same one.
 """
 
 from __future__ import annotations
@@ -53,12 +55,15 @@ CLAIM_HEADER: Final = "X-Bridgehead-Claimed-Id"
 FIRST_WAIT_S: Final = 0.25
 LONGEST_WAIT_S: Final = 15.0
 SECOND_ANSWER_S: Final = 3.0
-"""How long the answer to a question that was sent again may follow an end of the first one that came without words."""
+"""How long to wait for the answer to a question that was sent again.
+
+The first one may have ended without words.
+"""
 SENT_AWAY: Final = frozenset(
     {1000, 1002, 1003, 1009, *CloseCode}
     - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER}
 )
-"""Ends after which nobody comes back by themselves: revoked, replaced, not admitted, violations, too large."""
+"""Ends after which nobody comes back by themselves, such as a revoked credential."""
 REFUSED: Final = {
     "rate_limited": "That was too fast; wait a moment.",
     "too_large": "That was too long.",
@@ -96,11 +101,44 @@ class Spoken(msgspec.Struct, frozen=True):
     speak: tuple[dict[str, Any], ...]
     handled: bool
     outcome: Literal["", "answer", "unmatched"] = ""
-    """`answer`: to a question that was asked here (`bus ask`), so the assistant did not get it."""
+    """`answer`: to a question that was asked here (`bus ask`), so the assistant did not
+    get it.
+    """
 
     @property
     def text(self) -> str:
         return "\n".join(str(said.get("utterance", "")) for said in self.speak)
+
+
+class _CollectedAnswer:
+    """What has come in answer to one utterance."""
+
+    def __init__(self, utterance_id: str) -> None:
+        self._utterance_id = utterance_id
+        self.speech: list[dict[str, Any]] = []
+        self.outcome: Literal["", "answer", "unmatched"] = ""
+        self.has_ended = False
+
+    def owns(self, fields: dict[str, Any]) -> bool:
+        """Whether the context or the refusal with these fields is about this one."""
+        return bool(
+            fields.get("utterance_id", self._utterance_id) == self._utterance_id
+        )
+
+    def add_speech(self, data: dict[str, Any], *, was_repeated: bool) -> None:
+        """Add what was spoken, unless it was heard before the question was repeated."""
+        if not was_repeated or data not in self.speech:
+            self.speech.append(data)
+
+    def end(self, data: dict[str, Any], *, was_repeated: bool) -> bool:
+        """Take an end marker; return whether the answer is complete."""
+        had_ended = self.has_ended
+        self.has_ended = True
+        if data.get("is_answer") is True:
+            self.outcome = "answer"
+        if had_ended or not was_repeated:
+            return True
+        return bool(self.speech or self.outcome)
 
 
 class Satellite(Closing):
@@ -125,11 +163,13 @@ class Satellite(Closing):
         self.session: Session = {}
         """The session of the last answer; sent with the next utterance."""
         self.aside: Callable[[Message], None] = _disregard
-        """Gets what arrives during `ask` and is no part of the answer, such as a notice."""
+        """Gets what arrives during `ask` and is no part of the answer, such as a
+        notice.
+        """
         self.shown = ShownQuestions()
         """The questions that have arrived and that nothing was said after."""
-        self.told: Callable[[str], None] = _disregard
-        """Gets a sentence when the connection is lost and when it is there again."""
+        self.report: Callable[[str], None] = _disregard
+        """Gets a sentence when the connection is lost and when it is back."""
 
     @classmethod
     async def connect(
@@ -141,7 +181,10 @@ class Satellite(Closing):
         client_cert: tuple[str, str] | None = None,
         reconnect: bool = True,
     ) -> Self:
-        """Connect and prove who we are; both sides are sure of each other when this returns."""
+        """Connect and prove who we are.
+
+        Both sides are sure of each other when this returns.
+        """
         headers = [("Authorization", f"Bearer {join.token}")] if join.token else []
         if claimed_id is not None:
             headers.append((CLAIM_HEADER, claimed_id))
@@ -170,13 +213,15 @@ class Satellite(Closing):
         return satellite
 
     async def _come_back(self, ended: ConnectionEnded) -> None:
-        """Be connected again; raises where the bridge has sent us away, or does not want us any more."""
+        """Be connected again; raises where the bridge has sent us away, or does not
+        want us any more.
+        """
         if not self._reconnects or ended.code in SENT_AWAY:
             raise ended
         async with self._turn:
             if self._conversation.ended is None:
                 return
-            self.told(f"{ended.message}; trying again")
+            self.report(f"{ended.message}; trying again")
             for wait_s in waits():
                 await asyncio.sleep(wait_s)
                 try:
@@ -188,7 +233,7 @@ class Satellite(Closing):
             if self._open is not None:
                 await self._conversation.send(frames.outgoing(encode(self._open), 0))
                 self._asked_again = True
-            self.told("connected again")
+            self.report("connected again")
 
     async def send(self, message: Message, *, hops: int = 0) -> None:
         """Send one message; a refusal comes back as an event."""
@@ -202,7 +247,10 @@ class Satellite(Closing):
             await self._conversation.send(frame)
 
     async def settled(self, wait_s: float = 5.0) -> None:
-        """Return once the bridge has read what was sent; raises `Refused` where it did not take a message."""
+        """Return once the bridge has read what was sent.
+
+        Raises `Refused` where it did not take a message.
+        """
         await self._send(frames.ping(0))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
@@ -217,105 +265,124 @@ class Satellite(Closing):
     def _utterance(
         self, text: str, lang: str | None, context: dict[str, Any]
     ) -> Message:
-        data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
-        return Message(
-            HANDLE, data, context | ({"session": self.session} if self.session else {})
-        )
+        data: dict[str, Any] = {"utterances": [text]}
+        if lang:
+            data["lang"] = lang
+        if self.session:
+            context = {**context, "session": self.session}
+        return Message(HANDLE, data, context)
 
     async def ask(
         self, text: str, lang: str | None = None, *, wait_s: float = 60.0
     ) -> Spoken:
-        """Say something and collect what is spoken until the round is over or `wait_s` have passed."""
-        ours = secrets.token_hex(8)
-        self._open = self._utterance(text, lang, {"utterance_id": ours})
+        """Say something and return what is spoken until the round is over.
+
+        After `wait_s` seconds that is what has been spoken so far.
+        """
+        utterance_id = secrets.token_hex(8)
+        self._open = self._utterance(text, lang, {"utterance_id": utterance_id})
         self._asked_again = False
-        said: list[dict[str, Any]] = []
-        outcome: Literal["", "answer", "unmatched"] = ""
-        handled = False
+        collected = _CollectedAnswer(utterance_id)
         try:
             async with asyncio.timeout(wait_s) as limit:
                 await self.send(self._open)
                 while True:
                     event = await self.receive()
-                    # What belongs to a question that is over was asked twice, by two bridges, or told of late.
-                    if (
-                        isinstance(event, MessageRefused)
-                        and event.details.get("utterance_id", ours) == ours
+                    if isinstance(event, MessageRefused) and collected.owns(
+                        event.details
                     ):
                         raise SendRefused(event, self.participant)
                     if not isinstance(event, Incoming):
                         continue
-                    is_ours = event.message.context.get("utterance_id", ours) == ours
-                    if event.message.type == SPEAK and is_ours:
-                        # Heard before it was sent again.
-                        if not self._asked_again or event.message.data not in said:
-                            said.append(event.message.data)
-                    elif event.message.type == HANDLED and is_ours:
-                        outcome = (
-                            "answer"
-                            if event.message.data.get("is_answer") is True
-                            else outcome
+                    message = event.message
+                    if not collected.owns(message.context):
+                        self._put_aside(message)
+                    elif message.type == SPEAK:
+                        collected.add_speech(
+                            message.data, was_repeated=self._asked_again
                         )
-                        if said or outcome or handled or not self._asked_again:
-                            return Spoken(tuple(said), handled=True, outcome=outcome)
-                        # What was said may have come to where we are no longer; a second answer is on its way then.
-                        handled = True
-                        limit.reschedule(
-                            asyncio.get_running_loop().time() + SECOND_ANSWER_S
-                        )
-                    elif event.message.type == UNMATCHED and is_ours:
-                        outcome = "unmatched"
-                    elif (
-                        event.message.type not in (SPEAK, HANDLED)
-                        or event.message.context.get("late") is True
-                    ):
-                        self.aside(event.message)
+                    elif message.type == HANDLED:
+                        if collected.end(message.data, was_repeated=self._asked_again):
+                            return Spoken(
+                                tuple(collected.speech),
+                                handled=True,
+                                outcome=collected.outcome,
+                            )
+                        # The words may have gone to the connection that is lost; a
+                        # second answer is on its way then.
+                        now = asyncio.get_running_loop().time()
+                        limit.reschedule(now + SECOND_ANSWER_S)
+                    elif message.type == UNMATCHED:
+                        collected.outcome = "unmatched"
+                    else:
+                        self._put_aside(message)
         except TimeoutError:
-            return Spoken(tuple(said), handled)
+            return Spoken(tuple(collected.speech), collected.has_ended)
         finally:
             self._open = None
+
+    def _put_aside(self, message: Message) -> None:
+        """Pass on what is no part of the answer.
+
+        Answers to a question that is over are left out, unless they were late: they
+        were given twice, by two bridges.
+        """
+        is_answer = message.type in (SPEAK, HANDLED)
+        if not is_answer or message.context.get("late") is True:
+            self.aside(message)
 
     async def answer(self, item_id: str, text: str, shown: str | None = None) -> None:
         """Answer a pending item; needs the grant `approve`.
 
-        `shown` is the digest of the question as the person saw it, by default of the notice that arrived last.
+        `shown` is the digest of the question as the person saw it, by default of the
+        notice that arrived last.
         """
         digest = self.shown.digest_of(item_id) if shown is None else shown
         await self._send(frames.answer(item_id, text, digest))
 
     async def receive(self) -> Event:
-        """The next thing the bridge sent; raises `ConnectionEnded` when there will be nothing more."""
+        """Return the next thing the bridge sent.
+
+        Raises `ConnectionEnded` when there will be nothing more.
+        """
         while True:
             try:
                 frame = decode_json(await self._conversation.receive())
             except ConnectionEnded as ended:
                 await self._come_back(ended)
                 continue
-            kind = frame.get("l2") if isinstance(frame, dict) else None
-            if kind == "msg":
-                read = read_value(frame.get("m"))
-                if isinstance(read, Accepted):
-                    self._adopt(read.message)
-                    hops = frame.get("hops")
-                    return Incoming(read.message, hops if isinstance(hops, int) else 1)
-            elif kind == "err":
-                details = {
-                    key: value
-                    for key, value in frame.items()
-                    if key not in ("l2", "code")
-                }
-                return MessageRefused(str(frame.get("code")), details)
-            elif kind == "answered":
-                return ItemAnswered(
-                    str(frame.get("id")),
-                    frame.get("ok") is True,
-                    str(frame.get("message")),
-                    self._noticed(frame.get("notice")),
-                )
-            elif kind == "pong":
-                return Ponged()
-            elif kind == "ping":
+            if not isinstance(frame, dict):
+                continue
+            if frame.get("l2") == "ping":
                 await self._send(frames.pong(frame.get("t")))
+                continue
+            event = self._event(frame)
+            if event is not None:
+                return event
+
+    def _event(self, frame: dict[str, Any]) -> Event | None:
+        """Return what a frame says, None if we cannot read it."""
+        kind = frame.get("l2")
+        if kind == "msg":
+            read = read_value(frame.get("m"))
+            if not isinstance(read, Accepted):
+                return None
+            self._adopt(read.message)
+            hops = frame.get("hops")
+            return Incoming(read.message, hops if isinstance(hops, int) else 1)
+        if kind == "err":
+            details = {
+                key: value for key, value in frame.items() if key not in ("l2", "code")
+            }
+            return MessageRefused(str(frame.get("code")), details)
+        if kind == "answered":
+            return ItemAnswered(
+                str(frame.get("id")),
+                frame.get("ok") is True,
+                str(frame.get("message")),
+                self._noticed(frame.get("notice")),
+            )
+        return Ponged() if kind == "pong" else None
 
     def _noticed(self, data: object) -> Notice | None:
         """Return the notice and remember that its question is in view."""
@@ -338,17 +405,17 @@ class Satellite(Closing):
     async def close(self, *, goodbye: bool = True) -> None:
         """Leave; with a goodbye the bridge does not wait for us to come back."""
         self._reconnects = False
-        if (
-            goodbye
-            and self._conversation.ended is None
-            and self._conversation.is_writable
-        ):
+        is_open = self._conversation.ended is None and self._conversation.is_writable
+        if goodbye and is_open:
             await self._conversation.send(frames.bye("leaving"))
         await self._conversation.close()
 
 
 def waits() -> Iterator[float]:
-    """How long to wait before each attempt to come back: longer and longer, and not all at the same moment."""
+    """Yield how long to wait before each attempt to come back.
+
+    Longer and longer, and not everybody at the same moment.
+    """
     wait_s = FIRST_WAIT_S
     while True:
         yield wait_s * (0.5 + secrets.randbelow(1000) / 1000)
@@ -362,7 +429,7 @@ def _disregard(_what: object) -> None:
 async def _enter(
     target: Target, join: JoinFile, claimed_id: str | None
 ) -> tuple[ClientConversation, str]:
-    """A conversation with the bridge at this address, and the source we have there."""
+    """Return a conversation with the bridge at this address, and our source there."""
     conversation = ClientConversation()
     try:
         await dial(target, conversation)
@@ -380,23 +447,20 @@ async def _enter(
 async def _shake_hands(
     conversation: ClientConversation, join: JoinFile, claimed_id: str | None
 ) -> str:
-    """Answer the challenge if there is one, and check the server's own proof; the source we were given."""
+    """Answer the challenge if there is one, and return the source we were given.
+
+    Raises if a bridge that should have our key does not prove it.
+    """
+    key = from_base64(join.key) if join.key is not None else None
+    challenge: Challenge | None = None
     try:
         frame = _frame(await conversation.receive())
-        challenge: Challenge | None = None
-        key = from_base64(join.key) if join.key is not None else None
         if frame.get("l2") == "challenge":
             if key is None:
                 raise NotAdmitted(
                     join.participant, "it asks for a key, and the join file has a token"
                 )
-            nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
-            if nonce is None:
-                raise NotOurBridge("its challenge has no nonce")
-            binding = certificate_binding(conversation.peer.certificate)
-            challenge = Challenge(
-                join.participant, nonce, secrets.token_bytes(NONCE_BYTES), binding
-            )
+            challenge = _challenge(conversation, join, frame)
             mac = challenge.client_mac(key)
             await conversation.send(
                 frames.auth(join.participant, challenge.client_nonce, mac, claimed_id)
@@ -407,14 +471,29 @@ async def _shake_hands(
         raise NotAdmitted(
             join.participant, ended.reason or str(ended.code), is_final=is_final
         ) from ended
-    if frame.get("l2") != "welcome" or not isinstance(frame.get("source"), str):
+    source = frame.get("source")
+    if frame.get("l2") != "welcome" or not isinstance(source, str):
         raise NotAdmitted(join.participant, str(frame.get("code", "no welcome")))
-    shown = from_base64(frame.get("mac"))
-    if key is not None and not (
-        challenge and shown and hmac.compare_digest(challenge.server_mac(key), shown)
-    ):
+    if key is not None and not _is_proof(from_base64(frame.get("mac")), challenge, key):
         raise NotOurBridge("it did not prove that it has our key")
-    return str(frame["source"])
+    return source
+
+
+def _challenge(
+    conversation: ClientConversation, join: JoinFile, frame: dict[str, Any]
+) -> Challenge:
+    nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
+    if nonce is None:
+        raise NotOurBridge("its challenge has no nonce")
+    binding = certificate_binding(conversation.peer.certificate)
+    return Challenge(join.participant, nonce, secrets.token_bytes(NONCE_BYTES), binding)
+
+
+def _is_proof(mac: bytes | None, challenge: Challenge | None, key: bytes) -> bool:
+    """Whether only a bridge with our key can have answered the challenge so."""
+    if challenge is None or not mac:
+        return False
+    return hmac.compare_digest(challenge.server_mac(key), mac)
 
 
 def _frame(payload: bytes) -> dict[str, Any]:
@@ -463,9 +542,8 @@ class SendRefused(BridgeheadError):
             f"`bridgehead bus policy show {participant}` on the bridge's machine "
             "shows what is allowed"
         )
-        super().__init__(
-            f"the bridge refused the message: {refusal.code}"
-            + (f" ({facts})" if facts else ""),
-            hint=REFUSED.get(refusal.code, allowed),
-        )
+        sentence = f"the bridge refused the message: {refusal.code}"
+        if facts:
+            sentence += f" ({facts})"
+        super().__init__(sentence, hint=REFUSED.get(refusal.code, allowed))
         self.refusal = refusal

@@ -1,8 +1,10 @@
-"""The chat page (bus §17): one participant for each browser session, in managing mode, tested in a real browser.
+"""The chat page (bus §17): one participant for each browser session, in managing mode,
+tested in a real browser.
 
-The link that `bus serve` prints works once and is exchanged for a cookie that no script can read. Only a page that
-was served from here, with that cookie, gets a WebSocket. The cookie is signed and says who it is for, so that a page
-stays logged in when the bus is started again.
+The link that `bus serve` prints works once and is exchanged for a cookie that no script
+can read. Only a page that was served from here, with that cookie, gets a WebSocket. The
+cookie is signed and says who it is for, so that a page stays logged in when the bus is
+started again.
 """
 
 from __future__ import annotations
@@ -85,19 +87,20 @@ class ChatEndpoint(Site):
         self._links: dict[str, float] = {}
 
     def new_link(self) -> str:
-        """A path that opens the chat once, within the next minutes."""
+        """Return a path that opens the chat once, within the next minutes."""
         token = secrets.token_urlsafe(24)
         self._links[token] = self._clock.monotonic() + LINK_S
         while len(self._links) > MAX_LINKS:
             del self._links[next(iter(self._links))]
         return f"/chat?t={token}"
 
-    # -- Site -----------------------------------------------------------------------------------------------------
+    # -- Site -----------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/chat":
             return NOT_FOUND
-        # A browser always names the page's origin; a program that leaves it out is no browser.
+        # A browser always names the page's origin; a program that leaves it out is no
+        # browser.
         if "origin" not in request.headers:
             return Answer(403, b"this WebSocket is for the chat page\n")
         login = self._login_of(request)
@@ -123,11 +126,9 @@ class ChatEndpoint(Site):
             return Answer(200, _file(name), kind, PAGE_HEADERS)
         if request.path != "/chat":
             return NOT_FOUND
-        return (
-            self._page()
-            if self._login_of(request) is not None
-            else self._open_link(request)
-        )
+        if self._login_of(request) is not None:
+            return self._page()
+        return self._open_link(request)
 
     def _open_link(self, request: Request) -> Answer:
         until = self._links.pop(request.query.get("t", ""), None)
@@ -172,12 +173,16 @@ class ChatEndpoint(Site):
         login = msgspec.json.decode(base64.urlsafe_b64decode(said), type=_ChatLogin)
         if login.until < self._clock.now().timestamp():
             return None
-        # Browsers send a cookie to every port of a host, where servers of other accounts may see it.
+        # Browsers send a cookie to every port of a host, where servers of other
+        # accounts may see it.
         return login if login.user == self._user_of(request) else None
 
 
 class ChatSocket(RawConnection):
-    """One open page. What it sends and gets is small JSON of its own; the page knows nothing of topics."""
+    """One open page. What it sends and gets is small JSON of its own.
+
+    The page knows nothing of topics.
+    """
 
     def __init__(
         self, gateway: Gateway, record: ParticipantRecord, claim: object
@@ -211,7 +216,7 @@ class ChatSocket(RawConnection):
             }
             self._gateway.relay.take(self._participant, payload, value=value)
 
-    # -- ParticipantConnection ------------------------------------------------------------------------------------
+    # -- ParticipantConnection ------------------------------------------------
 
     def welcome(self, source: str) -> None:
         may_answer = self._gateway.pending_answers.may(self._participant, Grant.APPROVE)
@@ -246,7 +251,7 @@ class ChatSocket(RawConnection):
     def refuse(self, code: str, details: dict[str, Any]) -> None:
         self._send({"error": {"code": code, **details}})
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # -- inside ---------------------------------------------------------------
 
     def _typed_answer(self, line: object) -> ItemAnswer | None:
         given = typed_answer(line)

@@ -1,7 +1,8 @@
-"""The OpenAI-compatible door: programs that know a chat endpoint talk to the assistant of the bus.
+"""The OpenAI-compatible door, for programs that know a chat endpoint.
 
-The key is the token of a participant in managing mode. What the person wrote last is the utterance; the conversation
-it belongs to is told by its beginning, and has a session of its own on the bus.
+The key is the token of a participant in managing mode. What the person wrote last is
+the utterance; the conversation it belongs to is recognised by its beginning, and has a
+session of its own on the bus.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import re
 import secrets
 from collections.abc import AsyncGenerator, Mapping
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
 from bridgehead.bus.gateway.http_turns import MOST_EARLIER, HttpTurn
 from bridgehead.bus.gateway.webhooks import HttpCall, HttpCalls
+from bridgehead.bus.participants.record import ParticipantRecord
 from bridgehead.bus.sockets.base import Answer, Request, Site, json_answer
 from bridgehead.host.clock import Clock, SystemClock
 
@@ -25,7 +27,8 @@ COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
 MODELS: Final = "/v1/models"
 CHAT_ID: Final = "x-openwebui-chat-id"
-_STATUS: Final = {True: "in_progress", False: "completed"}
+IN_PROGRESS: Final = "in_progress"
+COMPLETED: Final = "completed"
 _RESPONSE_ID: Final = re.compile("resp_(chat-[0-9a-f]{24})_[0-9a-f]{16}")
 SENTENCES: Final = {
     401: "the key is not the token of a participant of this bridge",
@@ -51,7 +54,7 @@ class CompletionRequest(msgspec.Struct, frozen=True):
 
 
 class CompletionsEndpoint(Site):
-    """`/v1/chat/completions` and `/v1/responses`, as a whole or in pieces, and `/v1/models`."""
+    """Serves `/v1/chat/completions`, `/v1/responses` and `/v1/models`."""
 
     def __init__(
         self, calls: HttpCalls, *, wait_s: float, clock: Clock | None = None
@@ -64,73 +67,87 @@ class CompletionsEndpoint(Site):
         record = self._calls.caller(request)
         if isinstance(record, Answer):
             return _refused(record.status, SENTENCES.get(record.status, "not admitted"))
-        if (
-            request.path.rstrip("/") in (MODELS, f"{MODELS}/{MODEL}")
-            and request.method == "GET"
-        ):
-            model = {
-                "id": MODEL,
-                "object": "model",
-                "created": 0,
-                "owned_by": "bridgehead",
-            }
-            return json_answer(
-                model
-                if request.path.endswith(MODEL)
-                else {"object": "list", "data": [model]}
-            )
+        names_models = request.path.rstrip("/") in (MODELS, f"{MODELS}/{MODEL}")
+        if names_models and request.method == "GET":
+            return _models(request.path)
         if request.path not in (COMPLETIONS, RESPONSES) or request.method != "POST":
-            served = f"POST {COMPLETIONS} and POST {RESPONSES} are"
             return _refused(
-                404, f"{request.method} {request.path} is not served here; {served}"
+                404,
+                f"{request.method} {request.path} is not served here; "
+                f"POST {COMPLETIONS} and POST {RESPONSES} are",
             )
         is_response = request.path == RESPONSES
+        field = "input" if is_response else "messages"
         try:
-            asked = read_completion(
-                request.body, request.headers, "input" if is_response else "messages"
-            )
+            asked = read_completion(request.body, request.headers, field)
         except ValueError as error:
             return _refused(400, str(error))
-        call = HttpCall(asked.channel)
-        body = {"text": asked.text, "channel": asked.channel, "pieces": asked.stream}
-        form = (_Response if is_response else _Completion)(
-            asked, int(self._clock.now().timestamp())
-        )
+        created = int(self._clock.now().timestamp())
         turn: HttpTurn | None = asked.turn
-        if isinstance(form, _Response) and not asked.is_named:
-            turn = self._calls.turns.response(form.id, asked.previous)
+        form: _Completion | _Response
+        if is_response:
+            form = _Response(asked, created)
+            if not asked.is_named:
+                turn = self._calls.turns.response(form.id, asked.previous)
+        else:
+            form = _Completion(asked, created)
         if record.person is not None and not asked.names_user:
             turn = None
-        heard = self._calls.put(record, body, call, self._wait_s, turn)
+        return await self._put(record, asked, form, turn)
+
+    async def _put(
+        self,
+        record: ParticipantRecord,
+        asked: CompletionRequest,
+        form: _Completion | _Response,
+        turn: HttpTurn | None,
+    ) -> Answer:
+        """Put the question to the assistant and return the answer, or its beginning."""
+        call = HttpCall(asked.channel)
+        body = {"text": asked.text, "channel": asked.channel, "pieces": asked.stream}
+        spoken = self._calls.put(record, body, call, self._wait_s, turn)
         if not asked.stream:
-            said = "".join([piece async for piece in heard])
-            return _problem(call) or json_answer(form.whole(said))
+            text = "".join([piece async for piece in spoken])
+            return _problem(call) or json_answer(form.whole(text))
         # Before the head of the response is sent, it can still say what is wrong.
-        first = await anext(heard, None)
-        if first is None and (problem := _problem(call)) is not None:
-            return problem
-        return Answer(
-            200, b"", "text/event-stream", stream=_pieces(form, first, heard, call)
-        )
+        first = await anext(spoken, None)
+        if first is None:
+            problem = _problem(call)
+            if problem is not None:
+                return problem
+        pieces = _pieces(form, first, spoken, call)
+        return Answer(200, b"", "text/event-stream", stream=pieces)
+
+
+def _models(path: str) -> Answer:
+    model = {
+        "id": MODEL,
+        "object": "model",
+        "created": 0,
+        "owned_by": "bridgehead",
+    }
+    if path.endswith(MODEL):
+        return json_answer(model)
+    return json_answer({"object": "list", "data": [model]})
 
 
 async def _pieces(
     form: _Completion | _Response,
     first: str | None,
-    heard: AsyncGenerator[str, None],
+    spoken: AsyncGenerator[str, None],
     call: HttpCall,
 ) -> AsyncGenerator[bytes, None]:
-    said = [first or ""]
-    yield form.begin(said[0])
-    async for piece in heard:
-        said.append(piece)
+    """Yield the answer as server-sent events while it is spoken."""
+    text = first or ""
+    yield form.begin(text)
+    async for piece in spoken:
+        text += piece
         yield form.piece(piece)
     problem = _problem(call)
-    yield (
-        form.end("".join(said))
-        if problem is None
-        else b"data: " + problem.body + b"\n\n"
-    )
+    if problem is None:
+        yield form.end(text)
+    else:
+        yield b"data: " + problem.body + b"\n\n"
 
 
 class _Completion:
@@ -185,7 +202,10 @@ class _Completion:
 
 
 class _Response:
-    """The shape of one answer of `/v1/responses`; its ID holds the channel, for the question that names it next."""
+    """The shape of one answer of `/v1/responses`.
+
+    Its ID holds the channel, for the question that names it next.
+    """
 
     def __init__(self, asked: CompletionRequest, created: int) -> None:
         unique = secrets.token_hex(8)
@@ -203,7 +223,7 @@ class _Response:
         self._numbers = count()
 
     def whole(self, text: str | None) -> dict[str, Any]:
-        """The response; without a text it is in progress."""
+        """Return the response; without a text it is in progress."""
         output = [] if text is None else [self._message(text)]
         settings = {
             "model": MODEL,
@@ -215,7 +235,7 @@ class _Response:
         return {
             **self._head,
             **settings,
-            "status": _STATUS[text is None],
+            "status": IN_PROGRESS if text is None else COMPLETED,
             "output": output,
         }
 
@@ -239,9 +259,13 @@ class _Response:
         )
 
     def _message(self, text: str | None) -> dict[str, Any]:
-        content = [] if text is None else [_part(text)]
-        message = {"id": self._place["item_id"], "type": "message", "role": "assistant"}
-        return {**message, "status": _STATUS[text is None], "content": content}
+        return {
+            "id": self._place["item_id"],
+            "type": "message",
+            "role": "assistant",
+            "status": IN_PROGRESS if text is None else COMPLETED,
+            "content": [] if text is None else [_part(text)],
+        }
 
     def _event(self, kind: str, **facts: Any) -> bytes:
         event = {
@@ -266,7 +290,10 @@ _NO_USAGE: Final = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 
 def read_completion(
     body: bytes, headers: Mapping[str, str], field: str = "messages"
 ) -> CompletionRequest:
-    """The question in a request; raises ValueError with a sentence where there is none we can put."""
+    """Return the question in a request.
+
+    Raises ValueError with a sentence if there is none that we can put.
+    """
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -274,11 +301,7 @@ def read_completion(
     messages = document.get(field) if isinstance(document, dict) else None
     if isinstance(messages, str) and field == "input":
         messages = [{"role": "user", "content": messages}]
-    if (
-        not isinstance(messages, list)
-        or not all(isinstance(message, dict) for message in messages)
-        or not messages
-    ):
+    if not _is_list_of_messages(messages):
         raise ValueError(f"{field} must be a non-empty list")
     if messages[-1].get("role") != "user":
         raise ValueError(
@@ -292,23 +315,33 @@ def read_completion(
     channel = _channel(messages, document, headers.get(CHAT_ID, ""))
     user = str(document.get("user") or "")
     is_named = any((user, headers.get(CHAT_ID), document.get("conversation")))
-    named_turn = HttpTurn.named(f"{channel} of {user}")
+    if is_named:
+        turn = HttpTurn.named(f"{channel} of {user}")
+    else:
+        turn = _unnamed_turn(channel, messages)
     return CompletionRequest(
         text,
         channel,
         stream=document.get("stream") is True,
         with_usage=isinstance(options, dict) and options.get("include_usage") is True,
-        turn=named_turn if is_named else _unnamed_turn(channel, messages),
+        turn=turn,
         names_user=bool(user),
         is_named=is_named,
         previous=str(document.get("previous_response_id") or ""),
     )
 
 
-def _unnamed_turn(channel: str, messages: list[dict[str, Any]]) -> HttpTurn:
-    """Return the turn of a conversation that has no name: whoever continues it sends every question before.
+def _is_list_of_messages(value: object) -> TypeGuard[list[dict[str, Any]]]:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(message, dict) for message in value)
 
-    Its beginning alone is not enough, because many conversations begin with the same word.
+
+def _unnamed_turn(channel: str, messages: list[dict[str, Any]]) -> HttpTurn:
+    """Return the turn of a conversation that has no name.
+
+    Whoever continues it sends every question before. Its beginning alone is not
+    enough, because many conversations begin with the same word.
     """
     asked = [message for message in messages if message.get("role") == "user"]
     digest = hashlib.sha256(channel.encode())
@@ -333,40 +366,43 @@ def _text(content: object) -> str:
 def _channel(
     messages: list[dict[str, Any]], document: dict[str, Any], chat_id: str
 ) -> str:
-    """One conversation: what its program calls it, else its beginning, which is sent again with every question."""
-    if (previous := document.get("previous_response_id")) is not None:
-        if (named := _RESPONSE_ID.fullmatch(str(previous))) is None:
+    """Return the channel of a conversation.
+
+    It is made from what the program calls it, else from its beginning, which is sent
+    with every question.
+    """
+    previous = document.get("previous_response_id")
+    if previous is not None:
+        response = _RESPONSE_ID.fullmatch(str(previous))
+        if response is None:
             raise ValueError(
                 "previous_response_id is not the ID of a response from this bridge"
             )
-        return named[1]
-    asked = next(
-        number
-        for number, message in enumerate(messages)
-        if message.get("role") == "user"
-    )
-    named_by = (
-        chat_id
-        or document.get("conversation")
-        or [document.get("instructions"), messages[: asked + 1]]
-    )
-    told = msgspec.json.encode([str(document.get("user") or ""), named_by])
-    return "chat-" + hashlib.sha256(told).hexdigest()[:24]
+        return response[1]
+    name = chat_id or document.get("conversation")
+    if not name:
+        name = [document.get("instructions"), _beginning(messages)]
+    identity = msgspec.json.encode([str(document.get("user") or ""), name])
+    return "chat-" + hashlib.sha256(identity).hexdigest()[:24]
+
+
+def _beginning(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages up to the first question."""
+    roles = [message.get("role") for message in messages]
+    return messages[: roles.index("user") + 1]
 
 
 def _problem(call: HttpCall) -> Answer | None:
-    """Why there is no answer, or not the whole of it."""
+    """Return why there is no answer, or not the whole of it."""
     if call.refusal is not None:
-        message = (
-            call.refusal.get("message")
-            or f"the bridge refused the message: {call.refusal['code']}"
-        )
-        return _refused(call.status, str(message), str(call.refusal["code"]))
-    return (
-        None
-        if call.handled
-        else _refused(504, "the assistant did not answer in time", "timeout")
-    )
+        code = str(call.refusal["code"])
+        message = call.refusal.get("message")
+        if not message:
+            message = f"the bridge refused the message: {code}"
+        return _refused(call.status, str(message), code)
+    if not call.handled:
+        return _refused(504, "the assistant did not answer in time", "timeout")
+    return None
 
 
 def _refused(status: int, sentence: str, code: str | None = None) -> Answer:

@@ -1,4 +1,6 @@
-"""Participants' WebSockets at the gateway: the framed profile `bridgehead.v1` and the bare one (bus §10.2, §10.4)."""
+"""Participants' WebSockets at the gateway: the framed profile `bridgehead.v1` and the
+bare one (bus §10.2, §10.4).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ TRY_LATER: Final = 1013
 MOST_REASON: Final = 100
 """Characters; a closing frame has room for 123 bytes."""
 NOT_YOUR_FAULT: Final = ("hub_down", "turn_lost", "shutdown")
-"""Refusals that even a program that knows nothing of refusals is told about: its person waits for an answer."""
+"""Refusals that even a program that knows nothing of refusals is told about: its person
+waits for an answer.
+"""
 UNREAD_BYTES: Final = 1024 * 1024
 """Pongs, errors and the like that may wait for a far side that does not read."""
 
@@ -58,7 +62,10 @@ class ConnectionGateway(Protocol):
 
 
 class RawConnection(WatchedConversation):
-    """Bare messages without frames, for programs that speak the bus's own protocol; also the base of the others."""
+    """Bare messages without frames, for programs that speak the bus's own protocol.
+
+    Also the base of the others.
+    """
 
     listens = True
 
@@ -75,7 +82,7 @@ class RawConnection(WatchedConversation):
         self._joined = False
         self._entering: asyncio.Task[BridgeheadError | None] | None = None
 
-    # -- Conversation ---------------------------------------------------------------------------------------------
+    # -- Conversation ---------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
@@ -100,7 +107,7 @@ class RawConnection(WatchedConversation):
         self._gateway.heartbeat.forget(self)
         self._depart(goodbye=False)
 
-    # -- ParticipantConnection ------------------------------------------------------------------------------------
+    # -- ParticipantConnection ------------------------------------------------
 
     def welcome(self, source: str) -> None:
         pass
@@ -116,10 +123,13 @@ class RawConnection(WatchedConversation):
         self._joined = False
         self._peer.close(code, code.reason)
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # -- inside ---------------------------------------------------------------
 
     def _reply(self, payload: bytes) -> None:
-        """Send something that no message of the bus asked for; who reads none of it is cut off (B-43)."""
+        """Send something that no message of the bus asked for.
+
+        Who reads none of it is cut off (B-43).
+        """
         if self._peer.unsent > UNREAD_BYTES:
             self._peer.abort()
         else:
@@ -161,7 +171,10 @@ class RawConnection(WatchedConversation):
 
 
 class FramedConnection(RawConnection):
-    """`bridgehead.v1`: one frame per WebSocket message. Without a record it begins with the HMAC challenge."""
+    """`bridgehead.v1`: one frame per WebSocket message.
+
+    Without a record it begins with the HMAC challenge.
+    """
 
     def __init__(
         self,
@@ -178,7 +191,7 @@ class FramedConnection(RawConnection):
         self._ref: object = msgspec.UNSET
         """What the frame at hand wants to be called in an answer."""
 
-    # -- Conversation ---------------------------------------------------------------------------------------------
+    # -- Conversation ---------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         if self._record is not None:
@@ -203,7 +216,7 @@ class FramedConnection(RawConnection):
             self._take_other_frame(payload)
 
     def _take_other_frame(self, payload: bytes) -> None:
-        """A frame that is no plain message."""
+        """Take a frame that is no plain message."""
         self._ref = msgspec.UNSET
         frame = frames.read(payload)
         if not self._joined:
@@ -226,7 +239,7 @@ class FramedConnection(RawConnection):
         self._disarm()
         super().closed(code, reason)
 
-    # -- ParticipantConnection ------------------------------------------------------------------------------------
+    # -- ParticipantConnection ------------------------------------------------
 
     def welcome(self, source: str) -> None:
         self._peer.send(frames.welcome(source, self._server_mac))
@@ -249,10 +262,10 @@ class FramedConnection(RawConnection):
     def ping(self) -> None:
         self._peer.send(frames.ping(round(asyncio.get_running_loop().time(), 3)))
 
-    # -- authentication -------------------------------------------------------------------------------------------
+    # -- authentication -------------------------------------------------------
 
     def _authenticate(self, frame: frames.Frame | Malformed) -> None:
-        """The first frame must prove who is there; nothing else is looked at."""
+        """Take the first frame, which must prove who is there."""
         if self._deadline is None:
             return
         record = (
@@ -306,14 +319,14 @@ class FramedConnection(RawConnection):
             self._deadline = None
             self._gateway.handshakes.discard(share_of(self._address), self)
 
-    # -- frames ---------------------------------------------------------------------------------------------------
+    # -- frames ---------------------------------------------------------------
 
     def _take(self, payload: bytes, value: object, hops: object, ref: object) -> None:
         self._ref = ref
         self._gateway.relay.take(self._participant, payload, value, hops)
 
     def _handle(self, frame: frames.Frame) -> None:
-        """A frame that is no message; a pong needs nothing more than to have arrived."""
+        """Take a frame that is no message; a pong needs only to have arrived."""
         if frame.l2 == "ping":
             self._reply(frames.pong(frame.t))
         elif frame.l2 == "bye":
@@ -323,7 +336,7 @@ class FramedConnection(RawConnection):
             self._answer(frame)
 
     def _answer(self, frame: frames.Frame) -> None:
-        """An answer to a pending item; needs the grant `approve`."""
+        """Take an answer to a pending item; needs the grant `approve`."""
         item = frame.id
         text = frame.text
         shown = frame.shown if isinstance(frame.shown, str) else ""

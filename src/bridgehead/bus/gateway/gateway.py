@@ -1,7 +1,8 @@
 """The gateway (bus §10): who may come in, before anything they say is looked at.
 
-One listener serves the framed and the bare profile, the chat page, webhooks, pairing and metrics. A request is judged
-by its `Host`, its `Origin`, its address and its credential, in this order; only then does a WebSocket exist.
+One listener serves the framed and the bare profile, the chat page, webhooks, pairing
+and metrics. A request is judged by its `Host`, its `Origin`, its address and its
+credential, in this order; only then does a WebSocket exist.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class Gateway(Site):
         self.directory = directory
         self.settings = settings or GatewaySettings()
         self.bindings: tuple[bytes, ...] = (binding,)
-        """Of the certificate that is shown, and of the one before: somebody may have connected while it changed."""
+        """Of the certificate that is shown, and of the one before: somebody may have
+        connected while it changed.
+        """
         self.heartbeat = Heartbeat(
             ping_s=self.settings.ping_s, silence_s=self.settings.silence_s
         )
@@ -116,12 +119,13 @@ class Gateway(Site):
         """Those who have not proved themselves yet."""
         self._watching: asyncio.Task[None] | None = None
 
-    # -- Site -----------------------------------------------------------------------------------------------------
+    # -- Site -----------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         endpoint = self.endpoints.get(_first_segment(request.path))
         page = endpoint is not None
-        # Pages served from here may come back; to participants' paths no page may come unless listed.
+        # Pages served from here may come back; to participants' paths no page may come
+        # unless listed.
         turned_away = refusal(
             request.headers,
             names=self._names,
@@ -145,11 +149,9 @@ class Gateway(Site):
 
     def body_limit(self, request: Request) -> int | Answer:
         endpoint = self.endpoints.get(_first_segment(request.path))
-        return (
-            super().body_limit(request)
-            if endpoint is None
-            else endpoint.body_limit(request)
-        )
+        if endpoint is None:
+            return super().body_limit(request)
+        return endpoint.body_limit(request)
 
     async def respond(self, request: Request) -> Answer:
         turned_away = refusal(
@@ -160,14 +162,13 @@ class Gateway(Site):
         endpoint = self.endpoints.get(_first_segment(request.path))
         if endpoint is not None:
             return await endpoint.respond(request)
-        return (
-            Answer(426, b"this is a WebSocket\n")
-            if request.path in (FRAMED_PATH, RAW_PATH)
-            else NOT_FOUND
-        )
+        if request.path in (FRAMED_PATH, RAW_PATH):
+            return Answer(426, b"this is a WebSocket\n")
+        return NOT_FOUND
 
     def _admit(self, request: Request) -> Upgrade | Answer:
-        self.reload()  # whoever was added or revoked a moment ago is known or unknown from now on
+        # Whoever was added or revoked a moment ago is known or unknown from now on.
+        self.reload()
         token = bearer_token(request.headers.get("authorization"))
         if self.settings.client_certificates:
             record = self._certified(request)
@@ -177,21 +178,17 @@ class Gateway(Site):
             return self._challenge(request)
         else:
             record = None
-        return (
-            self.turn_away(request.address)
-            if record is None
-            else self._open(request, record)
-        )
+        if record is None:
+            return self.turn_away(request.address)
+        return self._open(request, record)
 
     def _certified(self, request: Request) -> ParticipantRecord | None:
         if request.peer_certificate is None:
             return None
         participant_id = certified_participant(request.peer_certificate)
-        return (
-            None
-            if participant_id is None
-            else self.directory.by_certificate(participant_id)
-        )
+        if participant_id is None:
+            return None
+        return self.directory.by_certificate(participant_id)
 
     def _challenge(self, request: Request) -> Upgrade | Answer:
         connection = FramedConnection(self, None, None, request.address)
@@ -207,11 +204,12 @@ class Gateway(Site):
             )
             return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL)
         if record.role is Role.PEER:
-            # Without frames nobody counts hops, and two bridges could send a message round for ever (B-56).
+            # Without frames nobody counts hops, and two bridges could send a message
+            # round for ever (B-56).
             return Answer(403, b"a peer needs the framed profile\n")
         return Upgrade(RawConnection(self, record, claim), HARD_FRAME_BYTES)
 
-    # -- authentication -------------------------------------------------------------------------------------------
+    # -- authentication -------------------------------------------------------
 
     def shows(self, certificate: bytes) -> None:
         """From now on connections are secured with another certificate."""
@@ -224,12 +222,12 @@ class Gateway(Site):
         return self._failures.too_many(share_of(address), self._clock.monotonic())
 
     def prove(self, challenge: Challenge, mac: bytes) -> ParticipantRecord | None:
-        """The participant whose key made `mac`; None for anybody else."""
+        """Return the participant whose key made `mac`; None for anybody else."""
         self.reload()
         return self.directory.by_mac(challenge, mac)
 
     def answer_to(self, challenge: Challenge) -> bytes:
-        """The server's own proof for a participant that has proved itself."""
+        """Return the server's own proof for a participant that has proved itself."""
         key = from_base64(self.directory.credentials[challenge.participant].key)
         assert key is not None
         return challenge.server_mac(key)
@@ -239,17 +237,20 @@ class Gateway(Site):
         self.refused(address, "not_authenticated")
 
     def turn_away(self, address: str) -> Answer:
-        """What somebody without a good credential is answered.
+        """Return what somebody without a good credential is answered.
 
-        A good one is let in however many bad ones came from the same address: behind it are others, too, and what
-        stops guessing is the length of keys and tokens.
+        A good one is let in however many bad ones came from the same address: behind it
+        are others, too, and what stops guessing is the length of keys and tokens.
         """
         answer = TOO_MANY if self.is_blocked(address) else UNAUTHORIZED
         self.authentication_failed(address)
         return answer
 
     def refused(self, address: str, reason: str) -> None:
-        """Somebody was turned away; reported in summaries, because they decide how often it happens."""
+        """Somebody was turned away.
+
+        Reported in summaries, because they decide how often it happens.
+        """
         self._refusals.note(address, reason)
         self._report_refusals()
 
@@ -267,7 +268,7 @@ class Gateway(Site):
     def _announce(self, kind: str, **facts: object) -> None:
         self._announcer.announce(kind, {"at": self.timestamp(), **facts})
 
-    # -- live reload ----------------------------------------------------------------------------------------------
+    # -- live reload ----------------------------------------------------------
 
     def watch_files(self) -> None:
         """Take over changed records and credentials as they appear."""

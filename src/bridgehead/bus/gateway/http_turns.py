@@ -1,4 +1,6 @@
-"""Whose question an HTTP request is, as far as the request tells: one key may stand for many people. Pure."""
+"""Whose question an HTTP request is, as far as the request tells: one key may stand for
+many people. Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,13 @@ class HttpTurn(msgspec.Struct, frozen=True):
     """One question over HTTP and the conversation it belongs to."""
 
     conversation: str = ""
-    """Its name here; empty if the request names none, and then no other request belongs to it."""
+    """Its name here; empty if the request names none, and then no other request belongs
+    to it.
+    """
     continues: tuple[str, ...] = ()
-    """The conversations whose late answers may be told with the answer to this question."""
+    """The conversations whose late answers may be told with the answer to this
+    question.
+    """
 
     @classmethod
     def named(cls, conversation: str) -> HttpTurn:
@@ -26,7 +32,10 @@ class HttpTurn(msgspec.Struct, frozen=True):
 
 
 class HttpTurns:
-    """The latest questions over HTTP, by utterance id. An answer may be late after its request has ended."""
+    """The latest questions over HTTP, by utterance id.
+
+    An answer may be late after its request has ended.
+    """
 
     def __init__(self) -> None:
         self._turns: dict[str, HttpTurn] = {}
@@ -38,7 +47,10 @@ class HttpTurns:
             del self._turns[next(iter(self._turns))]
 
     def response(self, response_id: str, previous_id: str) -> HttpTurn:
-        """Return the turn that ends in a response; it continues the response it names, if that was given here."""
+        """Return the turn that ends in a response.
+
+        It continues the response it names, if that was given here.
+        """
         previous = self._turns.get(previous_id)
         earlier = (
             () if previous is None else (previous.conversation, *previous.continues)

@@ -1,8 +1,9 @@
-"""Answers that take longer than anybody waits for: each is a pending item until it is there, and is then told to the
-person on whichever of their devices is used. What is still open survives a restart.
+"""Answers that take longer than anybody waits for: each is a pending item until it is
+there, and is then told to the person on whichever of their devices is used. What is
+still open survives a restart.
 
-What was asked in a conversation of its own (a channel, an HTTP request) is told in that conversation and nowhere else:
-one key may stand for many people.
+What was asked in a conversation of its own (a channel, an HTTP request) is told in that
+conversation and nowhere else: one key may stand for many people.
 """
 
 from __future__ import annotations
@@ -52,11 +53,17 @@ class LaterQuestion(msgspec.Struct, frozen=True):
     expires: float
     answer: str | None = None
     conversation: str | None = None
-    """Where alone it may be told; None: to its person on any device, empty: with no other request."""
+    """Where alone it may be told.
+
+    None: to its person on any device, empty: with no other request.
+    """
 
     @property
     def spoken(self) -> dict[str, Any]:
-        """The answer as it is said; in English it names the question, which may be long ago."""
+        """Return the answer as it is said.
+
+        In English it names the question, which may be long ago.
+        """
         asked = (
             self.text if len(self.text) <= SHOWN else self.text[:SHOWN].rstrip() + " …"
         )
@@ -86,15 +93,19 @@ class LaterAnswers:
         self._turns = turns or HttpTurns()
         self._kept = _read(path)
         self._waiting: dict[str, asyncio.Future[str]] = {}
-        self._told: dict[str, asyncio.Event] = {}
+        self._delivered: dict[str, asyncio.Event] = {}
         self._last: dict[str, Message] = {}
-        """The last message by which a person asked something, in the order of last use."""
+        """The last message by which a person asked something, in the order of last use.
+        """
         self._saving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         relay.overhearing.append(self._overhears)
 
     def start(self) -> list[LaterQuestion]:
-        """Go on with what was open when the bus was stopped; those that must be asked again."""
+        """Go on with what was open when the bus was stopped.
+
+        Those that must be asked again.
+        """
         for question in self._kept.values():
             self._begin(question)
         return [question for question in self._kept.values() if question.answer is None]
@@ -119,7 +130,7 @@ class LaterAnswers:
         self._begin(self._kept[question_id])
 
     def answered(self, question_id: str, text: str) -> None:
-        """The answer is there, or there is none."""
+        """Take the answer, or note that there is none."""
         waiting = self._waiting.get(question_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(text.strip() or SORRY)
@@ -129,11 +140,11 @@ class LaterAnswers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # -- one question ---------------------------------------------------------------------------------------------
+    # -- one question ---------------------------------------------------------
 
     def _begin(self, question: LaterQuestion) -> None:
         self._waiting[question.id] = asyncio.get_running_loop().create_future()
-        self._told[question.id] = asyncio.Event()
+        self._delivered[question.id] = asyncio.Event()
         task = asyncio.get_running_loop().create_task(self._attend(question))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -148,12 +159,12 @@ class LaterAnswers:
                 question, answer=text
             )
             await self._save()
-        while not self._told[question.id].is_set() and not self._tell(question):
+        while not self._delivered[question.id].is_set() and not self._tell(question):
             if self._clock.now().timestamp() > question.expires + self._later_s:
                 _log.warning("no participant collected the late answer %s", question.id)
                 break
             try:
-                await asyncio.wait_for(self._told[question.id].wait(), ELSEWHERE_S)
+                await asyncio.wait_for(self._delivered[question.id].wait(), ELSEWHERE_S)
             except TimeoutError:
                 continue
         self._forget(question.id)
@@ -176,9 +187,8 @@ class LaterAnswers:
         except TimeoutError:
             await asyncio.to_thread(withdraw, self._approvals, key)
             return SORRY
-        except (
-            BridgeheadError
-        ) as error:  # the record is away, which is no reason not to answer
+        # The record is away, which is no reason not to answer.
+        except BridgeheadError as error:
             _log.warning("%s", error)
             return await waiting
 
@@ -194,14 +204,16 @@ class LaterAnswers:
             except BridgeheadError as error:
                 _log.error("%s", error)
 
-    # -- the person -----------------------------------------------------------------------------------------------
+    # -- the person -----------------------------------------------------------
 
     def _person(self, source: object) -> str:
         participant = self._relay.bridge.known.by_source(str(source))
         return person_of(participant.record) if participant is not None else str(source)
 
     def _conversation(self, message: Message) -> str | None:
-        """Return the conversation of its own that something was asked in, None where it is its person's."""
+        """Return the conversation of its own that something was asked in, None where it
+        is its person's.
+        """
         turn = self._turns.of(message.context.get("utterance_id"))
         if turn is not None:
             return turn.conversation
@@ -215,7 +227,7 @@ class LaterAnswers:
         is_channel = participant.record.mode == "manage" and channel != hub_session
         return f"channel {channel}" if is_channel else None
 
-    def _may_be_told(self, question: LaterQuestion, asking: Message) -> bool:
+    def _may_be_given(self, question: LaterQuestion, asking: Message) -> bool:
         """Whether the answer may be told to whoever asks this now."""
         if question.person != self._person(asking.context.get("source")):
             return False
@@ -225,7 +237,9 @@ class LaterAnswers:
         return question.conversation == self._conversation(asking)
 
     def _tell(self, question: LaterQuestion) -> bool:
-        """Say it in its conversation, or where the person last asked something, else on another device of theirs."""
+        """Say it in its conversation, or where the person last asked something, else on
+        another device of theirs.
+        """
         if question.conversation is not None:
             return self._tell_in_conversation(question)
         here = [
@@ -234,16 +248,12 @@ class LaterAnswers:
             if person_of(participant.record) == question.person
             and self._relay.listens(participant.id)
         ]
-        last = self._last.get(question.person) or Message(HANDLE, {}, question.context)
-        if any(
-            participant.source == last.context.get("source") for participant in here
-        ):
-            said = last.reply(SPEAK, question.spoken)
-            return self._relay.publish(
-                Message(SPEAK, said.data, {**said.context, "late": True})
-            )
         if not here:
             return False
+        last = self._last.get(question.person) or Message(HANDLE, {}, question.context)
+        sources = [participant.source for participant in here]
+        if last.context.get("source") in sources:
+            return self._publish_late(last, question)
         context = {
             "source": self._relay.bridge.settings.bridge_id,
             "destination": here[0].source,
@@ -256,24 +266,31 @@ class LaterAnswers:
         is_over_http = not str(question.conversation).startswith("channel ")
         if is_over_http or asker is None or not self._relay.listens(asker.id):
             return False
-        said = Message(HANDLE, {}, question.context).reply(SPEAK, question.spoken)
-        context = {**said.context, "late": True}
-        return self._relay.publish(Message(SPEAK, said.data, context))
+        return self._publish_late(Message(HANDLE, {}, question.context), question)
+
+    def _publish_late(self, asked: Message, question: LaterQuestion) -> bool:
+        """Reply to a message with the late answer to a question."""
+        reply = asked.reply(SPEAK, question.spoken)
+        context = {**reply.context, "late": True}
+        return self._relay.publish(Message(SPEAK, reply.data, context))
 
     def _overhears(self, message: Message) -> bool:
-        """Note which device a person uses; one that comes and goes is told what waits before its own answer."""
+        """Note which device a person uses.
+
+        One that comes and goes is told what waits before its own answer.
+        """
         if message.type != HANDLE:
             return False
         if self._conversation(message) is None:
             self._note_device(message)
         for question in self._kept.values():
-            told = self._told[question.id]
-            if question.answer is None or told.is_set():
+            delivered = self._delivered[question.id]
+            if question.answer is None or delivered.is_set():
                 continue
-            if not self._may_be_told(question, message):
+            if not self._may_be_given(question, message):
                 continue
             if self._relay.publish(message.reply(SPEAK, question.spoken)):
-                told.set()
+                delivered.set()
         return False
 
     def _note_device(self, message: Message) -> None:
@@ -285,7 +302,9 @@ class LaterAnswers:
 
 
 def person_of(record: ParticipantRecord) -> str:
-    """Whose device it is: the person in its record, else its own and nobody else's."""
+    """Return whose device it is: the person in its record, else its own and nobody
+    else's.
+    """
     return f"person {record.person}" if record.person else record.id
 
 

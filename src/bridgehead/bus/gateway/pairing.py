@@ -1,7 +1,9 @@
-"""Pairing (bus serve --pairing): an unknown device shows six digits, a person compares them and answers yes.
+"""Pairing (bus serve --pairing): an unknown device shows six digits, a person compares
+them and answers yes.
 
-The digits come from both sides' random numbers and from the certificate the device sees, and the device commits to
-its number before it knows the server's: whoever sits in between cannot make both ends show the same digits.
+The digits come from both sides' random numbers and from the certificate the device
+sees, and the device commits to its number before it knows the server's: whoever sits in
+between cannot make both ends show the same digits.
 """
 
 from __future__ import annotations
@@ -59,11 +61,16 @@ STEP_S: Final = 10.0
 """How long a device may take to say its name and its number."""
 MAX_WAITING: Final = 8
 WAITING_EACH: Final = 2
-"""Devices of one address that wait at the same time; the others leave room for others."""
+"""Devices of one address that wait at the same time.
+
+The others leave room for others.
+"""
 QUESTIONS_EACH: Final = 6
 QUESTIONS: Final = 30
 QUESTIONS_IN_S: Final = 600.0
-"""Each question is written into the record and shown to a person: so many of one address, so many in all."""
+"""Each question is written into the record and shown to a person: so many of one
+address, so many in all.
+"""
 MAX_BYTES: Final = 4096
 NO_PAIRING: Final = "the bridge does not offer pairing"
 
@@ -109,7 +116,9 @@ class PairingEndpoint(Site):
         self.waiting: WaitingConnections[PairingSocket] = WaitingConnections(
             MAX_WAITING
         )
-        """When too many wait, the oldest of whoever has most makes room: nobody holds all places."""
+        """When too many wait, the oldest of whoever has most makes room: nobody holds
+        all places.
+        """
         self._questions = FailedAttempts(limit=QUESTIONS, window_s=QUESTIONS_IN_S)
         self._questions_each = FailedAttempts(
             limit=QUESTIONS_EACH, window_s=QUESTIONS_IN_S
@@ -118,7 +127,8 @@ class PairingEndpoint(Site):
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/pair" or "origin" in request.headers:
             return NOT_FOUND
-        # Bad keys from the same address are no reason: behind it are others, and a device has no key yet.
+        # Bad keys from the same address are no reason: behind it are others, and a
+        # device has no key yet.
         if self.waiting.of(request.share) >= WAITING_EACH:
             self.gateway.refused(request.address, "pairing")
             return BUSY
@@ -153,7 +163,7 @@ class PairingSocket(Conversation):
         self._task: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
-    # -- Conversation ---------------------------------------------------------------------------------------------
+    # -- Conversation ---------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
@@ -181,10 +191,10 @@ class PairingSocket(Conversation):
         if self._task is not None:
             self._task.cancel()
 
-    # -- steps ----------------------------------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------
 
     def _introduced(self, frame: dict[str, Any]) -> bool:
-        """The device says its name and commits to its number."""
+        """Take the name of the device and its commitment to a number."""
         name = frame.get("participant")
         commitment = from_base64(frame.get("commit"), 32)
         if frame.get("l2") != "pair" or not isinstance(name, str) or commitment is None:
@@ -205,7 +215,7 @@ class PairingSocket(Conversation):
         return True
 
     def _revealed(self, frame: dict[str, Any]) -> bool:
-        """The device shows the number it was committed to; from now on a person decides."""
+        """Take the number the device was committed to; from now on a person decides."""
         nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
         if frame.get("l2") != "reveal" or nonce is None:
             return False
@@ -227,7 +237,9 @@ class PairingSocket(Conversation):
         return True
 
     async def _wait_for_answer(self, code: str) -> None:
-        """Enrol the device, if a person says so, with the record they were shown, whatever the file says by then."""
+        """Enrol the device, if a person says so, with the record they were shown,
+        whatever the file says by then.
+        """
         endpoint = self._endpoint
         try:
             table = await asyncio.to_thread(
@@ -284,10 +296,11 @@ class PairingSocket(Conversation):
 async def pair(
     url: str, participant: str, show_code: Callable[[str], None]
 ) -> JoinFile:
-    """The device's side: show the digits, wait for the yes, and return the join file."""
+    """Show the digits on the device, wait for the yes, and return the join file."""
     check_participant_id(participant)
     conversation = ClientConversation()
-    # Which certificate this is will be judged by a person, by comparing the digits it goes into.
+    # Which certificate this is will be judged by a person, by comparing the digits it
+    # goes into.
     try:
         await dial(Target(url, accept_any_certificate=True), conversation)
     except DialRefused as refused:

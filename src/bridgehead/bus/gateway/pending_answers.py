@@ -1,6 +1,7 @@
 """Pending items and the participants who may know of them or answer them (design §1).
 
-An answer is taken once, wherever it is given; whoever comes second learns who was first.
+An answer is taken once, wherever it is given; whoever comes second learns who was
+first.
 """
 
 from __future__ import annotations
@@ -54,14 +55,14 @@ class PendingAnswers:
         self._notices = notices
         self._tasks: dict[asyncio.Task[None], str] = {}
         """Each with the participant it is done for."""
-        self._told: dict[str, Notice] = {}
+        self._announced: dict[str, Notice] = {}
 
     def note(self, notice: Notice) -> None:
         """Remember the questions that people were told, while they are open."""
         if notice.awaits:
-            self._told[notice.id] = notice
+            self._announced[notice.id] = notice
         else:
-            self._told.pop(notice.id, None)
+            self._announced.pop(notice.id, None)
 
     def hears(
         self,
@@ -70,12 +71,15 @@ class PendingAnswers:
         shown: ShownQuestions,
         reply: Callable[[ItemAnswered], None],
     ) -> bool:
-        """Take an answer that was said at a door; False for what is meant for the assistant."""
-        given = spoken_answer(text, next(reversed(self._told.values()), None))
+        """Take an answer that was said at a door.
+
+        False for what is meant for the assistant.
+        """
+        given = spoken_answer(text, next(reversed(self._announced.values()), None))
         if given is None or not self.may(participant_id, Grant.APPROVE):
             return False
         # Else a yes to one would approve another.
-        if len(self._told) > 1 and typed_answer(text) is None:
+        if len(self._announced) > 1 and typed_answer(text) is None:
             which = f"say which: answer {given.id} {given.text}"
             reply(ItemAnswered(given.id, False, f"several questions are open; {which}"))
             return True
@@ -84,7 +88,10 @@ class PendingAnswers:
         return True
 
     def may(self, participant_id: str, grant: Grant) -> bool:
-        """Whether the record in force gives this right; a changed record counts at once (bus §10.3)."""
+        """Whether the record in force gives this right.
+
+        A changed record counts at once (bus §10.3).
+        """
         participant = self._known.get(participant_id)
         return participant is not None and participant.record.has(grant)
 
@@ -94,7 +101,9 @@ class PendingAnswers:
         given: ItemAnswer,
         reply: Callable[[ItemAnswered], None],
     ) -> None:
-        """Give a participant's answer to a pending item and read back what became of it."""
+        """Give a participant's answer to a pending item and read back what became of
+        it.
+        """
         if not self.may(participant_id, Grant.APPROVE):
             reply(ItemAnswered(given.id, False, "this participant may not answer"))
         elif self._approvals is None:
@@ -173,10 +182,11 @@ class SpokenAnswer(msgspec.Struct, frozen=True):
 
 
 class Speaker:
-    """Speaks to participants without having been asked: announcements, and questions to one of them.
+    """Speaks to participants without having been asked: announcements, and questions to
+    one of them.
 
-    A question is a pending item. What its participant says next answers it and goes no further; somebody else may
-    answer it instead, wherever pending items are answered.
+    A question is a pending item. What its participant says next answers it and goes no
+    further; somebody else may answer it instead, wherever pending items are answered.
     """
 
     def __init__(self, relay: Relay, approvals: Approvals | None) -> None:
@@ -268,7 +278,10 @@ class Speaker:
 async def answered_anywhere(
     approvals: Approvals, key: str, by: str, waiting: asyncio.Future[str]
 ) -> str:
-    """The answer to a pending item: what is waited for here, unless somebody gives another one elsewhere before."""
+    """Return the answer to a pending item.
+
+    The one awaited here, unless somebody gives another one elsewhere first.
+    """
     while not waiting.done():
         await asyncio.wait((waiting,), timeout=ELSEWHERE_S)
         given = await asyncio.to_thread(approvals.answer_to, key)

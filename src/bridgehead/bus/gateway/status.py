@@ -1,4 +1,6 @@
-"""What a running bridge says about itself: participants, rates, outcomes, links, heads of recent messages."""
+"""What a running bridge says about itself: participants, rates, outcomes, links, heads
+of recent messages.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,10 @@ class OutcomeCount(msgspec.Struct, frozen=True):
 
 
 class LinkStatus(msgspec.Struct, frozen=True):
-    """Health of one link, as it was last announced (B-73); `unknown` after too long a silence (B-74)."""
+    """Health of one link, as it was last announced (B-73).
+
+    `unknown` after too long a silence (B-74).
+    """
 
     link: str
     state: str
@@ -107,9 +112,15 @@ class BusStatus(msgspec.Struct, frozen=True, kw_only=True):
     hub_ignored: dict[str, int]
     links: tuple[LinkStatus, ...]
     problem: str | None = None
-    """Why the files as they are now could not be taken over; the records in force are older."""
+    """Why the files as they are now could not be taken over.
+
+    The records in force are older.
+    """
     tail: tuple[MessageHead, ...]
-    """Heads since the number that was asked for, oldest first; kept only while somebody looks."""
+    """Heads since the number that was asked for, oldest first.
+
+    Kept only while somebody looks.
+    """
 
 
 def participants_listed(
@@ -117,7 +128,10 @@ def participants_listed(
     enrolled: Iterable[ParticipantRecord],
     counters: OutcomeCounters,
 ) -> tuple[ParticipantStatus, ...]:
-    """Those who are known and those who are enrolled but away; the connected ones first, then by name."""
+    """Return those who are known and those who are enrolled but away.
+
+    The connected ones first, then by name.
+    """
     present = {participant.id: participant for participant in known}
     away = (record for record in enrolled if record.id not in present)
     ordered = sorted(
@@ -145,7 +159,7 @@ def _present(participant: Participant, counters: OutcomeCounters) -> Participant
 
 
 def absent(record: ParticipantRecord) -> ParticipantStatus:
-    """A participant that is enrolled and not there."""
+    """Return a participant that is enrolled and not there."""
     return ParticipantStatus(
         id=record.id,
         role=record.role,
@@ -180,7 +194,10 @@ class LinkStates:
 
     @property
     def links(self) -> tuple[LinkStatus, ...]:
-        """What each link last said; `unknown` when it has been silent for too long."""
+        """Return what each link last said.
+
+        `unknown` when it has been silent for too long.
+        """
         now = self._clock.monotonic()
         return tuple(
             LinkStatus(link, believed(event, now - said_at), event.reason, at)
@@ -188,7 +205,7 @@ class LinkStates:
         )
 
     def announcing(self, link: str) -> Callable[[HealthEvent], None]:
-        """What a link is to call with its events."""
+        """Return what a link is to call with its events."""
 
         def announce(event: HealthEvent) -> None:
             facts: dict[str, Any] = {
@@ -213,7 +230,7 @@ class Rates:
         self._last = (0, 0)
 
     def sample(self, taken: int, offered: int) -> None:
-        """One second has passed; these are the counters now."""
+        """Take the counters once a second."""
         before_taken, before_offered = self._last
         self._samples.append(Rate(taken - before_taken, offered - before_offered))
         self._last = (taken, offered)
@@ -236,7 +253,10 @@ class Tail:
         return self._read_at is not None
 
     def heads(self, after: int, now: float) -> tuple[MessageHead, ...]:
-        """Heads with a number above `after`, oldest first; from now on messages are noted."""
+        """Heads with a number above `after`, oldest first.
+
+        From now on messages are noted.
+        """
         self._read_at = now
         return tuple(head for head, _message in self._noted if head.number > after)
 
@@ -249,7 +269,10 @@ class Tail:
         self._noted.append((head, message if head.bytes <= MAX_CONTENT_BYTES else None))
 
     def content(self, number: int) -> MessageContent | None:
-        """What a message carries; None when it is gone, or too large to be kept."""
+        """Return what a message carries.
+
+        None when it is gone, or too large to be kept.
+        """
         kept = (
             message
             for head, message in self._noted
@@ -268,7 +291,7 @@ class Tail:
 
 
 def message_facts(message: Message, at: str, *, with_data: bool) -> dict[str, Any]:
-    """The facts of a message; its payload only `with_data`."""
+    """Return the facts of a message; its payload only `with_data`."""
     source = message.context.get("source")
     facts: dict[str, Any] = {
         "at": at,
@@ -282,7 +305,9 @@ def message_facts(message: Message, at: str, *, with_data: bool) -> dict[str, An
 
 
 def message_line(facts: dict[str, Any]) -> str:
-    """The facts for a terminal: `10:15:02  ovos.utterance.speak  core → kitchen  default  182 B`."""
+    """Return the facts for a terminal: `10:15:02  ovos.utterance.speak  core → kitchen
+    default  182 B`.
+    """
     to = ", ".join(facts["destination"]) or "everybody"
     shown = (
         f"{facts['at'][11:19]}  {facts['topic']}  {facts['source'] or '?'} → {to}  "

@@ -1,4 +1,6 @@
-"""The operator's status site: a loopback listener for the owner of the state folder, found through `running.json`."""
+"""The operator's status site: a loopback listener for the owner of the state folder,
+found through `running.json`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class StatusSite(Site):
-    """A site for its operator: how the bridge stands, what one message carries, a link to the chat page, speaking."""
+    """A site for its operator: how the bridge stands, what one message carries, a link
+    to the chat page, speaking.
+    """
 
     def __init__(
         self,
@@ -79,7 +83,7 @@ class StatusSite(Site):
         self._sampling.cancel()
         await self._listener.close()
 
-    # -- Site -----------------------------------------------------------------------------------------------------
+    # -- Site -----------------------------------------------------------------
 
     async def respond(self, request: Request) -> Answer:
         turned_away = refusal(request.headers, names=self._names)
@@ -174,7 +178,10 @@ def write_running(folder: Path, bridge: RunningBridge) -> None:
 
 
 def read_running(folder: Path) -> RunningBridge | None:
-    """The bridge that wrote the file last, None without one; it may be gone meanwhile."""
+    """Return the bridge that wrote the file last, None without one.
+
+    It may be gone meanwhile.
+    """
     try:
         return msgspec.json.decode(
             read_bounded(folder / NAME, MAX_BYTES), type=RunningBridge
@@ -184,19 +191,25 @@ def read_running(folder: Path) -> RunningBridge | None:
 
 
 def running_url(folder: Path) -> str | None:
-    """Where participants connect to the bridge that runs now, None when none does."""
+    """Return where participants connect to the bridge that runs now, None when none
+    does.
+    """
     bridge = running_bridge(folder)
     return None if bridge is None else bridge.join_url or None
 
 
 def running_bridge(folder: Path) -> RunningBridge | None:
-    """The bridge that runs now; None when none does, or it died without a word."""
+    """Return the bridge that runs now.
+
+    None when none does, or it died without a word.
+    """
     bridge = read_running(folder)
     return bridge if bridge is not None and is_alive(bridge.pid) else None
 
 
 class MetricsEndpoint(Site):
-    """`/metrics` for Prometheus (bus §10.6): counters of a relay, and of the embedded hub where there is one.
+    """`/metrics` for Prometheus (bus §10.6): counters of a relay, and of the embedded
+    hub where there is one.
 
     Readable from this machine only: the page has no credential of its own.
     """

@@ -1,4 +1,6 @@
-"""Webhooks (bus §17): a program posts a text and gets back what was spoken, without knowing anything of a bus."""
+"""Webhooks (bus §17): a program posts a text and gets back what was spoken, without
+knowing anything of a bus.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ _REFUSED_STATUS: Final = {
 
 
 class HttpCalls:
-    """Questions that programs put over HTTP, each for the participant whose token it shows."""
+    """Questions that programs put over HTTP, each for the participant whose token it
+    shows.
+    """
 
     def __init__(self, gateway: Gateway, *, clock: Clock | None = None) -> None:
         self._gateway = gateway
@@ -52,7 +56,10 @@ class HttpCalls:
     def caller(
         self, request: Request, expected: str | None = None
     ) -> ParticipantRecord | Answer:
-        """Whose token it is; a refusal for a stranger, and for everybody who is not managed."""
+        """Return the participant that has the token, or a refusal.
+
+        Strangers and unmanaged participants are refused.
+        """
         token = bearer_token(request.headers.get("authorization"))
         self._gateway.reload()
         record = (
@@ -62,11 +69,9 @@ class HttpCalls:
         )
         if record is None or (expected is not None and record.id != expected):
             return self._gateway.turn_away(request.address)
-        return (
-            record
-            if record.mode == "manage"
-            else Answer(403, b"this is for participants in managing mode\n")
-        )
+        if record.mode != "manage":
+            return Answer(403, b"this is for participants in managing mode\n")
+        return record
 
     async def put(
         self,
@@ -76,7 +81,9 @@ class HttpCalls:
         wait_s: float,
         turn: HttpTurn | None,
     ) -> AsyncGenerator[str, None]:
-        """Put a question and yield what is spoken, as it is spoken; `call` knows in the end how it went.
+        """Put a question and yield what is spoken, as it is spoken.
+
+        `call` knows in the end how it went.
 
         Without a `turn` everybody who has this key is the person of its record.
         """
@@ -91,15 +98,18 @@ class HttpCalls:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_s
         try:
-            if (error := await self._enter(record, participant)) is not None:
+            error = await self._enter(record, participant)
+            if error is not None:
                 call.refusal = {"code": "hub_down", "message": error.message}
                 return
             body = {**asked, "utterance_id": utterance_id}
             self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
-            while (
-                said := await asyncio.wait_for(call.heard.get(), deadline - loop.time())
-            ) is not None:
-                yield said
+            while True:
+                left_s = deadline - loop.time()
+                text = await asyncio.wait_for(call.heard.get(), left_s)
+                if text is None:
+                    break
+                yield text
         except TimeoutError:
             pass
         except TooManyParticipants as full:
@@ -155,17 +165,15 @@ class WebhookEndpoint(Site):
         call = HttpCall(channel)
         async for _said in self._calls.put(record, asked, call, wait_s, turn):
             pass
-        wanted = (
-            request.headers.get("accept", "")
-            .partition(",")[0]
-            .partition(";")[0]
-            .strip()
-        )
-        return _answer(call, plain=wanted == "text/plain")
+        preferred = request.headers.get("accept", "").partition(",")[0]
+        media_type = preferred.partition(";")[0].strip()
+        return _answer(call, plain=media_type == "text/plain")
 
 
 class HttpParticipant:
-    """The connection of a participant that asks over HTTP: there while at least one request waits."""
+    """The connection of a participant that asks over HTTP: there while at least one
+    request waits.
+    """
 
     listens = False
 
@@ -181,39 +189,43 @@ class HttpParticipant:
         if delivery.topic not in (PIECE, SPEAK, HANDLED):
             return
         message = msgspec.json.decode(delivery.body)
-        named = message["context"].get("utterance_id")
-        # A core that drops the id still answers in order, so its words go to the one who has waited longest.
-        is_named = isinstance(named, str) and named != ""
-        call = (
-            self.waiting.get(named)
-            if is_named
-            else self._longest(context_session_id(message["context"]))
-        )
+        call = self._call_for(message["context"])
         if call is None:
             return
         data = message["data"]
         if delivery.topic == PIECE:
-            call.shown += str(data.get("text", ""))
-            call.heard.put_nowait(str(data.get("text", "")))
+            piece = str(data.get("text", ""))
+            call.shown += piece
+            call.heard.put_nowait(piece)
         elif delivery.topic == SPEAK:
-            call.speak.append(
-                {"utterance": str(data.get("utterance", "")), "lang": data.get("lang")}
-            )
-            call.heard.put_nowait(call.rest_of(call.speak[-1]["utterance"]))
+            utterance = str(data.get("utterance", ""))
+            call.speak.append({"utterance": utterance, "lang": data.get("lang")})
+            call.heard.put_nowait(call.rest_of(utterance))
         else:
             call.handled = True
             call.heard.put_nowait(None)
 
-    def _longest(self, session: str) -> HttpCall | None:
-        """Who has waited longest in this session: that of a channel is called as the channel is."""
-        channels = {call.channel for call in self.waiting.values()}
-        wanted = session if session in channels else None
-        return next(
-            (call for call in self.waiting.values() if call.channel == wanted), None
-        )
+    def _call_for(self, context: dict[str, Any]) -> HttpCall | None:
+        """Return the request that a message answers.
+
+        A core that drops the id still answers in order, so its words go to the request
+        of this session that has waited longest.
+        """
+        utterance_id = context.get("utterance_id")
+        if isinstance(utterance_id, str) and utterance_id:
+            return self.waiting.get(utterance_id)
+        # The session of a channel is called as the channel is.
+        session = context_session_id(context)
+        calls = list(self.waiting.values())
+        in_channel = [call for call in calls if call.channel == session]
+        without_channel = [call for call in calls if call.channel is None]
+        return next(iter(in_channel or without_channel), None)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        """A request was refused: the one that is named, else the newest, which is the one being taken."""
+        """End a request that was refused.
+
+        The one that is named, else the newest, which is being taken.
+        """
         newest = next(reversed(self.waiting), "")
         call = self.waiting.get(str(details.get("utterance_id", newest)))
         if call is not None:
@@ -241,7 +253,10 @@ class HttpCall:
         """Pieces of what is being said, ahead of the whole."""
 
     def rest_of(self, spoken: str) -> str:
-        """What is left to show of a whole whose pieces have been shown; each whole has lines of its own."""
+        """Return what is left to show of speech whose pieces were shown.
+
+        Each speech has lines of its own.
+        """
         shown = self.shown
         self.shown = ""
         if shown and spoken.startswith(shown):
@@ -250,12 +265,10 @@ class HttpCall:
 
     @property
     def status(self) -> int:
-        """What the request is answered with."""
-        return (
-            200
-            if self.refusal is None
-            else _REFUSED_STATUS.get(str(self.refusal["code"]), 400)
-        )
+        """Return the HTTP status the request is answered with."""
+        if self.refusal is None:
+            return 200
+        return _REFUSED_STATUS.get(str(self.refusal["code"]), 400)
 
 
 class _Posted(msgspec.Struct, frozen=True):
@@ -263,7 +276,8 @@ class _Posted(msgspec.Struct, frozen=True):
     lang: str | None = None
     channel: str | None = None
     user: str | None = None
-    """Who asks, where several people use one hook: each has conversations of their own."""
+    """Who asks, where several people use one hook: each has conversations of their own.
+    """
 
 
 def _turn_in(channel: str | None) -> HttpTurn:
@@ -281,12 +295,10 @@ def _read_text(request: Request) -> dict[str, Any] | Answer:
     if kind not in ("text/plain", "application/json"):
         return Answer(415, b"send application/json or text/plain\n")
     try:
-        is_plain = kind == "text/plain"
-        asked = (
-            _Posted(request.body.decode())
-            if is_plain
-            else msgspec.json.decode(request.body, type=_Posted)
-        )
+        if kind == "text/plain":
+            asked = _Posted(request.body.decode())
+        else:
+            asked = msgspec.json.decode(request.body, type=_Posted)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         return Answer(400, f"the body cannot be read: {error}\n".encode())
     if not asked.text.strip():
@@ -317,9 +329,8 @@ def _answer(call: HttpCall, *, plain: bool) -> Answer:
             {"schema_version": SCHEMA_VERSION, "error": call.refusal}, call.status
         )
     if plain:
-        return Answer(
-            200, "".join(f"{said['utterance']}\n" for said in call.speak).encode()
-        )
+        lines = [f"{spoken['utterance']}\n" for spoken in call.speak]
+        return Answer(200, "".join(lines).encode())
     return json_answer(
         {"schema_version": SCHEMA_VERSION, "speak": call.speak, "handled": call.handled}
     )

@@ -1,1 +1,1 @@
-"""The embedded hub, links to foreign hubs and bridges, health, and many hubs on NATS."""
+"""The embedded hub, links to foreign hubs and bridges, health, and hubs on NATS."""

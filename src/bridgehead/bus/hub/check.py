@@ -1,6 +1,8 @@
-"""`bus check`: look at a hub the way a bridge would use it, and say what is wrong with it.
+"""`bus check`: look at a hub the way a bridge would use it, and say what is wrong with
+it.
 
-Each finding has a stable class, says whether it is fine, to be looked at or broken, and what to do about it.
+Each finding has a stable class, says whether it is fine, to be looked at or broken, and
+what to do about it.
 """
 
 from __future__ import annotations
@@ -59,11 +61,13 @@ class CheckOptions(msgspec.Struct, frozen=True):
     """Whether our own assistant answers on this hub."""
     profile: str = "auto"
     foreign: bool = False
-    """Whether a bridge stands in front of this hub, and not in the process that serves it."""
+    """Whether a bridge stands in front of this hub, and not in the process that serves
+    it.
+    """
 
 
 async def check_hub(options: CheckOptions) -> list[Finding]:
-    """Everything worth saying about the hub, in the order a deployer would ask."""
+    """Return all that is worth saying about the hub, in a deployer's order."""
     conversation = ClientConversation()
     headers = (("Authorization", f"Bearer {options.token}"),) if options.token else ()
     try:
@@ -162,7 +166,7 @@ async def _echo(conversation: ClientConversation) -> Finding:
 
 
 async def _origin(options: CheckOptions) -> Finding:
-    """A page in a browser must not be able to use the bus."""
+    """Check that a page in a browser cannot use the bus."""
     page = (("Origin", "http://page.invalid"),)
     conversation = ClientConversation()
     try:

@@ -1,4 +1,6 @@
-"""Health of a bridge's link to a hub or upstream, as events with a lifetime (B-73, B-74). Pure."""
+"""Health of a bridge's link to a hub or upstream, as events with a lifetime (B-73,
+B-74). Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,10 @@ import msgspec
 
 
 class HealthState(StrEnum):
-    """What a link says about itself; `unknown` is a reader's conclusion and never said."""
+    """What a link says about itself.
+
+    `unknown` is a reader's conclusion and never said.
+    """
 
     STARTING = "starting"
     CONNECTING = "connecting"
@@ -26,7 +31,10 @@ _OTHERWISE_S: Final = 60
 
 
 class HealthEvent(msgspec.Struct, frozen=True):
-    """One statement of a link; silence for longer than `ttl_s` means that nobody knows."""
+    """One statement of a link.
+
+    Silence for longer than `ttl_s` means that nobody knows.
+    """
 
     state: HealthState
     previous: HealthState | None
@@ -36,7 +44,10 @@ class HealthEvent(msgspec.Struct, frozen=True):
 
 
 class LinkHealth:
-    """The state of one link. Every method returns the event to announce, or None when nothing changed."""
+    """The state of one link.
+
+    Every method returns the event to announce, or None when nothing changed.
+    """
 
     def __init__(self) -> None:
         self.state: HealthState | None = None
@@ -47,36 +58,33 @@ class LinkHealth:
         return self._become(HealthState.STARTING, now)
 
     def dialled(self, now: float) -> HealthEvent | None:
-        """A connection attempt began; only the first one is news."""
-        return (
-            self._become(HealthState.CONNECTING, now)
-            if self.state is HealthState.STARTING
-            else None
-        )
+        """Note that an attempt to connect began; only the first one is news."""
+        if self.state is HealthState.STARTING:
+            return self._become(HealthState.CONNECTING, now)
+        return None
 
     def opened(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.CONNECTED, now)
 
     def lost(self, now: float, reason: str | None = None) -> HealthEvent | None:
-        """The connection ended or an attempt failed; only losing an open one is news."""
+        """Note that the connection ended or an attempt failed.
+
+        Only losing an open one is news.
+        """
         is_open = self.state is HealthState.CONNECTED
-        return (
-            self._become(HealthState.TRANSIENT_DISCONNECT, now, reason)
-            if is_open
-            else None
-        )
+        if is_open:
+            return self._become(HealthState.TRANSIENT_DISCONNECT, now, reason)
+        return None
 
     def refused(self, now: float, reason: str | None = None) -> HealthEvent | None:
-        """The far side does not accept our credentials."""
+        """Note that the far side does not accept our credentials."""
         return self._become(HealthState.BAD_CREDENTIALS, now, reason)
 
     def reloaded(self, now: float) -> HealthEvent | None:
         """New configuration may hold new credentials."""
-        return (
-            self._become(HealthState.CONNECTING, now)
-            if self.state is HealthState.BAD_CREDENTIALS
-            else None
-        )
+        if self.state is HealthState.BAD_CREDENTIALS:
+            return self._become(HealthState.CONNECTING, now)
+        return None
 
     def stop(self, now: float) -> HealthEvent | None:
         return self._become(HealthState.STOPPED, now)
@@ -96,12 +104,10 @@ class LinkHealth:
 
     @property
     def next_refresh(self) -> float | None:
-        """When `tick` has something to say."""
-        return (
-            None
-            if self.state is None or self._is_final
-            else self._announced_at + self._ttl_s / 2
-        )
+        """Return when `tick` has something to say."""
+        if self.state is None or self._is_final:
+            return None
+        return self._announced_at + self._ttl_s / 2
 
     @property
     def _is_final(self) -> bool:
@@ -109,11 +115,9 @@ class LinkHealth:
 
     @property
     def _ttl_s(self) -> int:
-        return (
-            _LIFETIME_S.get(self.state, _OTHERWISE_S)
-            if self.state is not None
-            else _OTHERWISE_S
-        )
+        if self.state is not None:
+            return _LIFETIME_S.get(self.state, _OTHERWISE_S)
+        return _OTHERWISE_S
 
     def _become(
         self, state: HealthState, now: float, reason: str | None = None
@@ -128,5 +132,5 @@ class LinkHealth:
 
 
 def believed(event: HealthEvent, age_s: float) -> str:
-    """The state that was last said, or `unknown` after more silence than it was good for."""
+    """Return the last state that was reported, or `unknown` after too much silence."""
     return UNKNOWN if event.ttl_s and age_s > event.ttl_s else str(event.state)

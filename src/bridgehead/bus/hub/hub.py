@@ -1,8 +1,10 @@
-"""The embedded hub (bus §12): what ovos-messagebus does, with a check on entry and bounds everywhere.
+"""The embedded hub (bus §12): what ovos-messagebus does, with a check on entry and
+bounds everywhere.
 
-Unmodified bus clients use it: same path, same greeting, every frame verbatim to everybody including its sender.
-Frames that would make those clients fall over are dropped on the way in. What was published between two turns of
-the event loop goes out as one write per member.
+Unmodified bus clients use it: same path, same greeting, every frame verbatim to
+everybody including its sender. Frames that would make those clients fall over are
+dropped on the way in. What was published between two turns of the event loop goes out
+as one write per member.
 """
 
 from __future__ import annotations
@@ -49,8 +51,13 @@ MIB: Final = 1024 * 1024
 
 NOT_YOURS: Final = Answer(
     401,
-    b"this hub is for the user it runs as; set hub_token in [bus] to let others in by token\n",
+    b"this hub is for the user it runs as; set hub_token in [bus] to let others in by "
+    b"token\n",
     headers=(("WWW-Authenticate", "Bearer"),),
+)
+
+NO_TOKEN: Final = Answer(
+    401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),)
 )
 
 OnMessage = Callable[[Message], None]
@@ -62,7 +69,10 @@ class HubSettings(msgspec.Struct, frozen=True):
     max_frame_bytes: int = 25 * MIB
     max_unsent_bytes: int = 32 * MIB
     token: str | None = None
-    """What every member must show; None lets in the user the hub runs as, and nobody else of this machine."""
+    """What every member must show.
+
+    None lets in the user the hub runs as, and nobody else of this machine.
+    """
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     ping_s: float = 30.0
@@ -71,7 +81,10 @@ class HubSettings(msgspec.Struct, frozen=True):
 
 class _Published(msgspec.Struct, frozen=True):
     frame: bytes | None
-    """As a member sent it; None for a message of this process, which is encoded when a member is to get it."""
+    """As a member sent it.
+
+    None for a message of this process, which is encoded when a member is to get it.
+    """
     message: Message
     sender: object
 
@@ -93,7 +106,8 @@ class Hub(Site):
         self._listeners: dict[object, OnMessage] = {}
         self._everybody: tuple[OnMessage, ...] = ()
         self._others: dict[object, tuple[OnMessage, ...]] = {}
-        """By the token of a listener that does not get its own messages: all the rest."""
+        """By the token of a listener that does not get its own messages: all the rest.
+        """
         self._pending: deque[tuple[Message, object]] = deque()
         self._unsent: list[_Published] = []
         self._notifying = False
@@ -102,12 +116,13 @@ class Hub(Site):
             ping_s=self.settings.ping_s, silence_s=self.settings.silence_s
         )
 
-    # -- Site -----------------------------------------------------------------------------------------------------
+    # -- Site -----------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != HUB_PATH:
             return NOT_FOUND
-        # Bus clients send the address they dialled as their origin, so that one is let in.
+        # Bus clients send the address they dialled as their origin, so that one is let
+        # in.
         turned_away = refusal(
             request.headers,
             names=self._names,
@@ -118,32 +133,34 @@ class Hub(Site):
         if turned_away is not None:
             self.counts["refused_origin"] += 1
             return turned_away
-        token = self.settings.token
-        if token is None:
-            if whose(request, self._user_of) != "own":
-                self.counts["refused_user"] += 1
-                return NOT_YOURS
-        elif not hmac.compare_digest(
-            request.headers.get("authorization", "").encode(),
-            f"Bearer {token}".encode(),
-        ):
-            self.counts["refused_token"] += 1
-            return Answer(
-                401, b"a token is needed\n", headers=(("WWW-Authenticate", "Bearer"),)
-            )
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
         wants_echo = request.headers.get("x-bridgehead-no-echo") != "1"
         return Upgrade(
             HubMember(self, request.address, wants_echo), self.settings.max_frame_bytes
         )
 
-    async def respond(self, request: Request) -> Answer:
-        return (
-            Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
-            if request.path == HUB_PATH
-            else NOT_FOUND
-        )
+    def _refusal(self, request: Request) -> Answer | None:
+        """Return the answer to somebody who may not use this hub."""
+        token = self.settings.token
+        if token is None:
+            if whose(request, self._user_of) != "own":
+                self.counts["refused_user"] += 1
+                return NOT_YOURS
+            return None
+        shown = request.headers.get("authorization", "")
+        if not hmac.compare_digest(shown.encode(), f"Bearer {token}".encode()):
+            self.counts["refused_token"] += 1
+            return NO_TOKEN
+        return None
 
-    # -- members --------------------------------------------------------------------------------------------------
+    async def respond(self, request: Request) -> Answer:
+        if request.path == HUB_PATH:
+            return Answer(400, b'Can "Upgrade" only to "WebSocket".\n')
+        return NOT_FOUND
+
+    # -- members --------------------------------------------------------------
 
     def joined(self, member: HubMember) -> None:
         self._members[member] = None
@@ -154,7 +171,10 @@ class Hub(Site):
         self._heartbeat.forget(member)
 
     def listen(self, listener: OnMessage, *, echo: bool = True) -> object:
-        """Get every message inside this process; the returned token names the listener when it publishes."""
+        """Get every message inside this process.
+
+        The returned token names the listener when it publishes.
+        """
         token = object()
         self._listeners[token] = listener
         self._arrange(self._others if echo else (*self._others, token))
@@ -166,17 +186,15 @@ class Hub(Site):
 
     def _arrange(self, without_echo: Iterable[object]) -> None:
         self._everybody = tuple(self._listeners.values())
-        self._others = {
-            own: tuple(
-                listener
-                for token, listener in self._listeners.items()
-                if token is not own
-            )
-            for own in without_echo
-        }
+        self._others = {own: self._all_but(own) for own in without_echo}
+
+    def _all_but(self, own: object) -> tuple[OnMessage, ...]:
+        return tuple(
+            listener for token, listener in self._listeners.items() if token is not own
+        )
 
     def take(self, frame: bytes, sender: HubMember) -> None:
-        """A member sent a frame: check it before anybody else sees it (bus §1.1)."""
+        """Check a member's frame before anybody else sees it (bus §1.1)."""
         read = read_frame(frame)
         if isinstance(read, Malformed):
             self._drop(read.reason, sender)
@@ -199,13 +217,17 @@ class Hub(Site):
     def publish(
         self, message: Message, sender: object = None, frame: bytes | None = None
     ) -> None:
-        """Put a message on the bus; `frame` is how it came, None for a message of this process."""
+        """Put a message on the bus.
+
+        `frame` is how it came, None for a message of this process.
+        """
         if self._members:
             self._unsent.append(_Published(frame, message, sender))
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        # A listener may publish while it is being called; that waits its turn, so all see one order.
+        # A listener may publish while it is being called; that waits its turn, so all
+        # see one order.
         if self._notifying:
             self._pending.append((message, sender))
             return
@@ -236,15 +258,13 @@ class Hub(Site):
         for member in list(self._members):
             if member.wants_everything:
                 member.write(everything)
-            else:
-                pairs = zip(frames, batch, strict=True)
-                member.write(
-                    b"".join(
-                        frame
-                        for frame, said in pairs
-                        if member.wants(said.message, said.sender)
-                    )
-                )
+                continue
+            wanted = [
+                frame
+                for frame, published in zip(frames, batch, strict=True)
+                if member.wants(published.message, published.sender)
+            ]
+            member.write(b"".join(wanted))
         self.counts["delivered"] += len(batch) * len(self._members)
 
     def _drop(self, reason: str, sender: HubMember) -> None:
@@ -309,7 +329,7 @@ class HubMember(WatchedConversation):
         self._hub.left(self)
         self._peer.abort()
 
-    # -- Conversation ---------------------------------------------------------------------------------------------
+    # -- Conversation ---------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
@@ -334,7 +354,9 @@ class MemoryTransport:
     def __init__(
         self, hub: Hub, expect: Callable[[Audience], None] = lambda _audience: None
     ) -> None:
-        """`expect` is called with whom the bridge serves, for a hub that is part of a fabric."""
+        """`expect` is called with whom the bridge serves, for a hub that is part of a
+        fabric.
+        """
         self._hub = hub
         self.expect: Final = expect
         self._listener_token: object | None = None

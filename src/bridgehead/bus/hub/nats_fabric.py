@@ -1,6 +1,8 @@
-"""A hub's place in the fabric (bus §13): takes what participants anywhere say, and sends answers where they belong.
+"""A hub's place in the fabric (bus §13): takes what participants anywhere say, and
+sends answers where they belong.
 
-Several hubs of one deployment share the work: each message of a participant goes to one of them.
+Several hubs of one deployment share the work: each message of a participant goes to one
+of them.
 """
 
 from __future__ import annotations
@@ -59,9 +61,13 @@ class Fabric:
         self._access = access
         self._name = secrets.token_hex(8)
         self._open: deque[tuple[tuple[str, object], str]] = deque(maxlen=MOST_TURNS)
-        """Questions taken from bridges that have no end yet, and where their bridge is told what became of them."""
+        """Questions taken from bridges that have no end yet, and where their bridge is
+        told what became of them.
+        """
         self._ended: deque[str] = deque(maxlen=MOST_TURNS)
-        """The same of those that ended: of a lost link nobody knows what the server still passed on."""
+        """The same of those that ended: of a lost link nobody knows what the server
+        still passed on.
+        """
         self._taking: Any = None
         self._beating: asyncio.Task[None] | None = None
         self._subjects = Subjects(deployment)
@@ -108,7 +114,10 @@ class Fabric:
             await asyncio.sleep(HUB_BEAT_S)
 
     async def drain(self, wait_s: float = 10.0) -> None:
-        """Take nothing more, and answer what was taken; other hubs have the work from now on."""
+        """Take nothing more, and answer what was taken.
+
+        Other hubs have the work from now on.
+        """
         from nats.errors import Error
 
         if self._taking is None:
@@ -131,37 +140,39 @@ class Fabric:
         await close_nats(self._client)
 
     def expect(self, audience: Audience) -> None:
-        """Whom the bridge on this hub serves; what other hubs have for them is put on this one."""
+        """Follow whom the bridge serves.
+
+        What other hubs have for them is put on this one.
+        """
         self._audience = audience
         if self._follower is not None:
             self._follower.expect(audience)
 
     async def _from_participant(self, delivered: Any) -> None:
-        """A participant or a bridge said something; whoever waits for an answer learns that we have it."""
+        """Take what a participant or a bridge said.
+
+        Whoever waits for an answer learns that we have it.
+        """
         if delivered.reply and self._publisher is not None:
             self._publisher.put(delivered.reply, self._name.encode())
         self._take(delivered.data, delivered.reply)
 
     def _take(self, frame: bytes, reply: str = "") -> None:
         read = read_frame(frame)
-        if not isinstance(read, Malformed):
-            if reply and read.message.type == HANDLE:
-                self._open.append((_turn(read.message), reply))
-            self._hub.publish(read.message, self._listener_token)
+        if isinstance(read, Malformed):
+            return
+        if reply and read.message.type == HANDLE:
+            self._open.append((_turn(read.message), reply))
+        self._hub.publish(read.message, self._listener_token)
 
     def _received(self, message: Message) -> None:
-        """The hub carried something; send it to the bridges whose participants it is for."""
+        """Send what the hub carried to the bridges whose participants it is for."""
         publisher = self._publisher
         follower = self._follower
         if publisher is None or follower is None:
             return
         if message.type == HANDLED:
-            turn = _turn(message)
-            for over in [one for one in self._open if one[0] == turn][
-                : None if turn[1] else 1
-            ]:
-                self._open.remove(over)
-                self._ended.append(over[1])
+            self._end_turns(_turn(message))
         for subject in self._addressed(message):
             name = subject.rpartition(".")[2]
             is_elsewhere = (
@@ -170,34 +181,53 @@ class Fabric:
                 and subject not in follower.followed
             )
             reply = self._subjects.taken(self._name, name) if is_elsewhere else ""
-            if not publisher.put(subject, encode(message), reply) and is_elsewhere:
-                # not before the bridge here has seen it too, which must not report it again
+            was_sent = publisher.put(subject, encode(message), reply)
+            if is_elsewhere and not was_sent:
+                # Not before the bridge here has seen it too, which must not report it
+                # again.
                 asyncio.get_running_loop().call_soon(
                     self._registry.not_there, untoken(name)
                 )
 
+    def _end_turns(self, turn: tuple[str, object]) -> None:
+        """Close what an end marker ends: without an utterance id the oldest turn."""
+        over = [entry for entry in self._open if entry[0] == turn]
+        _session, utterance_id = turn
+        if not utterance_id:
+            over = over[:1]
+        for entry in over:
+            self._open.remove(entry)
+            self._ended.append(entry[1])
+
     async def _unheard(self, delivered: Any) -> None:
-        """The server says that no bridge follows the participant that speech was for."""
+        """Report speech for a participant that no bridge follows."""
         self._registry.not_there(untoken(delivered.subject.rpartition(".")[2]))
 
     def _addressed(self, message: Message) -> list[str]:
+        """Return the subjects of the participants that a message is for."""
         if message.type == UNDELIVERED:
             return [self._subjects.reports]
-        if named := destinations(message.context):
+        named = destinations(message.context)
+        if named:
             return [self._subjects.for_source(name) for name in dict.fromkeys(named)]
         subjects = []
-        session = context_session_id(message.context)
-        owner = self._registry.sessions.get(session) if session != DEFAULT else None
-        if (
-            owner is not None
-            and (source := self._registry.sources.get(owner.participant)) is not None
-        ):
+        source = self._owner_of_session(context_session_id(message.context))
+        if source is not None:
             subjects.append(self._subjects.for_source(source))
         carried = message.context.get("session")
         site = carried.get("site_id") if isinstance(carried, dict) else None
         if isinstance(site, str) and site and message.type in self._group_topics:
             subjects.append(self._subjects.for_site(site))
         return subjects
+
+    def _owner_of_session(self, session: str) -> str | None:
+        """Return the source of the participant that a session belongs to."""
+        if session == DEFAULT:
+            return None
+        owner = self._registry.sessions.get(session)
+        if owner is None:
+            return None
+        return self._registry.sources.get(owner.participant)
 
 
 def _turn(message: Message) -> tuple[str, object]:

@@ -1,4 +1,6 @@
-"""Staying connected to a hub: dial, notice the loss, dial again with growing patience, and say how it stands."""
+"""Staying connected to a hub: dial, notice the loss, dial again with growing patience,
+and say how it stands.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ class HubLink:
     ) -> None:
         self._dialled = dialled
         self._listener = listener
-        # The transport's listener: messages go straight on, what becomes of the link is ours.
+        # The transport's listener: messages go straight on, what becomes of the link is
+        # ours.
         self.received = listener.received
         self.ignored = listener.ignored
         self.turn_lost = listener.turn_lost
@@ -67,7 +70,7 @@ class HubLink:
         await self._dialled.close()
         self._report(self.health.stop(self._now()))
 
-    # -- HubListener of the transport -----------------------------------------------------------------------------
+    # -- HubListener of the transport -----------------------------------------
 
     def lost(self, reason: str) -> None:
         self._up.clear()
@@ -77,7 +80,7 @@ class HubLink:
         self._report(self.health.lost(self._now(), "connection_lost"))
         self._down.set()
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # -- inside ---------------------------------------------------------------
 
     async def _keep_up(self) -> None:
         pauses = waits()
@@ -93,7 +96,7 @@ class HubLink:
             await asyncio.sleep(REFUSED_RETRY_S if refused else next(pauses))
 
     async def _dial(self) -> bool:
-        """One attempt; True when we were refused."""
+        """Try once, and return whether we were refused."""
         self._report(self.health.dialled(self._now()))
         self._down.clear()
         try:
@@ -110,7 +113,8 @@ class HubLink:
             _log.exception("dialling failed")
             self._report(self.health.lost(self._now()))
             return False
-        # Of a link that is being stopped too: a library may swallow that we were cancelled (nats does while it writes).
+        # Of a link that is being stopped too: a library may swallow that we were
+        # cancelled (nats does while it writes).
         if not self._down.is_set() and not self._stopping:
             self._up.set()
             self._report(self.health.opened(self._now()))
@@ -119,7 +123,8 @@ class HubLink:
 
     async def _refresh(self) -> None:
         while (due := self.health.next_refresh) is not None:
-            # A change may bring the next refresh forward: a lost link is announced more often (B-74).
+            # A change may bring the next refresh forward: a lost link is announced more
+            # often (B-74).
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(due):

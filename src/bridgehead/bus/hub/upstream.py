@@ -1,4 +1,6 @@
-"""Being a participant of another bridge, so that what is not understood here can be asked there (bus §7)."""
+"""Being a participant of another bridge, so that what is not understood here can be
+asked there (bus §7).
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ class Upstream(HubListener):
         self._carry_out(self._escalation.take_due())
         return held
 
-    # -- Dialled --------------------------------------------------------------------------------------------------
+    # -- Dialled --------------------------------------------------------------
 
     async def connect(self, listener: HubLink) -> None:
         try:
@@ -109,7 +111,7 @@ class Upstream(HubListener):
         except ConnectionEnded as ended:
             listener.lost(ended.message)
 
-    # -- HubListener ----------------------------------------------------------------------------------------------
+    # -- HubListener ----------------------------------------------------------
 
     def opened(self) -> None:
         self._escalation.upstream(there=True)
@@ -119,7 +121,7 @@ class Upstream(HubListener):
         self._escalation.upstream(there=False)
         self._carry_out(self._escalation.take_due())
 
-    # -- carrying out ---------------------------------------------------------------------------------------------
+    # -- carrying out ---------------------------------------------------------
 
     def _carry_out(self, effects: list[EscalationEffect]) -> None:
         for effect in effects:

@@ -1,5 +1,5 @@
-"""How much is too much: message rate, nesting, repeated violations (bus §10.5), and the bounded backlog (B-42,
-B-43).
+"""How much is too much: message rate, nesting, repeated violations (bus §10.5), and the
+bounded backlog (B-42, B-43).
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ class Backlog:
         return len(self._waiting) < count and self.bytes + len(delivery.body) <= size
 
     def hold(self, delivery: Delivery, *, count: int, size: int) -> list[Delivery]:
-        """Keep `delivery`, dropping the oldest for it; returns what was dropped, in order."""
+        """Keep `delivery`, dropping the oldest for it.
+
+        Returns what was dropped, in order.
+        """
         if len(delivery.body) > size or count == 0:
             return [delivery]
         dropped = []
@@ -42,7 +45,7 @@ class Backlog:
         return dropped
 
     def take_all(self) -> list[Delivery]:
-        """Everything that waits, oldest first; the queue is empty afterwards."""
+        """Return everything that waits, oldest first; the queue is empty afterwards."""
         taken = list(self._waiting)
         self._waiting.clear()
         self.bytes = 0
@@ -68,7 +71,7 @@ class TokenBucket:
         """When the whole burst may be used again."""
 
     def take(self, now: float, cost: float = 1.0) -> bool:
-        """Whether one more, or one that counts for several, is allowed at this moment."""
+        """Take one more, or one that counts for several, if that is allowed now."""
         used_s = self._full_at - now
         if used_s < 0.0:
             used_s = 0.0
@@ -88,7 +91,10 @@ class OpenQuestion(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenQuestions:
-    """Utterances of one participant that have no end yet, oldest first; what never ends is forgotten after a while."""
+    """Utterances of one participant that have no end yet, oldest first.
+
+    What never ends is forgotten after a while.
+    """
 
     def __init__(self, limit: int) -> None:
         self._ended: deque[tuple[str, str | None]] = deque(maxlen=16)
@@ -102,7 +108,9 @@ class OpenQuestions:
     def begin(
         self, hub_session: str, utterance_id: object, now: float, ends_are_marked: bool
     ) -> str | None:
-        """One more begins, unless it is one too many, or a `twin`: open, or held for a reconnect, and asked again.
+        """Begin a question, or return why not.
+
+        A `twin` is open or held for a reconnect already.
 
         Where no hub marks ends, nobody can have too many: the oldest makes room.
         """
@@ -125,10 +133,11 @@ class OpenQuestions:
     def end(
         self, hub_session: str, utterance_id: object, *, held: bool = False
     ) -> None:
-        """An end marker came; one that names no utterance ends the oldest of its session.
+        """Take an end marker; one that names no utterance ends the oldest of its
+        session.
 
-        Whoever gets it is sure of the answer only if it is `held` until they are back; what was on its way when a
-        connection broke may be asked for again.
+        Whoever gets it is sure of the answer only if it is `held` until they are back;
+        what was on its way when a connection broke may be asked for again.
         """
         here = [
             question for question in self._open if question.hub_session == hub_session
@@ -162,15 +171,17 @@ class ViolationCount:
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:
-    """Whether objects and arrays are nested more than `limit` levels; walks without recursion."""
+    """Whether objects and arrays are nested more than `limit` levels.
+
+    Walks without recursion.
+    """
     level = [value]
     for _ in range(limit):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, dict | list)
-        ]
+        below: list[Any] = []
+        for node in level:
+            children = node.values() if isinstance(node, dict) else node
+            below += [child for child in children if isinstance(child, dict | list)]
+        level = below
         if not level:
             return False
     return True

@@ -1,4 +1,6 @@
-"""Who is known to a bridge: connection state, sources, sessions, skills, and what each record permits. Pure."""
+"""Who is known to a bridge: connection state, sources, sessions, skills, and what each
+record permits. Pure.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ MAX_SESSION_BYTES: Final = 256 * 1024
 
 
 class FreelyPublished(dict[str, bool]):
-    """Whether nothing about a topic can keep a message out; topics repeat, so some answers are remembered."""
+    """Whether nothing about a topic can keep a message out.
+
+    Topics repeat, so some answers are remembered.
+    """
 
     def __init__(self, record: ParticipantRecord) -> None:
         self._record = record
@@ -62,11 +67,16 @@ class Terms:
             for topic in LIFECYCLE - {SYNC}
             if record.deliver.match(topic) and (record.tts or topic != SPEAK)
         )
-        """Topics of which only an echo and the hop limit keep a message from the participant (B-16, B-71)."""
+        """Topics of which only an echo and the hop limit keep a message from the
+        participant (B-16, B-71).
+        """
         self.freely_published = FreelyPublished(record)
 
     def gate(self, session: Session) -> Session:
-        """`session` where the bridge knows it to be, narrowed by policy; its id stays as it is."""
+        """Return `session` where the bridge knows it to be, narrowed by policy.
+
+        Its id stays as it is.
+        """
         return self._record.policy.apply(
             place_session(session, self._record.site_determination)
         )
@@ -127,7 +137,9 @@ class Participant:
 
 
 class RememberedState(msgspec.Struct, frozen=True):
-    """What outlives a process: sources, hub ids and tracked skills by participant (bus §13)."""
+    """What outlives a process: sources, hub ids and tracked skills by participant (bus
+    §13).
+    """
 
     sources: dict[str, str] = {}
     hub_ids: dict[str, dict[str, str]] = {}
@@ -165,7 +177,9 @@ class Register:
         return iter(self._by_id.values())
 
     def by_session(self, hub_session: str) -> tuple[tuple[Participant, str], ...]:
-        """Those who use this session in the order they came, each with `session_id`, the signal that leads to them."""
+        """Return those who use this session in the order they came, each with
+        `session_id`, the signal that leads to them.
+        """
         matches = self._matches.get(hub_session)
         if (
             matches is None
@@ -204,7 +218,10 @@ class Register:
         self._hosts.pop(participant.id, None)
 
     def own(self, participant: Participant, hub_session: str, local_id: str) -> None:
-        """The participant used this session; session routing finds it from now on (B-14)."""
+        """Note that the participant used this session.
+
+        Routing finds it from now on (B-14).
+        """
         # Taken out and put back, so that the order stays that of last use.
         participant.sessions.pop(hub_session, None)
         participant.sessions[hub_session] = local_id
@@ -222,7 +239,7 @@ class Register:
         self._matches.pop(hub_session, None)
 
     def place(self, participant: Participant, site: str | None) -> None:
-        """The participant's group is that of its last message (B-15)."""
+        """Put the participant into the group of its last message (B-15)."""
         if site == participant.site:
             return
         self.changes += 1
@@ -252,7 +269,10 @@ class Register:
         return True
 
     def leaves(self, participant: Participant, now: float, grace_s: float) -> None:
-        """The connection ended; the participant stays known until its grace is over."""
+        """Note that a connection ended.
+
+        The participant stays known until its grace is over.
+        """
         participant.connected = False
         participant.stalled = False
         participant.left_at = now
@@ -267,7 +287,8 @@ class Register:
         while self._leaving and self._leaving[0][0] <= now:
             _at, ordinal, participant_id = heapq.heappop(self._leaving)
             participant = self._by_id.get(participant_id)
-            # Each departure leaves an entry behind; only the last one counts, and somebody late finds several.
+            # Each departure leaves an entry behind; only the last one counts, and
+            # somebody late finds several.
             if (
                 participant is None
                 or participant.ordinal != ordinal
@@ -301,7 +322,9 @@ class TooManyParticipants(BridgeheadError):
 
 
 class ManagedSessions:
-    """The last known session of every participant that knows nothing of sessions (B-33 to B-35); bounded."""
+    """The last known session of every participant that knows nothing of sessions (B-33
+    to B-35); bounded.
+    """
 
     def __init__(self, secret: bytes, *, limit: int = 10_000) -> None:
         self._secret = secret
@@ -310,15 +333,18 @@ class ManagedSessions:
         """By participant and channel."""
 
     def session_id(self, record: ParticipantRecord, channel: str = "") -> str:
-        """The session of the participant, or of one of its channels: configured, or made from the names."""
-        if channel:  # no participant id holds a line feed, and no local id of this one can be mistaken for it
+        """Return the session of the participant, or of one of its channels: configured,
+        or made from the names.
+        """
+        if channel:
+            # No participant id holds a line feed, so no local id is mistaken for this.
             return hub_session_id(self._secret, f"{record.id}\nchannel", channel)
         return record.managed_session_id or hub_session_id(
             self._secret, record.id, record.id
         )
 
     def current(self, record: ParticipantRecord, channel: str = "") -> Session:
-        """The session the next utterance travels with."""
+        """Return the session the next utterance travels with."""
         stored = self._stored.get((record.id, channel), {})
         session = {**stored, "session_id": self.session_id(record, channel)}
         if record.lang is not None and not isinstance(session.get("lang"), str):
@@ -328,7 +354,10 @@ class ManagedSessions:
     def adopt(
         self, record: ParticipantRecord, session: Session, channel: str = ""
     ) -> None:
-        """Take over the session of an end marker; what policy imposes is not stored but computed anew."""
+        """Take over the session of an end marker.
+
+        What policy imposes is not stored but computed anew.
+        """
         imposed = {*DENYLISTS, *record.policy.preferences}
         if record.policy.pipeline is not None:
             imposed.add("pipeline")

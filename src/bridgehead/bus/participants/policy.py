@@ -1,4 +1,5 @@
-"""What a participant may do to a session, and where it stands (bus §6, B-30 to B-32, B-38, B-53).
+"""What a participant may do to a session, and where it stands (bus §6, B-30 to B-32,
+B-38, B-53).
 
 Pure. Policy only narrows, and is computed anew for every message.
 """
@@ -41,26 +42,22 @@ class SessionPolicy(msgspec.Struct, frozen=True):
             _texts("pipeline", table["pipeline"]) if "pipeline" in table else None
         )
         if pipeline == ():
-            # An empty pipeline means "deployment default" and would widen access (B-32).
+            # An empty pipeline means "deployment default" and would widen access
+            # (B-32).
             raise BadPolicy("pipeline", "must list at least one pipeline")
-        return cls(
-            {
-                field: _texts(field, table[field])
-                for field in DENYLISTS
-                if field in table
-            },
-            pipeline,
-            _entries(table.get("intent_context", {})),
-            merge,
-            {
-                field: names
-                for field in TRANSFORMERS
-                if (names := _texts(field, table.get(field, [])))
-            },
-        )
+        denylists = {
+            field: _texts(field, table[field]) for field in DENYLISTS if field in table
+        }
+        intent_context = _entries(table.get("intent_context", {}))
+        preferences: dict[str, tuple[str, ...]] = {}
+        for field in TRANSFORMERS:
+            names = _texts(field, table.get(field, []))
+            if names:
+                preferences[field] = names
+        return cls(denylists, pipeline, intent_context, merge, preferences)
 
     def to_table(self) -> dict[str, Any]:
-        """The table `parse` reads, without what was not set."""
+        """Return the table `parse` reads, without what was not set."""
         lists = {**self.denylists, **self.preferences}
         table: dict[str, Any] = {field: list(names) for field, names in lists.items()}
         if self.pipeline is not None:
@@ -81,7 +78,7 @@ class SessionPolicy(msgspec.Struct, frozen=True):
         )
 
     def apply(self, session: Session) -> Session:
-        """`session` narrowed to what the policy allows; the given one is not changed."""
+        """Return `session` narrowed to what the policy allows, as a copy."""
         if self.is_empty:
             return session
         gated = dict(session)
@@ -89,19 +86,17 @@ class SessionPolicy(msgspec.Struct, frozen=True):
             self._deny(gated, field, denied)
         if self.pipeline is not None:
             wanted = _client_list(session.get("pipeline"))
+            allowed = [name for name in wanted if name in self.pipeline]
             # Never [] and never absent: both mean the deployment default (B-32).
-            gated["pipeline"] = [
-                name for name in wanted if name in self.pipeline
-            ] or list(self.pipeline)
+            gated["pipeline"] = allowed or list(self.pipeline)
         for field, names in self.preferences.items():
             if not _client_list(session.get(field)):
                 gated[field] = list(names)
         if self.intent_context:
             client = session.get("intent_context")
-            gated["intent_context"] = {
-                **self.intent_context,
-                **(client if isinstance(client, dict) else {}),
-            }
+            if not isinstance(client, dict):
+                client = {}
+            gated["intent_context"] = {**self.intent_context, **client}
         return gated
 
     def _deny(self, gated: Session, field: str, denied: tuple[str, ...]) -> None:
@@ -117,16 +112,20 @@ NO_POLICY: Final = SessionPolicy()
 
 
 class Imposed:
-    """What policy has put into the lists of one participant's sessions, and what it names there itself.
+    """What policy has put into the lists of one participant's sessions, and what it
+    names there itself.
 
-    A client adopts the session of an answer and sends it again. What was imposed is left out of that answer, so that a
-    list that is lifted is gone from the next message on, and a client never takes it for its own.
+    A client adopts the session of an answer and sends it again. What was imposed is
+    left out of that answer, so that a list that is lifted is gone from the next message
+    on, and a client never takes it for its own.
     """
 
     def __init__(self) -> None:
         self.names: dict[str, set[str]] = {}
         self._own: dict[tuple[str, str], list[str]] = {}
-        """By session and field, where the client names something that policy names, too."""
+        """By session and field, where the client names something that policy names,
+        too.
+        """
 
     def note(self, policy: SessionPolicy, hub_session: str, session: Session) -> None:
         """Policy is applied to `session`, which is as the client sent it."""
@@ -140,7 +139,7 @@ class Imposed:
             del self._own[next(iter(self._own))]
 
     def left_out(self, hub_session: str, session: Session) -> Session:
-        """`session` as the client may adopt it."""
+        """Return `session` as the client may adopt it."""
         if self.names.keys().isdisjoint(session):
             return session
         plain = dict(session)
@@ -159,16 +158,17 @@ class Imposed:
 
 
 def place_session(session: Session, determination: str | None) -> Session:
-    """`session` with the site the bridge knows; without one the client's value stands and none is inferred (B-38)."""
+    """Return `session` with the site the bridge knows.
+
+    Without one the client's value stands and none is inferred (B-38).
+    """
     return session if determination is None else {**session, "site_id": determination}
 
 
 def _client_list(value: object) -> list[str]:
-    return (
-        [name for name in value if isinstance(name, str)]
-        if isinstance(value, list)
-        else []
-    )
+    if not isinstance(value, list):
+        return []
+    return [name for name in value if isinstance(name, str)]
 
 
 def _texts(field: str, value: object) -> tuple[str, ...]:

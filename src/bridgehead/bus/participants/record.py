@@ -1,4 +1,7 @@
-"""A participant's record (bus §10.3): what it is, what it may do, how much of it. Pure."""
+"""A participant's record (bus §10.3): what it is, what it may do, how much of it.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ class Role(StrEnum):
 
 
 class Grant(StrEnum):
-    """Rights nobody has by default; `register_skills` comes with the role skill_host."""
+    """Rights nobody has by default.
+
+    `register_skills` comes with the role skill_host.
+    """
 
     DEFAULT_SESSION = "default_session"
     REGISTER_SKILLS = "register_skills"
@@ -72,7 +78,10 @@ class Limits(
 class AssistantProfile(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What the assistant is for one participant; what is not said here is as for everybody."""
+    """What the assistant is for one participant.
+
+    What is not said here is as for everybody.
+    """
 
     prompt: str | None = None
     memory: int | None = None
@@ -100,7 +109,9 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     assistant: AssistantProfile = AssistantProfile()
     person: str | None = None
-    """Whose device it is: a late answer goes to whichever of the person's devices is used."""
+    """Whose device it is: a late answer goes to whichever of the person's devices is
+    used.
+    """
     ephemeral: bool = False
     """Made for one browser session or the like; nothing of it outlives the process."""
 
@@ -108,7 +119,10 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         return grant in self.grants
 
     def may_publish(self, topic: str) -> bool:
-        """Whether the publish list lets this topic in; what only a bridge says is never let in."""
+        """Whether the publish list lets this topic in.
+
+        What only a bridge says is never let in.
+        """
         if topic in BRIDGE_ONLY:
             return False
         if self.publish is not None:
@@ -119,18 +133,16 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
 
     @property
     def publishable(self) -> list[str]:
-        """The publish list in force, defaults filled in."""
+        """Return the publish list in force, defaults filled in."""
         if self.publish is not None:
             return self.publish.listed()
         host = Grant.REGISTER_SKILLS in self.grants
-        return (
-            [*_SKILL_HOST_TOPICS.listed(), "answers to polls"]
-            if host
-            else _SATELLITE_TOPICS.listed()
-        )
+        if host:
+            return [*_SKILL_HOST_TOPICS.listed(), "answers to polls"]
+        return _SATELLITE_TOPICS.listed()
 
     def effective(self) -> dict[str, Any]:
-        """The record as it is in force, for people and programs to read."""
+        """Return the record as it is in force, for people and programs to read."""
         limits = msgspec.structs.asdict(self.limits)
         shown = {
             **msgspec.structs.asdict(self),
@@ -149,7 +161,7 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         return built
 
     def rights(self) -> str:
-        """What it may do, for a person who is asked to let it in."""
+        """Return what the participant may do, for whoever is asked to let it in."""
         granted = ", ".join(sorted(self.grants)) or "none"
         more = (
             f", tools: {', '.join(self.assistant.tools)}"
@@ -164,7 +176,7 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
 
     @property
     def max_frame_bytes(self) -> int:
-        """The largest frame taken from this participant."""
+        """Return the largest frame taken from this participant."""
         if self.limits.max_frame_bytes is not None:
             return self.limits.max_frame_bytes
         return MIB if self.tts else HARD_FRAME_BYTES
@@ -205,7 +217,10 @@ RECORD_KEYS: Final = frozenset(_Table.__struct_fields__)
 
 
 def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecord:
-    """Read one table of participants.toml; every mistake names the participant and the key."""
+    """Read one table of participants.toml.
+
+    Every mistake names the participant and the key.
+    """
     check_participant_id(participant_id)
     try:
         read = msgspec.convert(table, _Table)
@@ -231,7 +246,7 @@ def parse_record(participant_id: str, table: dict[str, Any]) -> ParticipantRecor
 
 
 def check_participant_id(participant_id: str) -> str:
-    """The id, if it is one (bus §17)."""
+    """Return the id, if it is one (bus §17)."""
     if PARTICIPANT_ID.fullmatch(participant_id) is None:
         raise ConfigError(
             f"{participant_id!r} is not a valid participant ID",

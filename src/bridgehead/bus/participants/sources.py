@@ -1,4 +1,7 @@
-"""Which source a participant's messages carry on the hub (B-01, B-05). Pure; randomness is passed in."""
+"""Which source a participant's messages carry on the hub (B-01, B-05). Pure.
+
+Randomness is passed in.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ _MAX_CLAIM: Final = 128
 
 
 class Sources:
-    """Who has which source. One that belongs to another participant, present or not, is never given away."""
+    """Who has which source.
+
+    One that belongs to another participant, present or not, is never given away.
+    """
 
     def __init__(
         self,
@@ -21,7 +27,9 @@ class Sources:
         random_word: Callable[[], str],
         owner_of: Callable[[str], str | None],
     ) -> None:
-        """`owner_of` says whose a name is beyond what was assigned here: enrolled, or assigned by another bridge."""
+        """`owner_of` says whose a name is beyond what was assigned here: enrolled, or
+        assigned by another bridge.
+        """
         self._bridge_id = bridge_id
         self._reserved = frozenset(reserved) | {bridge_id}
         self._of: dict[str, str] = dict(remembered)
@@ -32,7 +40,11 @@ class Sources:
         self._owner_of = owner_of
 
     def assign(self, record: ParticipantRecord, claim: object) -> str:
-        """The claim where the record allows it and it is free, else what it had before, else a new one."""
+        """Return the source of a participant.
+
+        Its claim if the record allows it and it is free, else what it had before, else
+        a new one.
+        """
         wishes = (self._claimed(record, claim), self._of.get(record.id), record.id)
         chosen = next(
             (wish for wish in wishes if wish and self._is_free(wish, record.id)), None
@@ -46,14 +58,16 @@ class Sources:
         return chosen
 
     def remember(self, participant_id: str, source: str) -> None:
-        """What the participant had elsewhere; nothing changes if somebody else has it by now."""
+        """Remember the source a participant had elsewhere, unless somebody else has it
+        by now.
+        """
         if self._is_free(source, participant_id):
             self.forget(participant_id)
             self._of[participant_id] = source
             self._owner[source] = participant_id
 
     def forget(self, participant_id: str) -> None:
-        """The participant's source is free again."""
+        """Let the participant's source be free again."""
         source = self._of.pop(participant_id, None)
         if source is not None:
             del self._owner[source]
@@ -65,31 +79,35 @@ class Sources:
             or not _is_claim(claim)
         ):
             return None
-        return (
-            f"{self._bridge_id}.{claim}" if record.claimed_id == "prefixed" else claim
-        )
+        if record.claimed_id == "prefixed":
+            return f"{self._bridge_id}.{claim}"
+        return claim
 
     def belongs_to_another(self, name: str, participant_id: str) -> bool:
-        """Whether `name` is another participant's, at whichever bridge of the deployment it is served."""
+        """Whether `name` is another participant's, at whichever bridge of the
+        deployment it is served.
+        """
         return self.owner(name) not in (None, participant_id)
 
     def owner(self, name: str) -> str | None:
-        """The participant a name belongs to, None where it is free or nobody's."""
-        return (
-            None
-            if name in self._reserved
-            else self._owner.get(name) or self._owner_of(name)
-        )
+        """Return the participant a name belongs to, None if it is nobody's."""
+        if name in self._reserved:
+            return None
+        return self._owner.get(name) or self._owner_of(name)
 
     def _is_free(self, wish: str, participant_id: str) -> bool:
-        # What is addressed to somebody by name must not go to one who merely claims the name.
+        # What is addressed to somebody by name must not go to one who merely claims the
+        # name.
         return wish not in self._reserved and not self.belongs_to_another(
             wish, participant_id
         )
 
 
 def _is_claim(claim: str) -> bool:
-    """Whether somebody may be called so; nothing that looks like an option or a path is a name."""
+    """Whether somebody may be called so.
+
+    Nothing that looks like an option or a path is a name.
+    """
     if not 0 < len(claim) <= _MAX_CLAIM or not claim.isprintable():
         return False
     is_path_or_option = claim.startswith(("-", ".")) or "/" in claim or "\\" in claim

@@ -1,1 +1,3 @@
-"""WebSockets and the little HTTP around them: one listener, one dialler, two libraries behind one interface."""
+"""WebSockets and the little HTTP around them: one listener, one dialler, two libraries
+behind one interface.
+"""

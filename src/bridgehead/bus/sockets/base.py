@@ -1,7 +1,8 @@
 """What the bus needs of a WebSocket, whichever library speaks it.
 
-A `Conversation` is told what happens on one connection; the `Peer` it is given on opening is how it talks back.
-Nothing here waits: sending puts bytes into the transport, and `paused` says that the far side does not keep up.
+A `Conversation` is told what happens on one connection; the `Peer` it is given on
+opening is how it talks back. Nothing here waits: sending puts bytes into the transport,
+and `paused` says that the far side does not keep up.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ UNSUPPORTED: Final = 1003
 ABNORMAL: Final = 1006
 TOO_BIG: Final = 1009
 UNREAD_PONGS: Final = 256 * 1024
-"""Bytes that may wait for a far side that sends pings; beyond, it is not read until it has read."""
+"""Bytes that may wait for a far side that sends pings.
+
+Beyond, it is not read until it has read.
+"""
 PING_S: Final = 20.0
 SILENCE_S: Final = 60.0
 CLOSE_WAIT_S: Final = 2.0
@@ -36,7 +40,7 @@ class Peer(Protocol):
 
     @property
     def certificate(self) -> bytes | None:
-        """The certificate (DER) the far side showed, None without TLS."""
+        """Return the certificate (DER) the far side showed, None without TLS."""
         ...
 
     def send(self, payload: bytes) -> None:
@@ -44,13 +48,16 @@ class Peer(Protocol):
         ...
 
     def write(self, frames: bytes) -> None:
-        """Write ready-made server frames (see `text_frame`); lets one fan-out share its bytes."""
+        """Write ready-made server frames (see `text_frame`).
+
+        Lets one fan-out share its bytes.
+        """
         ...
 
     def ping(self) -> None: ...
 
     def lift_allowance(self) -> None:
-        """The far side is trusted now; the allowance of its first bytes no longer applies."""
+        """Trust the far side; the allowance of its first bytes no longer applies."""
         ...
 
     def pause_reading(self) -> None:
@@ -60,7 +67,10 @@ class Peer(Protocol):
     def resume_reading(self) -> None: ...
 
     def close(self, code: int, reason: str = "") -> None:
-        """Start the closing handshake; nothing more is sent, and the connection ends soon whatever happens."""
+        """Start the closing handshake.
+
+        Nothing more is sent, and the connection ends soon whatever happens.
+        """
         ...
 
     def abort(self) -> None:
@@ -69,14 +79,20 @@ class Peer(Protocol):
 
 
 class Conversation:
-    """One connection as its owner sees it; each notices what it cares for. Called on the event loop, in order."""
+    """One connection as its owner sees it; each notices what it cares for.
+
+    Called on the event loop, in order.
+    """
 
     def opened(self, peer: Peer) -> None: ...
 
     def received(self, payload: bytes, *, text: bool) -> None: ...
 
     def caught_up(self) -> None:
-        """Everything that had arrived was handed over; a good moment to pass things on."""
+        """Note that everything that had arrived was handed over.
+
+        A good moment to pass things on.
+        """
 
     def ponged(self) -> None: ...
 
@@ -88,7 +104,9 @@ class Conversation:
 
 
 ENDED: Final = Conversation()
-"""Takes the place of a conversation that has ended, so that it and its peer do not keep each other alive."""
+"""Takes the place of a conversation that has ended, so that it and its peer do not keep
+each other alive.
+"""
 
 
 class Ends(msgspec.Struct, frozen=True):
@@ -105,7 +123,9 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    """Lower-case names; a repeated header is joined with a comma, so it equals nothing that was expected."""
+    """Lower-case names; a repeated header is joined with a comma, so it equals nothing
+    that was expected.
+    """
     address: str
     secure: bool
     peer_certificate: bytes | None = None
@@ -116,7 +136,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> str:
-        """Whose share of the places this request counts against."""
+        """Return whose share of the places this request counts against."""
         return share_of(self.address)
 
 
@@ -128,7 +148,10 @@ class Answer(msgspec.Struct, frozen=True):
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
     stream: AsyncGenerator[bytes, None] | None = None
-    """What follows the body piece by piece; the response then ends with the connection."""
+    """What follows the body piece by piece.
+
+    The response then ends with the connection.
+    """
 
 
 def json_answer(value: object, status: int = 200) -> Answer:
@@ -142,7 +165,9 @@ class Upgrade(msgspec.Struct, frozen=True):
     max_message_bytes: int
     subprotocol: str | None = None
     first_bytes: float = float("inf")
-    """How much is read before `lift_allowance` is called, so that nobody unknown fills memory."""
+    """How much is read before `lift_allowance` is called, so that nobody unknown fills
+    memory.
+    """
 
 
 NOT_FOUND: Final = Answer(404, b"not found\n")
@@ -157,7 +182,10 @@ class Site:
         return NOT_FOUND
 
     def body_limit(self, request: Request) -> int | Answer:
-        """How long the body of a request may be, or why it is not even read; `request` is its head alone."""
+        """Return how long the body of a request may be, or why it is not even read.
+
+        `request` is its head alone.
+        """
         return BODY_BYTES
 
     async def respond(self, request: Request) -> Answer:
@@ -166,7 +194,10 @@ class Site:
 
 
 def share_of(address: str) -> str:
-    """What counts as one neighbour: an IPv4 address, or a network of IPv6, where everybody has addresses to spare."""
+    """Return what counts as one neighbour: an IPv4 address, or an IPv6 network.
+
+    Everybody there has addresses to spare.
+    """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -184,8 +215,9 @@ Waiter = TypeVar("Waiter")
 class WaitingConnections(Generic[Waiter]):
     """Connections that have not said yet what they want, by address.
 
-    When there are too many, the oldest of the address that has most of them gives way: whoever opens sockets and says
-    nothing pushes out their own, and somebody who asks at once is heard.
+    When there are too many, the oldest of the address that has most of them gives way:
+    whoever opens sockets and says nothing pushes out their own, and somebody who asks
+    at once is heard.
     """
 
     def __init__(self, limit: int) -> None:
@@ -197,11 +229,11 @@ class WaitingConnections(Generic[Waiter]):
         return self._total
 
     def of(self, address: str) -> int:
-        """How many of this address wait."""
+        """Return how many of this address wait."""
         return len(self._by_address.get(address, ()))
 
     def add(self, address: str, connection: Waiter) -> Waiter | None:
-        """One more waits; returns the one that must leave for it."""
+        """Add one that waits, and return the one that must leave for it."""
         leaving = None
         if self._total >= self._limit:
             crowded = max(
@@ -224,19 +256,21 @@ class WaitingConnections(Generic[Waiter]):
 
 
 def has_two_lengths(names: Iterable[bytes]) -> bool:
-    """Whether a request says in two ways where its body ends: two readers would see two different requests."""
+    """Whether a request says in two ways where its body ends: two readers would see two
+    different requests.
+    """
     lower = {name.lower() for name in names}
     return b"content-length" in lower and b"transfer-encoding" in lower
 
 
 def shown_certificate(transport: asyncio.BaseTransport) -> bytes | None:
-    """The certificate (DER) the other end of a connection showed."""
+    """Return the certificate (DER) the other end of a connection showed."""
     secured = transport.get_extra_info("ssl_object")
     return secured.getpeercert(binary_form=True) if secured is not None else None
 
 
 def text_frame(payload: bytes) -> bytes:
-    """One text message as a server sends it: unmasked, in one frame."""
+    """Return one text message as a server sends it: unmasked, in one frame."""
     size = len(payload)
     if size < 126:
         return b"\x81" + size.to_bytes(1, "big") + payload
@@ -274,7 +308,9 @@ class WatchedConversation(Conversation):
 
 
 class Heartbeat:
-    """Watches all connections of one server with one timer: who is silent is pinged, who stays silent is cut off."""
+    """Watches all connections of one server with one timer: who is silent is pinged,
+    who stays silent is cut off.
+    """
 
     def __init__(self, *, ping_s: float = PING_S, silence_s: float = SILENCE_S) -> None:
         self._ping_s = ping_s
@@ -287,7 +323,7 @@ class Heartbeat:
         return len(self._watched)
 
     def now(self) -> float:
-        """The time connections note when something arrives."""
+        """Return the time connections note when something arrives."""
         return monotonic()
 
     def watch(self, connection: WatchedConversation) -> None:

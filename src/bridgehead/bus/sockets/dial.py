@@ -1,4 +1,7 @@
-"""Opening a WebSocket to somebody else's listener; the client's side keeps what arrives in order, within bounds."""
+"""Opening a WebSocket to somebody else's listener.
+
+The client's side keeps what arrives in order, within bounds.
+"""
 
 from __future__ import annotations
 
@@ -52,28 +55,22 @@ async def dial(
     *,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> None:
-    """Connect; returns once the WebSocket is open, raises `DialRefused` or `Unreachable` otherwise."""
-    try:
-        parts = urlsplit(target.url)
-        port = parts.port or (443 if parts.scheme == "wss" else 80)
-    except ValueError as error:
-        raise BadUrl(target.url) from error
-    if parts.scheme not in ("ws", "wss") or parts.hostname is None:
-        raise BadUrl(target.url)
-    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    """Connect and return once the WebSocket is open.
+
+    Raises `DialRefused` or `Unreachable` otherwise.
+    """
+    place = _place(target.url)
     headers = list(target.headers)
     if target.subprotocol:
         headers.append(("Sec-WebSocket-Protocol", target.subprotocol))
     transport: asyncio.Transport | None = None
     try:
         async with asyncio.timeout(DIAL_S):
-            transport = await _open(
-                target, parts.hostname, port, secure=parts.scheme == "wss"
-            )
+            transport = await _open(target, place)
             await call(
                 transport,
-                parts.netloc.rpartition("@")[2],
-                path,
+                place.authority,
+                place.path,
                 headers,
                 conversation,
                 max_message_bytes,
@@ -83,24 +80,49 @@ async def dial(
     except Exception as error:
         if transport is not None:
             transport.abort()
-        if (status := _refused_with(error)) is not None:
+        status = _refused_with(error)
+        if status is not None:
             raise DialRefused(target.url, status) from error
-        raise Unreachable(
-            target.url,
-            getattr(error, "strerror", None) or str(error) or type(error).__name__,
-        ) from error
+        cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise Unreachable(target.url, cause) from error
 
 
-async def _open(
-    target: Target, host: str, port: int, *, secure: bool
-) -> asyncio.Transport:
-    context = _tls(target) if secure else None
+class _Place(msgspec.Struct, frozen=True):
+    """What a WebSocket URL says."""
+
+    host: str
+    port: int
+    is_secure: bool
+    authority: str
+    """Host and port as the URL has them, without a password."""
+    path: str
+
+
+def _place(url: str) -> _Place:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise BadUrl(url) from error
+    if parts.scheme not in ("ws", "wss") or parts.hostname is None:
+        raise BadUrl(url)
+    is_secure = parts.scheme == "wss"
+    if not port:
+        port = 443 if is_secure else 80
+    path = parts.path or "/"
+    if parts.query:
+        path += f"?{parts.query}"
+    authority = parts.netloc.rpartition("@")[2]
+    return _Place(parts.hostname, port, is_secure, authority, path)
+
+
+async def _open(target: Target, place: _Place) -> asyncio.Transport:
     transport, _protocol = await asyncio.get_running_loop().create_connection(
         asyncio.Protocol,
-        host,
-        port,
-        ssl=context,
-        server_hostname=host if secure else None,
+        place.host,
+        place.port,
+        ssl=_tls(target) if place.is_secure else None,
+        server_hostname=place.host if place.is_secure else None,
     )
     keep_alive(transport)
     if target.pin.is_exact and not _is_pinned(transport, target.pin):
@@ -114,7 +136,7 @@ async def _open(
 
 
 def keep_alive(transport: asyncio.Transport) -> None:
-    """Let the system find out that the other machine is gone, although nobody said so."""
+    """Let the system find out if the other machine is gone without a word."""
     connection = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():
@@ -136,7 +158,8 @@ def _is_pinned(transport: asyncio.Transport, pin: Pin) -> bool:
 def _tls(target: Target) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=target.ca_file, cadata=target.pin.ca)
     if target.pin.is_exact or target.accept_any_certificate:
-        # Exactly one key or certificate is accepted, and `_open` compares it before anything is sent.
+        # Exactly one key or certificate is accepted, and `_open` compares it before
+        # anything is sent.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if target.client_cert is not None:
@@ -164,7 +187,9 @@ class Closing(ABC):
 
 
 class ClientConversation(Conversation):
-    """The conversation of a client: `dial` it, then `receive` until it raises `ConnectionEnded`."""
+    """The conversation of a client: `dial` it, then `receive` until it raises
+    `ConnectionEnded`.
+    """
 
     def __init__(self) -> None:
         self.peer: Peer
@@ -177,7 +202,7 @@ class ClientConversation(Conversation):
 
     @property
     def ended(self) -> ConnectionEnded | None:
-        """How it ended, None while it is open."""
+        """Return how the conversation ended, None while it is open."""
         return self._ended
 
     @property
@@ -186,7 +211,7 @@ class ClientConversation(Conversation):
         return self._writable.is_set()
 
     async def receive(self) -> bytes:
-        """The next message; what arrived before the end is still handed out."""
+        """Return the next message; what arrived before the end is still handed out."""
         while not self._waiting:
             if self._ended is not None:
                 raise self._ended
@@ -213,7 +238,7 @@ class ClientConversation(Conversation):
             self._changed.clear()
             await self._changed.wait()
 
-    # -- Conversation ---------------------------------------------------------------------------------------------
+    # -- Conversation ---------------------------------------------------------
 
     def opened(self, peer: Peer) -> None:
         self.peer = peer

@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """The fastest loop there is on this machine."""
+    """Return the fastest loop there is on this machine."""
     try:
         import uvloop
     except ImportError:
@@ -24,8 +24,9 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 def run(main: Coroutine[Any, Any, Result]) -> Result:
     """Run `main` to its end on a loop of its own.
 
-    SIGTERM cancels it, and is given to its handler when everything is closed: an exception raised by a handler inside
-    one of the loop's callbacks would be logged and lost.
+    SIGTERM cancels it, and is given to its handler when everything is closed: an
+    exception raised by a handler inside one of the loop's callbacks would be logged and
+    lost.
     """
     if threading.current_thread() is not threading.main_thread():
         return _run(main)
@@ -59,10 +60,11 @@ async def _cancelled_by_sigterm(
 
 
 def settle_memory() -> None:
-    """For a process that only serves from now on: what exists stays, and is not looked through again and again.
+    """For a process that only serves from now on: what exists stays, and is not looked
+    through again and again.
 
-    Messages make no reference cycles, so collections are rare; a full one over a large heap would cost milliseconds
-    in the middle of somebody's sentence.
+    Messages make no reference cycles, so collections are rare; a full one over a large
+    heap would cost milliseconds in the middle of somebody's sentence.
     """
     gc.collect()
     gc.freeze()

@@ -1,5 +1,5 @@
-"""Listening on an address or a Unix socket, with or without TLS: read the head of a request, then upgrade or
-answer it.
+"""Listening on an address or a Unix socket, with or without TLS: read the head of a
+request, then upgrade or answer it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Listener:
         return int(self.address.rpartition(":")[2])
 
     async def close(self) -> None:
-        """No new connections; open WebSockets belong to the site and are closed by it."""
+        """Take no new connections; the site closes its open WebSockets itself."""
         self._server.close()
         self._connections.close()
 
@@ -114,14 +114,14 @@ class HttpConnections:
         return HttpConnection(self)
 
     def add(self, connection: HttpConnection) -> None:
-        """One more whose request has not arrived."""
+        """Note a connection whose request has not arrived."""
         self._open.add(connection)
         leaving = self._waiting.add(share_of(connection.address), connection)
         if leaving is not None:
             leaving.abort()
 
     def arrived(self, connection: HttpConnection) -> None:
-        """The whole request is there; from now on we are the slow ones."""
+        """Note that the whole request is there; from now on we are the slow ones."""
         self._waiting.discard(share_of(connection.address), connection)
 
     def discard(self, connection: HttpConnection) -> None:
@@ -190,42 +190,48 @@ class HttpConnection(asyncio.Protocol):
         while not self._transport.is_closing():
             event = self._http.next_event()
             if isinstance(event, h11.Request):
-                if has_two_lengths(name for name, _ in event.headers):
-                    self._answer(
-                        Answer(
-                            400, b"send Content-Length or Transfer-Encoding, not both\n"
-                        )
-                    )
+                if not self._take_head(event):
                     return
-                self._request = _read_request(event, self._transport)
-                upgrade = self._request.headers.get("upgrade", "").lower()
-                if self._request.method == "GET" and upgrade == "websocket":
-                    self._decide(self._request)
-                    return
-                limit = self._connections.site.body_limit(self._request)
-                if isinstance(limit, Answer):
-                    self._answer(limit)
-                    return
-                self._body_limit = limit
-                # The head was enough to trust it, so it may take its time.
-                if limit > BODY_BYTES:
-                    self._disarm()
             elif isinstance(event, h11.Data):
                 self._body.append(bytes(event.data))
                 if sum(map(len, self._body)) > self._body_limit:
                     self._answer(Answer(413, b"body too large\n"))
                     return
             elif isinstance(event, h11.EndOfMessage):
-                assert self._request is not None
-                self._disarm()
-                self._connections.arrived(self)
-                complete = msgspec.structs.replace(
-                    self._request, body=b"".join(self._body)
-                )
-                self._responding = self._connections.run(self._respond(complete))
+                self._take_end()
                 return
             else:
                 return
+
+    def _take_head(self, event: h11.Request) -> bool:
+        """Read the head of a request; return whether its body is to be read."""
+        if has_two_lengths(name for name, _ in event.headers):
+            refusal = b"send Content-Length or Transfer-Encoding, not both\n"
+            self._answer(Answer(400, refusal))
+            return False
+        self._request = _read_request(event, self._transport)
+        upgrade = self._request.headers.get("upgrade", "").lower()
+        if self._request.method == "GET" and upgrade == "websocket":
+            self._decide(self._request)
+            return False
+        limit = self._connections.site.body_limit(self._request)
+        if isinstance(limit, Answer):
+            self._answer(limit)
+            return False
+        self._body_limit = limit
+        # The head was enough to trust it, so it may take its time.
+        if limit > BODY_BYTES:
+            self._disarm()
+        return True
+
+    def _take_end(self) -> None:
+        """Answer a request that has arrived as a whole."""
+        assert self._request is not None
+        self._disarm()
+        self._connections.arrived(self)
+        body = b"".join(self._body)
+        complete = msgspec.structs.replace(self._request, body=body)
+        self._responding = self._connections.run(self._respond(complete))
 
     def _decide(self, request: Request) -> None:
         decision = self._connections.site.upgrade(request)

@@ -1,4 +1,6 @@
-"""Who may reach a listener: which pages and host names, and which users of this machine."""
+"""Who may reach a listener: which pages and host names, and which users of this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from bridgehead.bus.sockets.base import Answer, Ends, Request
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 ROOT: Final = 0
 _ESTABLISHED: Final = "01"
-"""No other state counts: a socket that was closed by its program is listed as root's."""
+"""No other state counts: a socket that was closed by its program is listed as root's.
+"""
 
 Whose = Literal["own", "other", "unknown"]
 UserOf = Callable[[Request], int | None]
@@ -22,7 +25,10 @@ UserOf = Callable[[Request], int | None]
 
 
 def user_at(ends: Ends) -> int | None:
-    """Who opened this connection; None when the kernel does not tell, as for other machines."""
+    """Return who opened this connection.
+
+    None when the kernel does not tell, as for other machines.
+    """
     try:
         return find_user(ends, _tables())
     except ValueError:  # an end that is no address
@@ -30,26 +36,27 @@ def user_at(ends: Ends) -> int | None:
 
 
 def user_behind(request: Request) -> int | None:
-    """Who opened the connection of this request."""
+    """Return who opened the connection of this request."""
     return None if request.ends is None else user_at(request.ends)
 
 
 def whose(request: Request, user_of: UserOf = user_behind) -> Whose:
-    """Whether the user this process runs as is asking. Root counts as well: it could read our memory."""
+    """Whether the user this process runs as is asking.
+
+    Root counts as well: it could read our memory.
+    """
     if request.address == "local":
         return "own"  # a Unix socket of mode 0600
     user = user_of(request)
-    return (
-        "unknown"
-        if user is None
-        else "own"
-        if user in (os.geteuid(), ROOT)
-        else "other"
-    )
+    if user is None:
+        return "unknown"
+    return "own" if user in (os.geteuid(), ROOT) else "other"
 
 
 def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
-    """The owner of the far end of a connection in tables as /proc/net/tcp has them."""
+    """Return the owner of the far end of a connection in tables as /proc/net/tcp has
+    them.
+    """
     wanted = [
         f" {far} {near} {_ESTABLISHED} ".encode()
         for far, near in zip(_spellings(*ends.far), _spellings(*ends.near), strict=True)
@@ -60,14 +67,15 @@ def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
             if at >= 0:
                 # Queues, timer and retransmits stand between the state and the user.
                 fields = table[at + len(line) :].split(b"\n", 1)[0].split()
-                return (
-                    int(fields[3]) if len(fields) > 3 and fields[3].isdigit() else None
-                )
+                has_user = len(fields) > 3 and fields[3].isdigit()
+                return int(fields[3]) if has_user else None
     return None
 
 
 def _spellings(host: str, port: int) -> tuple[str, str]:
-    """An address as the tables spell it: as it is, and as an IPv6 socket shows an IPv4 one."""
+    """Return an address as the tables spell it: as it is, and as an IPv6 socket shows
+    an IPv4 one.
+    """
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
@@ -112,7 +120,10 @@ def refusal(
     same_origin: bool = False,
     secure: bool = False,
 ) -> Answer | None:
-    """Why a request may not come in, None if it may. `same_origin` lets in what was served from here."""
+    """Return why a request may not come in, None if it may.
+
+    `same_origin` lets in what was served from here.
+    """
     host = headers.get("host", "")
     if not _is_ours(host, names):
         return Answer(403, b"this name is not served here\n")

@@ -1,6 +1,8 @@
-"""WebSockets by picows: frames are parsed and unmasked in C, which is what the hub's speed rests on.
+"""WebSockets by picows: frames are parsed and unmasked in C, which is what the hub's
+speed rests on.
 
-picows hands over frames, not messages: fragments are joined here, and reserved bits are refused here.
+picows hands over frames, not messages: fragments are joined here, and reserved bits are
+refused here.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ _LAST_BYTES: Final = 64 * 1024
 
 
 class PicowsPeer(WSListener):
-    """One WebSocket: passes what picows reports to its conversation and sends what that says."""
+    """One WebSocket: passes what picows reports to its conversation and sends what that
+    says.
+    """
 
     def __init__(self, conversation: Conversation, max_message_bytes: int) -> None:
         self._conversation = conversation
@@ -55,7 +59,7 @@ class PicowsPeer(WSListener):
         self._protocol: weakref.ref[_Protocol] | None = None
         self._cutting_off: asyncio.TimerHandle | None = None
 
-    # -- picows calls these ---------------------------------------------------------------------------------------
+    # -- picows calls these ---------------------------------------------------
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self._transport = transport
@@ -101,7 +105,7 @@ class PicowsPeer(WSListener):
             self.resume_reading()
         self._conversation.resumed()
 
-    # -- the conversation calls these -----------------------------------------------------------------------------
+    # -- the conversation calls these -----------------------------------------
 
     @property
     def is_open(self) -> bool:
@@ -131,7 +135,8 @@ class PicowsPeer(WSListener):
 
     def grant(self, protocol: _Protocol, allowance: float) -> None:
         """Let the far side send so many bytes before it is trusted."""
-        # The protocol holds its listener; held in turn, each ended connection would wait for the garbage collector.
+        # The protocol holds its listener; held in turn, each ended connection would
+        # wait for the garbage collector.
         self._protocol = weakref.ref(protocol)
         protocol.allowance = allowance
 
@@ -150,7 +155,8 @@ class PicowsPeer(WSListener):
 
     def close(self, code: int, reason: str = "") -> None:
         self._transport.send_close(code, reason)
-        # Written data still goes out, but a far side that reads nothing cannot keep the connection.
+        # Written data still goes out, but a far side that reads nothing cannot keep the
+        # connection.
         if self._cutting_off is None:
             self._cutting_off = asyncio.get_running_loop().call_later(
                 CLOSE_WAIT_S, self.abort
@@ -159,7 +165,7 @@ class PicowsPeer(WSListener):
     def abort(self) -> None:
         self._transport.underlying_transport.abort()
 
-    # -- inside ---------------------------------------------------------------------------------------------------
+    # -- inside ---------------------------------------------------------------
 
     def _pong(self, frame: WSFrame) -> None:
         self._transport.send_pong(frame.get_payload_as_bytes())
@@ -197,7 +203,9 @@ class PicowsPeer(WSListener):
 
 
 class _Protocol(WSProtocol):  # type: ignore[misc]
-    """picows' protocol with an allowance of bytes for a far side that has not said who it is."""
+    """picows' protocol with an allowance of bytes for a far side that has not said who
+    it is.
+    """
 
     allowance = float("inf")
 
@@ -207,7 +215,8 @@ class _Protocol(WSProtocol):  # type: ignore[misc]
             self.transport.underlying_transport.abort()
             return
         super().buffer_updated(size)
-        # After an error picows would go on reading; what still comes is at most a close frame.
+        # After an error picows would go on reading; what still comes is at most a close
+        # frame.
         if self.transport.is_close_frame_sent and self.allowance > _LAST_BYTES:
             self.allowance = _LAST_BYTES
 
@@ -218,7 +227,9 @@ def _code(code: Any) -> int:
 
 
 class _WithoutTcp:
-    """A Unix connection as picows knows it: the options of TCP, which it sets on every socket, mean nothing there."""
+    """A Unix connection as picows knows it: the options of TCP, which it sets on every
+    socket, mean nothing there.
+    """
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -227,9 +238,9 @@ class _WithoutTcp:
         return getattr(self._transport, name)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return (
-            self if name == "socket" else self._transport.get_extra_info(name, default)
-        )
+        if name == "socket":
+            return self
+        return self._transport.get_extra_info(name, default)
 
     def fileno(self) -> int:
         return int(self._transport.get_extra_info("socket").fileno())
@@ -254,7 +265,8 @@ def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> No
         lambda _request: Accepted(response, peer),
         upgrade.max_message_bytes,
     )
-    # Event loops choose how they read when reading starts, so it is stopped while the protocol changes.
+    # Event loops choose how they read when reading starts, so it is stopped while the
+    # protocol changes.
     transport.pause_reading()
     transport.set_protocol(protocol)
     is_unix = transport.get_extra_info("socket").family == getattr(

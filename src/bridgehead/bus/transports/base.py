@@ -1,4 +1,6 @@
-"""What a bridge needs of a hub: to get every message in order, and to put messages on it."""
+"""What a bridge needs of a hub: to get every message in order, and to put messages on
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +13,26 @@ _ENCRYPTED_KEYS: Final = {"ciphertext", "tag", "nonce"}
 
 
 class HubListener:
-    """Gets what the hub carries and what becomes of the link to it; each notices what it cares for.
+    """Gets what the hub carries and what becomes of the link to it.
+
+    Each notices what it cares for.
 
     Called on the event loop, in the order of the hub.
     """
 
     def opened(self) -> None:
-        """The hub can be written to."""
+        """Note that the hub can be written to."""
 
     def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None:
-        """A frame that is no message was dropped."""
+        """Note that a frame that is no message was dropped."""
 
     def lost(self, reason: str) -> None:
-        """The connection ended; the transport may be connected again."""
+        """Note that the connection ended; the transport may be connected again."""
 
     def turn_lost(self, message: Message) -> None:
-        """The hub that had this question of ours is gone; no answer will come."""
+        """Note that the hub that had this question is gone; no answer will come."""
 
 
 class Audience(Protocol):
@@ -43,15 +47,24 @@ class Transport(Protocol):
     """One way to reach a hub."""
 
     async def connect(self, listener: HubListener) -> None:
-        """Be on the hub when this returns; raises `HubRefused` or any other `BridgeheadError`."""
+        """Be on the hub when this returns.
+
+        Raises `HubRefused` or any other `BridgeheadError`.
+        """
         ...
 
     def send(self, message: Message, echo: bool = True) -> bool:
-        """Put a message on the hub without waiting; False when it takes nothing more. Our own leave the echo out."""
+        """Put a message on the hub without waiting; False when it takes nothing more.
+
+        Our own leave the echo out.
+        """
         ...
 
     def expect(self, audience: Audience) -> None:
-        """Whom this bridge serves has changed; only a fabric that delivers selectively needs to know."""
+        """Note whom this bridge serves now.
+
+        Only a fabric that delivers selectively needs to know.
+        """
         ...
 
     async def close(self) -> None: ...

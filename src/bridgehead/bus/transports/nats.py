@@ -1,7 +1,9 @@
-"""A fabric of many hubs over core NATS (bus §13): at most once, in order for each publisher, nothing kept.
+"""A fabric of many hubs over core NATS (bus §13): at most once, in order for each
+publisher, nothing kept.
 
-A bridge publishes what its participants say and subscribes to what is addressed to them, so the traffic of others
-never reaches it. What it publishes it also receives itself, as it would from a hub.
+A bridge publishes what its participants say and subscribes to what is addressed to
+them, so the traffic of others never reaches it. What it publishes it also receives
+itself, as it would from a hub.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 
 HUB_BEAT_S: Final = 1.0
 HUB_SILENT_S: Final = 4.0
-"""A hub that has said nothing for so long is gone, and with it the questions it had taken."""
+"""A hub that has said nothing for so long is gone, and with it the questions it had
+taken.
+"""
 TURN_S: Final = 120.0
 
 
@@ -43,7 +47,9 @@ class _Turn(msgspec.Struct):
 
 
 class OpenTurns:
-    """Questions on the fabric: which hub has taken each, and which are lost because that hub is gone. No I/O."""
+    """Questions on the fabric: which hub has taken each, and which are lost because
+    that hub is gone. No I/O.
+    """
 
     def __init__(self) -> None:
         self._number = 0
@@ -67,7 +73,7 @@ class OpenTurns:
         self._seen[hub] = -math.inf if leaves else now
 
     def ended(self, handled: Message) -> None:
-        """An end marker came: of the question it names, else of the oldest of its session."""
+        """Close the question an end marker names, else the oldest of its session."""
         session = context_session_id(handled.context)
         word = handled.context.get("utterance_id")
         here = [
@@ -170,7 +176,9 @@ class NatsTransport:
             self._listener.received(read.message)
 
     async def _taken(self, delivered: Any) -> None:
-        """A hub has our question, or the answer is lost: there is no hub, or it had no link when it answered."""
+        """A hub has our question, or the answer is lost: there is no hub, or it had no
+        link when it answered.
+        """
         number = int(delivered.subject.rpartition(".")[2])
         self._report(self._turns.taken(number, delivered.data.decode() or None))
 

@@ -1,6 +1,8 @@
-"""Core NATS for the fabric between hubs (bus §13): connecting, publishing in order, following, and the subjects.
+"""Core NATS for the fabric between hubs (bus §13): connecting, publishing in order,
+following, and the subjects.
 
-Identifiers of participants may hold characters that are not legal in subjects, so they travel as base32 tokens.
+Identifiers of participants may hold characters that are not legal in subjects, so they
+travel as base32 tokens.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ class NatsAccess(msgspec.Struct, frozen=True):
     credentials: str | None = None
     """A credentials file (user JWT and seed)."""
     ca: str | None = None
-    """File with the authority of servers whose certificates no public one vouches for."""
+    """File with the authority of servers whose certificates no public one vouches for.
+    """
 
     @classmethod
     def parse(
@@ -64,7 +67,10 @@ class NatsAccess(msgspec.Struct, frozen=True):
 async def open_nats(
     access: NatsAccess, lost: Callable[[str], None], *, name: str
 ) -> Client:
-    """Connect to the first server that answers; `lost` is called once when the connection ends by itself."""
+    """Connect to the first server that answers.
+
+    `lost` is called once when the connection ends by itself.
+    """
     problems = []
     for url in access.urls:
         try:
@@ -78,96 +84,116 @@ async def _open_one(
     url: str, access: NatsAccess, lost: Callable[[str], None], name: str
 ) -> Client:
     try:
-        from nats.aio.client import Client as NatsClient
         from nats.errors import Error
     except ImportError as error:
         raise ConfigError(
             "NATS support is not installed", hint="pip install 'bridgehead[nats]'"
         ) from error
-    reported = False
-
-    async def ended(*_reason: object) -> None:
-        nonlocal reported
-        if not reported:
-            reported = True
-            lost("the NATS server closed the connection")
-
-    noted: list[Exception] = []
+    options = _shown_credentials(Path(access.credentials)) if access.credentials else {}
+    if access.ca is not None or url.startswith("tls://"):
+        options["tls"] = ssl.create_default_context(cafile=access.ca)
+    ending = _Ending(lost)
+    problems: list[Exception] = []
 
     async def note(error: Exception) -> None:
-        noted.append(error)
+        problems.append(error)
         _log.info("nats: %s", error)
 
-    more = _shown_credentials(Path(access.credentials)) if access.credentials else {}
-    if access.ca is not None or url.startswith("tls://"):
-        more["tls"] = ssl.create_default_context(cafile=access.ca)
-
-    class StricterClient(NatsClient):
-        def _connect_command(self) -> bytes:
-            """The library leaves it to the server whether there is TLS; who asked for it shows nothing without it."""
-            if "tls" in more and not self._server_info.get("tls_required"):
-                raise Error("the server does not offer TLS")
-            return super()._connect_command()
-
-        async def flush(self, timeout: int = FLUSH_S) -> None:
-            """Return when the server has all that was sent so far.
-
-            The library writes its ping past what its flusher has not written yet, an unsubscription for example; once
-            that ping has been answered everything before it is written, and a second one comes behind it.
-            """
-            await super().flush(timeout)
-            await super().flush(timeout)
-
-    client = StricterClient()
+    client = _strict_client(needs_tls="tls" in options)
     try:
         await client.connect(
             url,
             name=name,
             allow_reconnect=False,
             connect_timeout=CONNECT_S,
-            disconnected_cb=ended,
-            closed_cb=ended,
+            disconnected_cb=ending.report,
+            closed_cb=ending.report,
             error_cb=note,
             ping_interval=PING_S,
-            # The library would dial a dead address for ever, and say nothing of why it is dead.
+            # The library would dial a dead address for ever, and say nothing of why it
+            # is dead.
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             no_echo=True,
-            **more,
+            **options,
         )
     except BaseException as error:  # also when nobody waits for it any more
-        reported = True  # what was never there is not lost
+        ending.is_reported = True  # what was never there is not lost
         await close_nats(client)
         if not isinstance(error, TimeoutError | Error | OSError):
             raise
-        cause = next((one for one in reversed(noted) if str(one)), error)
-        # Its last word may be lost with the connection; that it asks who we are was its first.
-        nothing_shown = access.credentials is None and "@" not in url
-        if nothing_shown and client._server_info.get("auth_required"):
+        shows_nothing = access.credentials is None and "@" not in url
+        causes = [problem for problem in reversed(problems) if str(problem)]
+        cause = str(causes[0] if causes else error)
+        # The server's last word may be lost with the connection; that it asks who we
+        # are was its first.
+        if shows_nothing and client._server_info.get("auth_required"):
             raise HubRefused(
                 without_credentials(url),
                 "it asks for credentials, and none are configured",
             ) from error
-        if "authorization" in str(cause).lower():
-            raise HubRefused(without_credentials(url), str(cause)) from error
+        if "authorization" in cause.lower():
+            raise HubRefused(without_credentials(url), cause) from error
         raise NatsUnreachable(
-            without_credentials(url), str(cause) or "it does not answer"
+            without_credentials(url), cause or "it does not answer"
         ) from error
-
-    async def watch() -> None:
-        # The library may fail while it closes, and then calls nobody.
-        while not client.is_closed:
-            await asyncio.sleep(WATCH_S)
-        await ended()
-
-    task = asyncio.get_running_loop().create_task(watch())
+    task = asyncio.get_running_loop().create_task(ending.watch(client))
     _watching.add(task)
     task.add_done_callback(_watching.discard)
     return client
 
 
+class _Ending:
+    """Reports once that a connection has ended."""
+
+    def __init__(self, lost: Callable[[str], None]) -> None:
+        self._lost = lost
+        self.is_reported = False
+
+    async def report(self, *_reason: object) -> None:
+        if not self.is_reported:
+            self.is_reported = True
+            self._lost("the NATS server closed the connection")
+
+    async def watch(self, client: Client) -> None:
+        """Report the end also if the library fails while it closes and calls nobody."""
+        while not client.is_closed:
+            await asyncio.sleep(WATCH_S)
+        await self.report()
+
+
+def _strict_client(*, needs_tls: bool) -> Client:
+    """Return a client that shows nothing without TLS if it is needed."""
+    from nats.aio.client import Client as NatsClient
+    from nats.errors import Error
+
+    class StrictClient(NatsClient):
+        def _connect_command(self) -> bytes:
+            """Return what the client says about itself.
+
+            The library leaves it to the server whether there is TLS.
+            """
+            if needs_tls and not self._server_info.get("tls_required"):
+                raise Error("the server does not offer TLS")
+            return super()._connect_command()
+
+        async def flush(self, timeout: int = FLUSH_S) -> None:
+            """Return when the server has all that was sent so far.
+
+            The library writes its ping past what its flusher has not written yet, an
+            unsubscription for example; once that ping has been answered everything
+            before it is written, and a second one comes behind it.
+            """
+            await super().flush(timeout)
+            await super().flush(timeout)
+
+    return StrictClient()
+
+
 def _shown_credentials(path: Path) -> dict[str, Any]:
-    """What the library asks for, from a credentials file: the user's JWT, and its seed to sign with."""
+    """Return what the library asks for, from a credentials file: the user's JWT, and
+    its seed to sign with.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     try:
@@ -210,7 +236,10 @@ class Publisher:
         self._task = asyncio.get_running_loop().create_task(self._publish())
 
     def put(self, subject: str, payload: bytes, reply: str = "") -> bool:
-        """Whether it will be sent; False when it is too large for the server or too much waits already."""
+        """Whether it will be sent.
+
+        False when it is too large for the server or too much waits already.
+        """
         if len(payload) > self._client.max_payload or self._client.is_closed:
             return False
         try:
@@ -234,7 +263,7 @@ class Publisher:
 
 
 class Follower:
-    """Subscribed to everything that is for those a bridge serves, and to nothing else."""
+    """Subscriptions to everything for those a bridge serves, and nothing else."""
 
     def __init__(
         self, client: Client, subjects: Subjects, deliver: Callable[[bytes], None]
@@ -253,7 +282,10 @@ class Follower:
         self._changed.set()
 
     async def begin(self, access: NatsAccess) -> None:
-        """Follow everybody there is at the start; a server that goes away meanwhile was never reached."""
+        """Follow everybody there is at the start.
+
+        A server that goes away meanwhile was never reached.
+        """
         from nats.errors import Error
 
         try:
@@ -262,7 +294,10 @@ class Follower:
             raise NatsUnreachable(str(access), str(error)) from error
 
     async def catch_up(self) -> None:
-        """Subscribe to whom we serve now, and no longer to whom we do not; the server knows when this returns."""
+        """Subscribe to whom we serve now, and no longer to whom we do not.
+
+        The server knows when this returns.
+        """
         async with self._turn:
             self._changed.clear()
             wanted = self._wanted()
@@ -274,7 +309,8 @@ class Follower:
                 await self._client.flush()
             self.followed |= new
             gone = self.followed.keys() - wanted
-            # What the server has sent by now is still taken: of speech for whoever left, nobody else could tell.
+            # What the server has sent by now is still taken: of speech for whoever
+            # left, nobody else could tell.
             await asyncio.gather(*(self.followed[subject].drain() for subject in gone))  # type: ignore[no-untyped-call]
             for subject in gone:
                 del self.followed[subject]
@@ -331,26 +367,28 @@ class Subjects(msgspec.Struct, frozen=True):
         return f"bh.{self.deployment}.site.{token(site)}"
 
     def taken(self, bridge: str, number: int | str) -> str:
-        """Where a hub says that it has taken a question of a bridge."""
+        """Return the subject by which a hub says that it has taken a question."""
         return f"bh.{self.deployment}.taken.{bridge}.{number}"
 
     @property
     def hubs(self) -> str:
-        """Where hubs say that they are there."""
+        """Return the subject by which hubs say that they are there."""
         return f"bh.{self.deployment}.hubs"
 
     @property
     def reports(self) -> str:
-        """Where bridges say, to every hub, what did not reach its participant."""
+        """Return the subject by which bridges report what did not reach its
+        participant.
+        """
         return f"bh.{self.deployment}.reports"
 
     def bucket(self, name: str) -> str:
-        """A key-value bucket of the registry."""
+        """Return a key-value bucket of the registry."""
         return f"bh-{self.deployment}-{name}"
 
 
 def token(identifier: str) -> str:
-    """An identifier as one token of a subject or one key of a bucket."""
+    """Return an identifier as one token of a subject or one key of a bucket."""
     return (
         base64.b32encode(identifier.encode("utf-8", "surrogatepass"))
         .decode("ascii")
@@ -361,7 +399,7 @@ def token(identifier: str) -> str:
 
 
 def untoken(text: str) -> str:
-    """The identifier a token stands for."""
+    """Return the identifier a token stands for."""
     if text == "0":
         return ""
     padded = text.upper() + "=" * (-len(text) % 8)

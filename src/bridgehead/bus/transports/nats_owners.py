@@ -1,4 +1,5 @@
-"""Who a participant is in a deployment and which source it has (bus §13), settled by compare-and-set in one bucket.
+"""Who a participant is in a deployment and which source it has (bus §13), settled by
+compare-and-set in one bucket.
 
 Whoever was first keeps it, over restarts, until the bridge that enrolled it revokes it.
 """
@@ -25,14 +26,18 @@ ASKING_S: Final = 5.0
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose an identity or a source is: the bridge that enrolled the participant, and a digest of its credential."""
+    """Whose an identity or a source is: the bridge that enrolled the participant, and a
+    digest of its credential.
+    """
 
     bridge: str
     participant: str
     proof: str
 
     def is_same(self, other: Owner) -> bool:
-        """One participant may be enrolled at several bridges, with one credential."""
+        """Whether both are one participant, which may be enrolled at several bridges,
+        with one credential.
+        """
         return self.participant == other.participant and (
             self.bridge == other.bridge or self.proof == other.proof
         )
@@ -48,9 +53,14 @@ class NameOwners:
         self.bucket: KeyValue
         self.secret = b""
         self._owners: dict[str, Owner] = {}
-        """By key: `id.<participant>` is who a participant is, `name.<source>` who has a source."""
+        """By key: `id.<participant>` is who a participant is, `name.<source>` who has a
+        source.
+        """
         self.enrolled: Callable[[], Mapping[str, Credential]] = dict
-        """Participants of this bridge and what they prove it with; a new mapping when something changes."""
+        """Participants of this bridge and what they prove it with.
+
+        A new mapping when something changes.
+        """
         self._registered: Mapping[str, Credential] | None = None
 
     def noted(self, key: str, value: bytes | None) -> None:
@@ -60,7 +70,9 @@ class NameOwners:
             self._owners[key] = msgspec.json.decode(value, type=Owner)
 
     def owner_of(self, name: str) -> str | None:
-        """The participant a source belongs to, or that is enrolled under this name at some bridge."""
+        """Return the participant a source belongs to, or that is enrolled under this
+        name at some bridge.
+        """
         owner = self._owners.get(_name_key(name)) or self._owners.get(_id_key(name))
         return None if owner is None else owner.participant
 
@@ -93,7 +105,9 @@ class NameOwners:
             ) from error
 
     async def register_enrolled(self) -> None:
-        """Nobody else in the deployment is who our participants are, also before they have joined."""
+        """Nobody else in the deployment is who our participants are, also before they
+        have joined.
+        """
         enrolled = self.enrolled()
         if enrolled is self._registered:
             return
@@ -119,7 +133,7 @@ class NameOwners:
             self._owners[key] = us
 
     async def _first_to_write(self, key: str, owner: Owner) -> Owner:
-        """Whose the entry is now: that of whoever came first."""
+        """Return whose the entry is now: that of whoever came first."""
         from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 
         while True:
@@ -138,7 +152,10 @@ class NameOwners:
         return Owner(self._bridge, participant_id, credential.digest(self.secret))
 
     async def give_up(self, participant_id: str) -> bool:
-        """Its credential was withdrawn; only the bridge that enrolled it lets go of who it was."""
+        """Its credential was withdrawn.
+
+        Only the bridge that enrolled it lets go of who it was.
+        """
         identity = self._owners.get(_id_key(participant_id))
         if identity is None or identity.bridge != self._bridge:
             return False

@@ -1,8 +1,10 @@
-"""The register of a deployment in NATS key-value buckets (bus §13), shared by its bridges.
+"""The register of a deployment in NATS key-value buckets (bus §13), shared by its
+bridges.
 
-Presence ends by itself when a bridge stops renewing it. Sources, hub ids and skills have no such end: a participant
-that comes back at another bridge keeps them, and skills of one that does not come back are cleaned up exactly once,
-by whichever bridge manages to delete their entry. Who a participant is and which source it has: nats_owners.py.
+Presence ends by itself when a bridge stops renewing it. Sources, hub ids and skills
+have no such end: a participant that comes back at another bridge keeps them, and skills
+of one that does not come back are cleaned up exactly once, by whichever bridge manages
+to delete their entry. Who a participant is and which source it has: nats_owners.py.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ LAST_WRITES_S: Final = 3.0
 MIRROR_S: Final = 10.0
 REPLICAS: Final = 3
 ELECTION_S: Final = 15.0
-"""How long a cluster may take to agree on who leads its JetStream when everything starts at once."""
+"""How long a cluster may take to agree on who leads its JetStream when everything
+starts at once.
+"""
 NO_LEADER: Final = 10008
 MAX_UNWRITTEN: Final = 10_000
 
@@ -87,9 +91,11 @@ class NatsRegistry(StateStore):
         self.moved: Callable[[str], None] = lambda _participant: None
         """Told when a participant is now present at another bridge."""
         self.unheard: Callable[[str], None] = lambda _participant: None
-        """Told when speech found its participant at no bridge, though one had said that it is there."""
+        """Told when speech found its participant at no bridge, though one had said that
+        it is there.
+        """
 
-    # -- life -----------------------------------------------------------------------------------------------------
+    # -- life -----------------------------------------------------------------
 
     async def open(self) -> None:
         """Connect, make the buckets if they are not there, and read what is in them."""
@@ -143,7 +149,9 @@ class NatsRegistry(StateStore):
         self._there.set()
 
     async def shared_secret(self, own: bytes) -> bytes:
-        """The secret all bridges of the deployment use, so that one participant has one hub id everywhere (B-24)."""
+        """Return the secret all bridges of the deployment use, so that one participant
+        has one hub id everywhere (B-24).
+        """
         from nats.js.errors import KeyWrongLastSequenceError
 
         bucket = self._buckets["sources"]
@@ -157,7 +165,10 @@ class NatsRegistry(StateStore):
     async def _mirror(
         self, name: str, note: Callable[[str, bytes | None], None]
     ) -> None:
-        """Keep a copy of a bucket in memory; returns when everything in it has been read."""
+        """Keep a copy of a bucket in memory.
+
+        Returns when everything in it has been read.
+        """
         watcher = await self._buckets[name].watchall()
         complete = asyncio.Event()
         before = self._keys.get(name, set())
@@ -214,7 +225,8 @@ class NatsRegistry(StateStore):
                 "nats: %d changes were not written to the registry",
                 len(self._unwritten),
             )
-        # The library may answer a cancelled request with a timeout, so being cancelled is not enough to end a loop.
+        # The library may answer a cancelled request with a timeout, so being cancelled
+        # is not enough to end a loop.
         self._closing = True
         self._renewal.set()
         self._something_to_write.set()
@@ -224,7 +236,7 @@ class NatsRegistry(StateStore):
         await asyncio.gather(*self._lasting, return_exceptions=True)
         await nats_client.close_nats(self._client)
 
-    # -- what the buckets say -------------------------------------------------------------------------------------
+    # -- what the buckets say -------------------------------------------------
 
     def _noted_source(self, key: str, value: bytes | None) -> None:
         if key == "secret":
@@ -254,7 +266,7 @@ class NatsRegistry(StateStore):
             self._seen_elsewhere[participant] = self._loop.time()
             self.moved(participant)
 
-    # -- StateStore; `load` stays empty: nobody is ours until they join here ---------------------------------------
+    # -- StateStore; `load` stays empty: nobody is ours until they join here --
 
     def recall(self, participant_id: str) -> RememberedState:
         source = self.sources.get(participant_id)
@@ -280,7 +292,10 @@ class NatsRegistry(StateStore):
         )
 
     def not_there(self, source: str) -> None:
-        """Nobody takes what is sent to this source; whoever believed its participant elsewhere learns that."""
+        """Nobody takes what is sent to this source.
+
+        Whoever believed its participant elsewhere learns that.
+        """
         owner = self.owners.owner_of(source)
         if owner is not None and self._seen_elsewhere.pop(owner, None) is not None:
             self.unheard(owner)
@@ -289,7 +304,10 @@ class NatsRegistry(StateStore):
         return self.owners.own(participant_id, source)
 
     def apply(self, changes: Iterable[StateChange]) -> None:
-        """Called in a worker thread; written on the event loop as soon as the register is there."""
+        """Called in a worker thread.
+
+        Written on the event loop as soon as the register is there.
+        """
         self._loop.call_soon_threadsafe(self._wait_in_line, list(changes))
 
     def _wait_in_line(self, changes: list[StateChange]) -> None:
@@ -333,16 +351,18 @@ class NatsRegistry(StateStore):
                 )
 
     def present(self, participant_id: str) -> None:
-        """Say at once that a participant is here, so that another bridge lets go of it."""
+        """Say at once that a participant is here; another bridge lets go of it."""
         self._arrived.add(participant_id)
         self._renewal.set()
 
-    # -- presence -------------------------------------------------------------------------------------------------
+    # -- presence -------------------------------------------------------------
 
     def renew(
         self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]
     ) -> None:
-        """Keep saying who is present here, and look for skills whose host is present nowhere."""
+        """Keep saying who is present here, and look for skills whose host is present
+        nowhere.
+        """
         self._lasting.append(self._loop.create_task(self._renew(present, orphaned)))
 
     async def _renew(
@@ -412,7 +432,9 @@ class NatsRegistry(StateStore):
 
 
 async def _bucket(stream: JetStreamContext, name: str, ttl_s: float | None) -> KeyValue:
-    """The bucket, made if it is not there; the lifetime the first bridge chose counts for all.
+    """Return the bucket, made if it is not there.
+
+    The lifetime the first bridge chose counts for all.
 
     It is kept on three servers where there are as many, so that one of them may fail.
     """

@@ -1,4 +1,4 @@
-"""A hub behind a WebSocket: our own in another process, or ovos-messagebus (bus §11.1)."""
+"""A hub behind a WebSocket: ours in another process, or ovos-messagebus (bus §11.1)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ class WebSocketTransport:
 
 
 class _HubConversation(WatchedConversation):
-    """The hub's side of the connection. A hub that answers no ping any more is as good as gone."""
+    """The hub's side of the connection.
+
+    A hub that answers no ping any more is as good as gone.
+    """
 
     def __init__(self, url: str, listener: HubListener, heartbeat: Heartbeat) -> None:
         self._url = url
@@ -81,7 +84,8 @@ class _HubConversation(WatchedConversation):
         if not self._is_open:
             return False
         if not self._keeps_up and self._peer.unsent > MAX_UNSENT_BYTES:
-            # A hub that does not read is as good as gone; dialling again shows whether it lives.
+            # A hub that does not read is as good as gone; dialling again shows whether
+            # it lives.
             self._peer.abort()
             return False
         self._peer.send(encode(message))
@@ -105,7 +109,8 @@ class _HubConversation(WatchedConversation):
         if not isinstance(read, Malformed):
             self._listener.received(read.message)
         elif is_encrypted(value):
-            # Its members share a key; without websocket.secret_key, and with its port protected, it can be used.
+            # Its members share a key; without websocket.secret_key, and with its port
+            # protected, it can be used.
             self._end(
                 f"the hub at {self._url} carries encrypted payloads "
                 "(websocket.secret_key), which are not supported"

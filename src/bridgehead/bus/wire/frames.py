@@ -1,4 +1,7 @@
-"""Frames of the layer between gateway and participant (bus §10.4). Pure: bytes in, values out, and back."""
+"""Frames of the layer between gateway and participant (bus §10.4).
+
+Pure: bytes in, values out, and back.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class MessageFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """A `msg` frame whose message gives no cause for remarks, which is what nearly all frames are."""
+    """A `msg` frame whose message gives no cause for remarks, which is what nearly all
+    frames are.
+    """
 
     l2: Literal["msg"]
     m: Message
@@ -50,7 +55,7 @@ def to_base64(raw: bytes) -> str:
 
 
 def from_base64(text: object, size: int | None = None) -> bytes | None:
-    """The bytes of strict base64, None for anything else or another length."""
+    """Return the bytes of strict base64, None for anything else or another length."""
     if not isinstance(text, str):
         return None
     try:
@@ -61,7 +66,10 @@ def from_base64(text: object, size: int | None = None) -> bytes | None:
 
 
 def read_message(payload: bytes) -> MessageFrame | None:
-    """The message frame in one WebSocket message; None where it takes `read` to say what it is."""
+    """Return the message frame in one WebSocket message.
+
+    None if `read` must say what it is.
+    """
     try:
         frame = _message_decoder.decode(payload)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -70,7 +78,10 @@ def read_message(payload: bytes) -> MessageFrame | None:
 
 
 def read(payload: bytes) -> Frame | Malformed:
-    """The frame in one WebSocket message. The whole of it is decoded, so nothing bad hides inside `m`."""
+    """Return the frame in one WebSocket message.
+
+    The whole of it is decoded, so nothing bad hides inside `m`.
+    """
     try:
         return _decoder.decode(payload)
     except msgspec.ValidationError:
@@ -87,16 +98,14 @@ def read(payload: bytes) -> Frame | Malformed:
 
 
 def message(body: bytes, hops: int) -> bytes:
-    """A message for a participant; its bytes go into the frame as they are."""
-    return (
-        b'{"l2":"msg","m":%b,"hops":1}' % body
-        if hops == 1
-        else b'{"l2":"msg","m":%b,"hops":%d}' % (body, hops)
-    )
+    """Return a message for a participant; its bytes go into the frame as they are."""
+    if hops == 1:
+        return b'{"l2":"msg","m":%b,"hops":1}' % body
+    return b'{"l2":"msg","m":%b,"hops":%d}' % (body, hops)
 
 
 def outgoing(body: bytes, hops: int = 0) -> bytes:
-    """A message from a participant; only a bridge counts hops."""
+    """Return a message from a participant; only a bridge counts hops."""
     return b'{"l2":"msg","m":%b}' % body if not hops else message(body, hops)
 
 

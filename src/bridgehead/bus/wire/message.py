@@ -1,7 +1,9 @@
-"""The message envelope (bus §1): reading it, refusing what breaks it, deriving one message from another.
+"""The message envelope (bus §1): reading it, refusing what breaks it, deriving one
+message from another.
 
-Pure. A `Message` that exists has a valid topic and two JSON objects; nobody changes one in place, derivations copy.
-JSON has no cycles, so messages and what is made of them are no business of the garbage collector (`gc=False`).
+Pure. A `Message` that exists has a valid topic and two JSON objects; nobody changes one
+in place, derivations copy. JSON has no cycles, so messages and what is made of them are
+no business of the garbage collector (`gc=False`).
 """
 
 from __future__ import annotations
@@ -30,35 +32,45 @@ _UNREADABLE: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One message on the bus: a topic, what belongs to the topic, and what belongs to every message."""
+    """One message on the bus: a topic, what belongs to the topic, and what belongs to
+    every message.
+    """
 
     type: str
     data: dict[str, Any] = {}
     context: dict[str, Any] = {}
 
     def forward(self, topic: str, data: dict[str, Any]) -> Message:
-        """The next message of the same conversation, context as it is (bus §1.2)."""
+        """Return the next message of the same conversation, context as it is (bus
+        §1.2).
+        """
         return Message(topic, json_copy(data), json_copy(self.context))
 
     def reply(self, topic: str, data: dict[str, Any]) -> Message:
-        """The answer to this message: source and destination change places where there are values to exchange."""
+        """Return the answer to this message: source and destination change places where
+        there are values to exchange.
+        """
         context, data = json_copy((self.context, data))
         source = context.get("source")
         if not isinstance(source, str) or not source:
             context.pop("source", None)
             source = None
         if "destination" in context:
-            if addressed := destinations(context):
+            addressed = destinations(context)
+            if addressed:
                 context["source"] = addressed[0]
             else:
                 del context["destination"]
-        # A side without a counterpart stays as it was, so a reply to a broadcast goes to its source.
+        # A side without a counterpart stays as it was, so a reply to a broadcast goes
+        # to its source.
         if source is not None:
             context["destination"] = source
         return Message(topic, data, context)
 
     def response(self, data: dict[str, Any]) -> Message:
-        """`reply` under this topic plus `.response`, which only some topics have."""
+        """Return `reply` under this topic plus `.response`, which only some topics
+        have.
+        """
         if self.type.endswith(".response") or ":" in self.type:
             raise UserError(
                 f"no response topic can be derived from {self.type!r}",
@@ -79,11 +91,17 @@ class Malformed(msgspec.Struct, frozen=True):
 
     reason: str
     too_deep: bool = False
-    """JSON nested beyond what anybody reads; a gateway answers `too_large` (bus §10.5)."""
+    """JSON nested beyond what anybody reads.
+
+    A gateway answers `too_large` (bus §10.5).
+    """
 
 
 def decode_json(frame: bytes | str) -> Any:
-    """The JSON value of a frame, or `Malformed`. The whole frame is read, so nothing bad hides inside `data`."""
+    """Return the JSON value of a frame, or `Malformed`.
+
+    The whole frame is read, so nothing bad hides inside `data`.
+    """
     try:
         return _decoder.decode(frame)
     except (msgspec.DecodeError, UnicodeError):
@@ -96,7 +114,10 @@ _message_decoder: Final = msgspec.json.Decoder(Message)
 
 
 def sound_message(frame: bytes | str) -> Message | None:
-    """The message of a frame that gives no cause for remarks; None where it takes `read_value` to say what is wrong."""
+    """Return the message of a flawless frame.
+
+    None if `read_value` must say what is wrong.
+    """
     try:
         message = _message_decoder.decode(frame)
     except _UNREADABLE:
@@ -135,7 +156,10 @@ def read_value(value: object) -> Accepted | Malformed:
 
 @lru_cache(maxsize=2048)
 def is_topic(text: str) -> bool:
-    """Whether this can be the type of a message; topics repeat, so the last ones are remembered."""
+    """Whether this can be the type of a message.
+
+    Topics repeat, so the last ones are remembered.
+    """
     return TYPE_SYNTAX.fullmatch(text) is not None
 
 
@@ -152,13 +176,13 @@ def _warnings(value: dict[str, Any]) -> tuple[str, ...]:
 
 
 def has_malformed_carrier(message: Message) -> bool:
-    """Whether `context.session` is there and is neither an object nor null (bus §1.1)."""
+    """Whether `context.session` is neither an object nor null (bus §1.1)."""
     session = message.context.get("session")
     return session is not None and not isinstance(session, dict)
 
 
 def session_rejected(dropped: Message) -> Message:
-    """The one announcement that a message was dropped for its session carrier."""
+    """Return the announcement that a message was dropped for its session."""
     utterance_id = dropped.context.get("utterance_id")
     context = {"utterance_id": utterance_id} if isinstance(utterance_id, str) else {}
     return Message(
@@ -167,17 +191,18 @@ def session_rejected(dropped: Message) -> Message:
 
 
 def destinations(context: dict[str, Any]) -> tuple[str, ...]:
-    """Whom a message names; empty for a broadcast. Today's producers write arrays, so both forms are read."""
+    """Return whom a message names; empty for a broadcast.
+
+    Today's producers write arrays, so both forms are read.
+    """
     value = context.get("destination")
     if value is None:
         return ()
     if isinstance(value, str):
         return (value,) if value else ()
-    return tuple(
-        one
-        for one in (value if isinstance(value, list) else ())
-        if isinstance(one, str) and one
-    )
+    if not isinstance(value, list):
+        return ()
+    return tuple(name for name in value if isinstance(name, str) and name)
 
 
 encode: Final[Callable[[Message], bytes]] = _encoder.encode

@@ -1,4 +1,6 @@
-"""The session object (bus §2, §3): how a consumer reads it, how two are merged, and its id on the hub (B-24)."""
+"""The session object (bus §2, §3): how a consumer reads it, how two are merged, and its
+id on the hub (B-24).
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,19 @@ Session = dict[str, Any]
 
 
 class ReadSession(msgspec.Struct, frozen=True):
-    """A session as a consumer reads it, and the names of the fields that had to be left out."""
+    """A session as a consumer reads it, and the names of the fields that had to be left
+    out.
+    """
 
     session: Session
     malformed_fields: tuple[str, ...]
 
 
 def session_id(session: object) -> str:
-    """The id of a session in whatever form it came; every form of absence is the default session."""
+    """Return the id of a session in whatever form it came.
+
+    Every form of absence is the default session.
+    """
     try:
         name = session["session_id"]  # type: ignore[index]
     except (KeyError, TypeError):
@@ -43,25 +50,26 @@ def session_id(session: object) -> str:
 
 
 def context_session_id(context: dict[str, Any]) -> str:
-    """The id of the session a message belongs to."""
+    """Return the id of the session a message belongs to."""
     return session_id(context.get("session"))
 
 
 def read_session(context: dict[str, Any]) -> ReadSession:
-    """Resolve the session of a message field by field; a bad field is left out, never a reason to refuse."""
+    """Resolve the session of a message field by field.
+
+    A bad field is left out, never a reason to refuse.
+    """
     carried = context.get("session")
+    if not isinstance(carried, dict):
+        return ReadSession({"session_id": DEFAULT}, ())
     session: Session = {}
     malformed: list[str] = []
-    for field, value in (carried if isinstance(carried, dict) else {}).items():
+    for field, value in carried.items():
         if field == "location" and isinstance(value, dict):
-            kept = {
-                key: part
-                for key, part in value.items()
-                if _LOCATION_KEYS.get(key, _anything)(part)
-            }
-            malformed += [f"location.{key}" for key in value if key not in kept]
-            if kept:
-                session[field] = kept
+            location = _read_location(value)
+            malformed += [f"location.{key}" for key in value if key not in location]
+            if location:
+                session[field] = location
         elif not _FIELDS.get(field, _anything)(value):
             malformed.append(field)
         elif value != [] or field not in _FIELDS:
@@ -70,8 +78,20 @@ def read_session(context: dict[str, Any]) -> ReadSession:
     return ReadSession(session, tuple(sorted(malformed)))
 
 
+def _read_location(location: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a location that can be read."""
+    readable = {}
+    for key, part in location.items():
+        is_valid = _LOCATION_KEYS.get(key, _anything)
+        if is_valid(part):
+            readable[key] = part
+    return readable
+
+
 def merge_into_default(store: Session, inbound: Session | None) -> Session:
-    """The default session after a message brought `inbound`: what is present replaces, omission deletes nothing."""
+    """Return the default session after a message brought `inbound`: what is present
+    replaces, omission deletes nothing.
+    """
     readable = read_session({"session": inbound}).session
     merged: Session = json_copy(store)
     for field, value in readable.items():
@@ -109,7 +129,10 @@ def _keep_languages_apart(session: Session) -> None:
 
 
 def replace_snapshot(working: Session, updated: Session) -> Session:
-    """`updated` in place of the working session as a whole; one that names another session is ignored."""
+    """Return `updated` in place of the working session as a whole.
+
+    One that names another session is ignored.
+    """
     own = session_id(working)
     claimed = updated.get("session_id")
     if isinstance(claimed, str) and claimed and claimed != own:
@@ -118,7 +141,9 @@ def replace_snapshot(working: Session, updated: Session) -> Session:
 
 
 def reimpose_deployment_fields(before: Session, after: Session) -> Session:
-    """`after` with pipeline, transformer lists and denylists as they were before, absent if they were absent."""
+    """Return `after` with pipeline, transformer lists and denylists as they were
+    before, absent if they were absent.
+    """
     kept = {
         field: value for field, value in after.items() if field not in DEPLOYMENT_OWNED
     }
@@ -128,14 +153,13 @@ def reimpose_deployment_fields(before: Session, after: Session) -> Session:
 
 
 def hub_session_id(secret: bytes, participant_id: str, local_id: str) -> str:
-    """One hub id per participant and local id, the same after every restart with the same secret."""
+    """Return one hub id per participant and local id, the same after every restart with
+    the same secret.
+    """
     name = participant_id.encode() + b"\x00" + local_id.encode("utf-8", "surrogatepass")
-    return (
-        "b"
-        + base64.b32encode(hmac.new(secret, name, hashlib.sha256).digest())
-        .decode("ascii")
-        .lower()[:_LENGTH]
-    )
+    digest = hmac.new(secret, name, hashlib.sha256).digest()
+    text = base64.b32encode(digest).decode("ascii").lower()
+    return "b" + text[:_LENGTH]
 
 
 def _is_number(value: object) -> bool:

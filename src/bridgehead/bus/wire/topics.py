@@ -1,5 +1,5 @@
-"""Topics a bridge knows by name, topic patterns of participant records, and translation of legacy names (bus
-§11.3).
+"""Topics a bridge knows by name, topic patterns of participant records, and translation
+of legacy names (bus §11.3).
 """
 
 from __future__ import annotations
@@ -36,16 +36,24 @@ SUBSCRIBE: Final = "bridgehead.subscribe"
 REFUSED: Final = "bridgehead.refused"
 """What a program without frames is told of a message that was not taken."""
 UNDELIVERED: Final = "bridgehead.undelivered"
-"""What the hub is told of speech that did not reach its participant, and of whatever the operator sent."""
+"""What the hub is told of speech that did not reach its participant, and of whatever
+the operator sent.
+"""
 OPERATOR: Final = "bridgehead-cli"  # the source of what is sent by command
 PROBE: Final = "bridgehead.check.probe"
 """A word that a tool sends to a hub to see it come back."""
 PIECE: Final = "bridgehead.speak.piece"
-"""A piece of an answer as the model makes it, for whoever asked with `pieces` in the context; the whole follows."""
+"""A piece of an answer as the model makes it, for whoever asked with `pieces` in the
+context; the whole follows.
+"""
 BRIDGE_ONLY: Final = frozenset({NOTICE, HEALTH, SUBSCRIBE, REFUSED, UNDELIVERED, PIECE})
-"""What only a bridge says: forged, a notice would invite a wrong answer and a subscription deafen the bridge."""
+"""What only a bridge says: forged, a notice would invite a wrong answer and a
+subscription deafen the bridge.
+"""
 GATEWAY_ONLY: Final = frozenset({NOTICE, REFUSED})
-"""What the gateway tells its own participants directly: on a hub these are forged, whoever sends them."""
+"""What the gateway tells its own participants directly: on a hub these are forged,
+whoever sends them.
+"""
 RESERVED_TOPIC: Final = "reserved_topic"
 """Why such a message takes no part."""
 
@@ -117,7 +125,9 @@ _POLL_ANSWERS: Final = frozenset(
 
 @lru_cache(maxsize=_CACHED_TOPICS)
 def is_poll(topic: str) -> bool:
-    """Whether this is internal coordination between an orchestrator and skills (bus §4.6)."""
+    """Whether this is internal coordination between an orchestrator and skills (bus
+    §4.6).
+    """
     return (
         _poll_word(topic) is not None
         or topic in _POLL_QUERIES
@@ -138,13 +148,17 @@ def _poll_word(topic: str) -> str | None:
 
 
 def dispatched_skill(topic: str) -> str | None:
-    """The skill of a dispatch topic `<skill_id>:<intent_name>`, None for every other topic."""
+    """Return the skill of a dispatch topic `<skill_id>:<intent_name>`, None for every
+    other topic.
+    """
     skill, colon, _intent = topic.partition(":")
     return skill if colon else None
 
 
 class TopicPatterns(msgspec.Struct, frozen=True):
-    """A list of topic patterns: an exact topic, a prefix that ends in `.*` or `:*`, or `*` for everything."""
+    """A list of topic patterns: an exact topic, a prefix that ends in `.*` or `:*`, or
+    `*` for everything.
+    """
 
     exact: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
@@ -167,12 +181,10 @@ class TopicPatterns(msgspec.Struct, frozen=True):
         return cls(frozenset(exact), tuple(prefixes), everything)
 
     def listed(self) -> list[str]:
-        """The patterns as one writes them."""
-        return (
-            ["*"]
-            if self.everything
-            else sorted(self.exact) + [f"{prefix}*" for prefix in self.prefixes]
-        )
+        """Return the patterns as one writes them."""
+        if self.everything:
+            return ["*"]
+        return sorted(self.exact) + [f"{prefix}*" for prefix in self.prefixes]
 
     def match(self, topic: str) -> bool:
         return self.everything or topic in self.exact or topic.startswith(self.prefixes)
@@ -232,7 +244,9 @@ _HANDLER_EVENTS: Final = "ovos.intent.handler."
 
 
 def is_twin(message: Message) -> bool:
-    """Whether the producer marked this as the second copy of a message under another name (bus §11.2)."""
+    """Whether the producer marked this as the second copy of a message under another
+    name (bus §11.2).
+    """
     context = message.context
     return not TWIN_MARKERS.isdisjoint(context) and any(
         context.get(marker) is True for marker in TWIN_MARKERS
@@ -241,12 +255,13 @@ def is_twin(message: Message) -> bool:
 
 @lru_cache(maxsize=2048)
 def spec_topic(topic: str) -> str:
-    """The specification's name of a topic that has two; other topics are returned as they are."""
-    return (
-        _CONVERSE_PING
-        if topic.endswith(".converse.ping")
-        else _RENAMED.get(topic, topic)
-    )
+    """Return the specification's name of a topic that has two.
+
+    Other topics are returned as they are.
+    """
+    if topic.endswith(".converse.ping"):
+        return _CONVERSE_PING
+    return _RENAMED.get(topic, topic)
 
 
 @lru_cache(maxsize=2048)
@@ -256,33 +271,33 @@ def has_counterpart(topic: str) -> bool:
 
 
 def to_spec(message: Message) -> Message | None:
-    """What a message of a legacy producer means; None for a marked twin, which is never relayed."""
+    """Return what a message of a legacy producer means.
+
+    None for a marked twin, which is never relayed.
+    """
     if is_twin(message):
         return None
     topic = spec_topic(message.type)
-    return (
-        message
-        if topic == message.type
-        else Message(topic, _spec_data(message, topic), message.context)
-    )
+    if topic == message.type:
+        return message
+    return Message(topic, _spec_data(message, topic), message.context)
 
 
 def to_legacy(message: Message) -> Message | None:
-    """The message as a legacy consumer expects it; None for a marked twin."""
+    """Return the message as a legacy consumer expects it; None for a marked twin."""
     if is_twin(message):
         return None
     topic = _legacy_topic(message)
-    return (
-        message
-        if topic == message.type
-        else Message(topic, _legacy_data(message), message.context)
-    )
+    if topic == message.type:
+        return message
+    return Message(topic, _legacy_data(message), message.context)
 
 
 def _legacy_topic(message: Message) -> str:
     skill = message.data.get("skill_id")
     if message.type == _CONVERSE_PING and isinstance(skill, str) and ":" not in skill:
-        # The skill is payload, so it may hold what no topic may; the specification's name is always valid (B-06).
+        # The skill is payload, so it may hold what no topic may; the specification's
+        # name is always valid (B-06).
         named = f"{skill}.converse.ping"
         return named if is_topic(named) else message.type
     return _TO_LEGACY.get(message.type, message.type)
@@ -294,11 +309,9 @@ def _spec_data(message: Message, topic: str) -> dict[str, Any]:
         return {**data, "listen": data["expect_response"]}
     if message.type == "detach_intent":
         return _split_intent_name(message)
-    return (
-        _spec_handler_event(message, topic)
-        if topic.startswith(_HANDLER_EVENTS)
-        else data
-    )
+    if topic.startswith(_HANDLER_EVENTS):
+        return _spec_handler_event(message, topic)
+    return data
 
 
 def _legacy_data(message: Message) -> dict[str, Any]:
@@ -320,11 +333,8 @@ def _legacy_data(message: Message) -> dict[str, Any]:
 
 
 def _joined_name(data: dict[str, Any]) -> str:
-    return ":".join(
-        part
-        for key in ("skill_id", "intent_name")
-        if isinstance(part := data.get(key), str) and part
-    )
+    parts = [data.get("skill_id"), data.get("intent_name")]
+    return ":".join(part for part in parts if isinstance(part, str) and part)
 
 
 def _split_intent_name(message: Message) -> dict[str, Any]:
@@ -335,11 +345,9 @@ def _split_intent_name(message: Message) -> dict[str, Any]:
     if colon:
         return {**message.data, "skill_id": skill, "intent_name": name}
     owner = message.context.get("skill_id")
-    return (
-        {**message.data, "skill_id": owner}
-        if isinstance(owner, str) and owner
-        else message.data
-    )
+    if isinstance(owner, str) and owner:
+        return {**message.data, "skill_id": owner}
+    return message.data
 
 
 def _spec_handler_event(message: Message, topic: str) -> dict[str, Any]:
@@ -347,7 +355,8 @@ def _spec_handler_event(message: Message, topic: str) -> dict[str, Any]:
     owner = message.context.get("skill_id")
     if isinstance(owner, str) and owner and "skill_id" not in data:
         data["skill_id"] = owner
-    # Legacy skills reuse one data object, so an exception stays on all later events of that handler.
+    # Legacy skills reuse one data object, so an exception stays on all later events of
+    # that handler.
     if not topic.endswith(".error"):
         data.pop("exception", None)
     return data

@@ -141,17 +141,20 @@ def send(
             f"{topic} is a reserved topic: only the gateway sends it to participants",
             hint="`bridgehead bus announce TEXT` speaks to all connected participants",
         )
-    # Where a bridge runs on this machine it knows under which source the participant is
-    # known.
     settings, folder = settings_and_folder(app, None)
-    source = None if to is None else participant_source(folder, to)
-    if to is not None and source is None:  # elsewhere it may be known
-        if join is None and hub is None and settings.serving.nats is None:
+    source = None
+    if to is not None:
+        # A bridge that runs on this machine knows the participant's source.
+        source = participant_source(folder, to)
+        reaches = (join, hub, settings.serving.nats)
+        may_be_elsewhere = any(reach is not None for reach in reaches)
+        if source is None and not may_be_elsewhere:
             raise NotFound(
                 f"the bus running here has no participant {to!r}, so nothing was sent",
                 hint=WHO,
             )
-        source = to
+        if source is None:
+            source = to
 
     async def main() -> int:
         async with await _reach(app, join, hub, hub_token) as reached:
@@ -159,33 +162,37 @@ def send(
                 spoken = await reached.ask(say, lang, wait_s=wait_s)
                 app.emit(_spoken(spoken), partial(_words, spoken))
                 return ExitCode.DONE if spoken.handled else ExitCode.FAILURE
-            speech = msgspec.json.encode(
-                {"utterance": say} | ({"lang": lang} if lang else {})
-            )
-            message = _message(
-                topic or SPEAK,
-                speech if topic is None else (data or "{}").encode(),
-                source,
-            )
+            if topic is None:
+                message = _message(SPEAK, _speech(say, lang), source)
+            else:
+                message = _message(topic, (data or "{}").encode(), source)
             await reached.send(message)
             if isinstance(reached, Satellite):
                 await reached.settled(wait_s)
-            elif (
-                source is not None
-                and (problem := await reached.undelivered(wait_s)) is not None
-            ):
-                otherwise = f"`bridgehead bus policy show {to}` shows what it receives"
-                hint = {"absent": WHO, "hardened": HARDENED}.get(problem, otherwise)
-                raise BridgeheadError(
-                    f"{str(to)!r} did not receive it: {problem}", hint=hint
-                )
-        app.emit(
-            {"sent": message.type},
-            lambda: f"sent {message.type}" + (f" to {to}" if to else ""),
-        )
+            elif source is not None:
+                _refuse_undelivered(to, await reached.undelivered(wait_s))
+        suffix = f" to {to}" if to else ""
+        app.emit({"sent": message.type}, lambda: f"sent {message.type}{suffix}")
         return ExitCode.DONE
 
     return _talk(main())
+
+
+def _speech(text: str | None, lang: str | None) -> bytes:
+    """Return the data of a message that is spoken."""
+    data = {"utterance": text}
+    if lang:
+        data["lang"] = lang
+    return msgspec.json.encode(data)
+
+
+def _refuse_undelivered(to: str | None, problem: str | None) -> None:
+    """Raise if a message did not reach the participant it was for."""
+    if problem is None:
+        return
+    otherwise = f"`bridgehead bus policy show {to}` shows what it receives"
+    hint = {"absent": WHO, "hardened": HARDENED}.get(problem, otherwise)
+    raise BridgeheadError(f"{str(to)!r} did not receive it: {problem}", hint=hint)
 
 
 @click.command(
@@ -306,7 +313,7 @@ def tail(
     async def main() -> int:
         shown = 0
         async with await _reach(app, join, hub, hub_token) as reached:
-            reached.told = app.say
+            reached.report = app.say
             receive = (
                 reached.receive
                 if isinstance(reached, Satellite)
@@ -343,7 +350,7 @@ def chat(
 
     async def main() -> int:
         async with await _reach(app, join, hub, hub_token) as reached:
-            reached.told = app.say
+            reached.report = app.say
             if isinstance(reached, Satellite):
                 reached.aside = partial(_show_notice, app)
             lines = TypedLines()

@@ -17,7 +17,7 @@ COLOR = {State.FINE: 32, State.LOOK: 33, State.BROKEN: 31}
 
 
 def run_doctor(app: App, *, fix: bool) -> int:
-    """Without click, which takes longer to import than most checks take."""
+    """Check everything, mend what may be mended, and print it; return the exit code."""
     assembly = app.assembly(warns=False)
     checkup = check_everything(assembly)
     mended: list[Diagnosis] = []

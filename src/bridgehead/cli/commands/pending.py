@@ -30,16 +30,6 @@ LIMIT = 50
 PLAIN = {"integer": "NUMBER", "number": "NUMBER", "boolean": "true|false"}
 
 
-def run_usual(command: str, words: Sequence[str], *, as_json: bool) -> int:
-    """Run `pending`, or `answer ID TEXT`, as they are usually typed."""
-    app = App(as_json=as_json)
-    if command == "pending":
-        show_list(app, PendingFilter(states=(PendingState.OPEN,)), LIMIT)
-    else:
-        give_answer(app, words[0], answer_of(words[1]))
-    return 0
-
-
 def show_list(app: App, where: PendingFilter, limit: int) -> None:
     assembly = app.assembly()
     with assembly.store(read_only=True) as store:
@@ -145,51 +135,45 @@ def question_text(item: PendingItem, now: datetime) -> str:
     What others wrote is shown escaped, line by line.
     """
     question = item.question
+    parts = ["\n".join(_facts(item, now))]
+    if question.prompt.strip():
+        parts.append(_indented(question.text.strip()))
+    if question.offers:
+        choices = [escape_controls(one_line(choice)) for choice in question.offers]
+        parts.append(f"choices: {' | '.join(choices)}")
+    elif question.schema is not None and SAYS_SCHEMA not in question.prompt:
+        schema = msgspec.json.encode(question.schema)
+        lines = _indented(msgspec.json.format(schema, indent=2).decode())
+        parts.append(f"the answer is JSON that obeys this schema:\n{lines}")
+    how = escape_controls(_how(item))
+    if item.state is PendingState.OPEN:
+        parts.append(f"answer with: {how}")
+    else:
+        answer = item.answer
+        text = (answer.text or answer.message) if answer else None
+        parts.append(f"{how}:\n{_indented(text)}" if text else how)
+    return "\n\n".join(parts) + "\n"
+
+
+def _facts(item: PendingItem, now: datetime) -> list[str]:
+    """Return who asks what, where and since when, as lines."""
+    question = item.question
     asker = escape_controls(one_line(question.origin))
     place = f" in {escape_controls(question.project)}" if question.project else ""
-    facts = [f"{item.id}  {escape_controls(one_line(question.title))}"]
-    facts.append(
-        f"  from {asker}{place}, {ago(parse_iso(item.opened_at), now)} ago, "
-        f"{item.state}"
-    )
-    if question.expires_at:
-        facts.append(f"  expires {escape_controls(question.expires_at)}")
-    facts += [
-        f"  {escape_controls(one_line(f'{name}: {value}'))}"
-        for name, value in question.details.items()
+    since = ago(parse_iso(item.opened_at), now)
+    lines = [
+        f"{item.id}  {escape_controls(one_line(question.title))}",
+        f"  from {asker}{place}, {since} ago, {item.state}",
     ]
-    parts = ["\n".join(facts)]
-    if question.prompt.strip():
-        parts.append(
-            "\n".join(
-                f"  {escape_controls(line)}"
-                for line in question.text.strip().splitlines()
-            )
-        )
-    if question.offers:
-        parts.append(
-            "choices: "
-            + " | ".join(
-                escape_controls(one_line(choice)) for choice in question.offers
-            )
-        )
-    elif question.schema is not None and SAYS_SCHEMA not in question.prompt:
-        shown = msgspec.json.format(
-            msgspec.json.encode(question.schema), indent=2
-        ).decode()
-        lines = "\n".join(f"  {escape_controls(line)}" for line in shown.splitlines())
-        parts.append(f"the answer is JSON that obeys this schema:\n{lines}")
-    if item.state is PendingState.OPEN:
-        parts.append(f"answer with: {escape_controls(_how(item))}")
-    else:
-        given = (item.answer and (item.answer.text or item.answer.message)) or ""
-        told = [escape_controls(_how(item)) + (":" if given else "")]
-        parts.append(
-            "\n".join(
-                told + [f"  {escape_controls(line)}" for line in given.splitlines()]
-            )
-        )
-    return "\n\n".join(parts) + "\n"
+    if question.expires_at:
+        lines.append(f"  expires {escape_controls(question.expires_at)}")
+    for name, value in question.details.items():
+        lines.append(f"  {escape_controls(one_line(f'{name}: {value}'))}")
+    return lines
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {escape_controls(line)}" for line in text.splitlines())
 
 
 def _row(

@@ -159,11 +159,12 @@ def events(
             return
         for recorded in shown:
             _print_one(app, recorded)
-        newest = (
-            shown[-1].seq
-            if shown
-            else (after if after is not None else store.last_seq())
-        )
+        if shown:
+            newest = shown[-1].seq
+        elif after is not None:
+            newest = after
+        else:
+            newest = store.last_seq()
         for recorded in store.follow(newest, stop=threading.Event(), where=where):
             _print_one(app, recorded)
 

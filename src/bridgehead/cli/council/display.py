@@ -26,7 +26,7 @@ from bridgehead.council.reporting.render.sentences import (
     one_line,
     reason_in_words,
 )
-from bridgehead.council.running.dry_run import DryRun
+from bridgehead.council.running.dry_run import DryRun, PlannedSeat
 from bridgehead.errors import plural
 from bridgehead.host.clock import SystemClock, parse_iso
 from bridgehead.host.terminal import display_width, escape_controls, pad, truncate
@@ -235,15 +235,12 @@ def table_lines(
         for least, column in zip(LEAST, zip(*rows, strict=True), strict=True)
     ]
     lines = [table_title(verb, facts)]
-    lines += [
-        "  "
-        + GAP.join(
-            pad(cell, columns) for cell, columns in zip(row, widths, strict=True)
-        )
-        for row in rows
-    ]
-    hint = max(map(display_width, lines)) - len(STOP_HINT)
-    lines.append(" " * max(0, min(hint, width - len(STOP_HINT) - 1)) + STOP_HINT)
+    for row in rows:
+        cells = [pad(cell, columns) for cell, columns in zip(row, widths, strict=True)]
+        lines.append("  " + GAP.join(cells))
+    widest = max(map(display_width, lines))
+    # The hint ends where the widest line does, within the terminal.
+    lines.append(STOP_HINT.rjust(min(widest, width - 1)))
     return [
         truncate(escape_controls(line, keep="").rstrip(), width - 1) for line in lines
     ]
@@ -252,7 +249,9 @@ def table_lines(
 def _cells(
     label: str, seat: LiveSeat, now: dt.datetime, review_id: str
 ) -> tuple[str, ...]:
-    """Name, dots, what it is doing, how far, since when, and what it spent or how to
+    """Return the cells of a seat's line.
+
+    Its name, dots, what it is doing, how far, since when, and what it spent or how to
     get it back.
     """
     doing, detail = _doing(seat)
@@ -314,15 +313,13 @@ def _elapsed(seat: LiveSeat, now: dt.datetime) -> str:
 
 def _last_cell(seat: LiveSeat, review_id: str) -> str:
     if seat.state in _LEFT_OUT:
-        again = can_be_tried_again(seat.reason or "")
-        return (
-            f"later: bridgehead council resume {review_id} --retry {seat.bridge}"
-            if again
-            else ""
-        )
+        if not can_be_tried_again(seat.reason or ""):
+            return ""
+        return f"later: bridgehead council resume {review_id} --retry {seat.bridge}"
     tokens = (seat.tokens_in or 0) + (seat.tokens_out or 0)
+    spent = f"{tokens / 1000:.1f}k tokens" if tokens else ""
     cost = f"  ${seat.cost_usd:.2f}" if seat.cost_usd else ""
-    return (f"{tokens / 1000:.1f}k tokens" if tokens else "") + cost
+    return spent + cost
 
 
 def calls_document(planned: DryRun) -> dict[str, Any]:
@@ -354,24 +351,13 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
 
 
 def calls_text(planned: DryRun) -> str:
+    """Return the calls of a council that were planned and not made."""
     lines = [
         f"domain {name}   {one_line(why)}" for name, why in planned.domains.items()
     ]
     lines += [f"note   {one_line(note)}" for note in planned.notes]
     for seat in planned.seats:
-        models = ", ".join(model or "default model" for model in seat.models)
-        lines.append(
-            f"{seat.name}   {seat.connection}, {models}   at most "
-            f"{plural(seat.most_calls, 'call')}"
-        )
-        if seat.name in planned.refusals:
-            lines.append(
-                f"  its last call was refused: {one_line(planned.refusals[seat.name])}"
-            )
-        lines += [
-            f"  {call.key}   {len(call.prompt):,} characters"
-            for call in seat.first_calls
-        ]
+        lines += _seat_lines(seat, planned.refusals.get(seat.name))
     if planned.coordinator:
         lines.append(
             f"second look   {planned.coordinator}   at most "
@@ -398,3 +384,15 @@ def calls_text(planned: DryRun) -> str:
             f"no price is known yet for {', '.join(unpriced)}; --max-cost sets a limit"
         )
     return "\n".join(lines) + "\n"
+
+
+def _seat_lines(seat: PlannedSeat, refusal: str | None) -> list[str]:
+    """Return what one seat would be asked."""
+    models = ", ".join(model or "default model" for model in seat.models)
+    most = plural(seat.most_calls, "call")
+    lines = [f"{seat.name}   {seat.connection}, {models}   at most {most}"]
+    if refusal is not None:
+        lines.append(f"  its last call was refused: {one_line(refusal)}")
+    for call in seat.first_calls:
+        lines.append(f"  {call.key}   {len(call.prompt):,} characters")
+    return lines

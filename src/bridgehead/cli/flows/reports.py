@@ -4,6 +4,7 @@ the runs that were checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -37,9 +38,9 @@ class StepPage(NamedTuple):
     def of(
         cls, steps: Sequence[Step], page: int | None = None, *, everything: bool = False
     ) -> StepPage:
-        """A page by its number; the last one, where the run stands, without."""
+        """Return a page by its number; without one the last, where the run stands."""
         total = len(steps)
-        pages = max(1, -(-len(steps) // STEPS_PER_PAGE))
+        pages = max(1, math.ceil(total / STEPS_PER_PAGE))
         if everything:
             return cls(tuple(steps), total)
         if page is not None and page > pages:
@@ -47,7 +48,8 @@ class StepPage(NamedTuple):
                 f"there is no page {page}: the steps of this flow take "
                 f"{plural(pages, 'page')}"
             )
-        start = ((page or pages) - 1) * STEPS_PER_PAGE
+        number = page or pages
+        start = (number - 1) * STEPS_PER_PAGE
         return cls(tuple(steps[start : start + STEPS_PER_PAGE]), total, start + 1)
 
     @property
@@ -210,13 +212,11 @@ def _took(step: Step) -> str:
     if started is None or ended is None:
         return ""
     seconds = (ended - started).total_seconds()
-    return (
-        ago(started, ended)
-        if seconds >= 10
-        else f"{seconds:.1f} s"
-        if seconds >= 0.1
-        else ""
-    )
+    if seconds >= 10:
+        return ago(started, ended)
+    if seconds >= 0.1:
+        return f"{seconds:.1f} s"
+    return ""
 
 
 def _age(stamp: str, now: datetime) -> str:

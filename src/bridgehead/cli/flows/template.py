@@ -17,6 +17,7 @@ from bridgehead.flows.template_create import package as packages
 
 if TYPE_CHECKING:
     from bridgehead.flows.template_create.build import BuildResult
+    from bridgehead.flows.template_create.phases.p4_templates import Proof
 
 HEAD = ("NAME", "LANGUAGE", "FILES", "ABOUT", "PATH")
 package_argument = click.argument("package", type=click.Path(path_type=Path))
@@ -154,37 +155,38 @@ def check(app: App, /, package: Path, build: bool) -> int:
         **asdict(proof),
         "score": proof.score,
         "grade": proof.grade,
-        "build": [asdict(r) for r in built],
+        "build": [asdict(result) for result in built],
     }
 
-    def text() -> str:
-        scored = (
-            "no score: nothing to prove"
-            if proof.score is None
-            else f"score {proof.score:g} ({proof.grade})"
+    lines = _proof_lines(proof)
+    lines += [
+        f"ran {result.command}: {result.problem or 'it succeeded'}"
+        for result in built
+        if not result.skipped
+    ]
+    lines += [
+        f"not run: {result.command}: {result.skipped}"
+        for result in built
+        if result.skipped
+    ]
+    if not build:
+        lines.append(
+            "not run: its build and tests (--build runs them, and with them the "
+            "package's code)"
         )
-        lines = [f"{proof.proven} of {plural(proof.files, 'file')} proven, {scored}"]
-        lines += [f"wrong: {line}" for line in proof.problems]
-        lines += [f"not proven: {line}" for line in proof.unproven]
-        lines += [
-            f"ran {result.command}: {result.problem or 'it succeeded'}"
-            for result in built
-            if not result.skipped
-        ]
-        lines += [
-            f"not run: {result.command}: {result.skipped}"
-            for result in built
-            if result.skipped
-        ]
-        if not build:
-            lines.append(
-                "not run: its build and tests (--build runs them, and with them the "
-                "package's code)"
-            )
-        return "\n".join(lines)
-
-    app.emit(document, text)
+    app.emit(document, lambda: "\n".join(lines))
     return 1 if proof.problems or failed else 0
+
+
+def _proof_lines(proof: Proof) -> list[str]:
+    """Return what was proven of a package, what is wrong and what nobody knows."""
+    score = "no score: nothing to prove"
+    if proof.score is not None:
+        score = f"score {proof.score:g} ({proof.grade})"
+    lines = [f"{proof.proven} of {plural(proof.files, 'file')} proven, {score}"]
+    lines += [f"wrong: {line}" for line in proof.problems]
+    lines += [f"not proven: {line}" for line in proof.unproven]
+    return lines
 
 
 def _summary(package: packages.TemplatePackage) -> dict[str, Any]:

@@ -58,24 +58,24 @@ def parse_arguments(tokens: Sequence[str], known: Flags) -> Arguments:
         token = rest.pop(0)
         if token == "-h":
             booleans.add("--help")
-        elif not token.startswith("--"):
+            continue
+        if not token.startswith("--"):
             positionals.append(token)
+            continue
+        flag, has_value, value = token.partition("=")
+        if flag in known.booleans or flag in SHARED_FLAGS:
+            if has_value:
+                raise ArgumentRefused(f"flag {flag} takes no value")
+            booleans.add(flag)
+            continue
+        if flag not in known.repeatable and flag not in known.values:
+            raise ArgumentRefused(f"unknown flag {flag}", hint=_nearest(flag, known))
+        if not has_value:
+            value = _next_value(flag, rest)
+        if flag in known.repeatable:
+            lists.setdefault(flag, []).append(value)
         else:
-            flag, given, inline = token.partition("=")
-            if flag in known.booleans or flag in SHARED_FLAGS:
-                if given:
-                    raise ArgumentRefused(f"flag {flag} takes no value")
-                booleans.add(flag)
-            elif flag in known.repeatable:
-                lists.setdefault(flag, []).append(
-                    inline if given else _next_value(flag, rest)
-                )
-            elif flag in known.values:
-                values[flag] = inline if given else _next_value(flag, rest)
-            else:
-                raise ArgumentRefused(
-                    f"unknown flag {flag}", hint=_nearest(flag, known)
-                )
+            values[flag] = value
     if len(positionals) > known.positionals and "--help" not in booleans:
         raise ArgumentRefused(f'unexpected argument "{positionals[known.positionals]}"')
     joined = {flag: tuple(found) for flag, found in lists.items()}
@@ -86,9 +86,9 @@ def _nearest(flag: str, known: Flags) -> str | None:
     from difflib import get_close_matches
 
     flags = sorted({*known.booleans, *known.values, *known.repeatable, *SHARED_FLAGS})
-    near = [one for one in flags if one.startswith(flag)] or get_close_matches(
-        flag, flags, 1, 0.8
-    )
+    near = [name for name in flags if name.startswith(flag)]
+    if not near:
+        near = get_close_matches(flag, flags, 1, 0.8)
     return f"did you mean {near[0]}?" if near else None
 
 
@@ -99,7 +99,7 @@ def _next_value(flag: str, rest: list[str]) -> str:
 
 
 def body_reader(typed: str | None) -> Callable[[], str] | None:
-    """Reads the body when its turn in the checks has come; `-` is standard input."""
+    """Return what reads the body when its turn in the checks has come; `-` is standard input."""
     if typed is None:
         return None
     return lambda: _read_body(typed)

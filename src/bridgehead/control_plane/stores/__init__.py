@@ -66,8 +66,11 @@ def record_file(address: str | Path) -> Path | None:
 
 
 def _scheme(address: str | Path) -> str:
+    """Return the scheme of a URL in lower case, or nothing for a path."""
+    if str(address) == ":memory:":
+        return "memory"
     match = _SCHEME.match(address) if isinstance(address, str) else None
-    return "memory" if str(address) == ":memory:" else match[1].lower() if match else ""
+    return match[1].lower() if match else ""
 
 
 def _open_postgres(url: str, *, read_only: bool) -> Store:
@@ -83,7 +86,7 @@ def _open_postgres(url: str, *, read_only: bool) -> Store:
 
 
 def _sqlite_path(url: str) -> Path:
-    """Return `sqlite:///var/record.db`.
+    """Return the path in a URL such as `sqlite:///var/record.db`.
 
     The four slashes other tools write for the same file are fine too.
     """

@@ -482,7 +482,7 @@ class Store(ABC):
         and what was asked in them.
         """
         self._say_pruned({"runs": len(run_ids)}, iso_ms(self._clock.now()))
-        which = f"IN ({', '.join('?' * len(run_ids))})"
+        which = f"IN ({placeholders(len(run_ids))})"
         rows_of = (
             f"events WHERE run_id {which}",
             f"pending WHERE run_id {which}",
@@ -628,19 +628,22 @@ def listing(
     """
     if not 1 <= limit <= MAX_PAGE:
         raise UserError(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
-    conditions = [
-        f"{column} IN ({', '.join('?' * len(values))})"
-        for column, values in allowed.items()
-    ]
-    conditions += [condition for condition, _ in bounds]
+    conditions = []
+    parameters: list[Any] = []
+    for column, values in allowed.items():
+        conditions.append(f"{column} IN ({placeholders(len(values))})")
+        parameters += values
+    for condition, value in bounds:
+        conditions.append(condition)
+        parameters.append(value)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    given = [value for values in allowed.values() for value in values] + [
-        value for _, value in bounds
-    ]
-    return f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?", [
-        *given,
-        limit,
-    ]
+    query = f"SELECT {columns} FROM {table}{where} ORDER BY {order} LIMIT ?"
+    return query, [*parameters, limit]
+
+
+def placeholders(count: int) -> str:
+    """Return so many question marks, as SQL separates them."""
+    return ", ".join(["?"] * count)
 
 
 def _run(transaction: Transaction, run_id: str) -> records.Run | None:

@@ -74,53 +74,58 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
             return _counted(store.where, _rows_of(store))
     if not sqlite.is_record_file(path):
         return Inspection(str(path), note="there is no record yet")
-    if (damage := sqlite.log_damage(path)) is not None:
+    damage = sqlite.log_damage(path)
+    if damage is not None:
         return Inspection(str(path), (damage,))
-    part = quick and path.stat().st_size > LARGE_BYTES
+    only_newest = quick and path.stat().st_size > LARGE_BYTES
     try:
         with _connected(path) as connection:
-            pragma = (
-                "PRAGMA "
-                f"{'quick_check' if part else 'integrity_check'}({MOST_COMPLAINTS})"
-            )
-            complaints = [
-                text for (text,) in connection.execute(pragma) if text != "ok"
-            ]
-            complaints += _missing_rows(connection)
+            complaints = _complaints(connection, quick=only_newest)
             found = _counted(
-                str(path), _all_rows(connection, NEWEST_ROWS if part else None)
+                str(path), _all_rows(connection, NEWEST_ROWS if only_newest else None)
             )
     except sqlite3.Error as error:
-        # A lock or a disk that fails says nothing about the record.
-        if (
-            hasattr(error, "sqlite_errorcode")
-            and sqlite.primary_code(error) not in DAMAGED
-        ):
+        if _says_nothing_about_record(error):
             raise sqlite.failure(
                 str(path), error, waited_seconds=BUSY_SECONDS
             ) from error
         return Inspection(str(path), (str(error),))
-    note = (
-        f"it is large: only its newest {NEWEST_ROWS} rows were read" if part else None
-    )
+    note = None
+    if only_newest:
+        note = f"it is large: only its newest {NEWEST_ROWS} rows were read"
     return Inspection(
         found.where, (*complaints, *found.damage)[:MOST_COMPLAINTS], found.counts, note
     )
 
 
+def _complaints(connection: sqlite3.Connection, *, quick: bool) -> list[str]:
+    """Return what SQLite finds wrong, and which rows are missing."""
+    check = "quick_check" if quick else "integrity_check"
+    found = connection.execute(f"PRAGMA {check}({MOST_COMPLAINTS})")
+    complaints = [text for (text,) in found if text != "ok"]
+    return [*complaints, *_missing_rows(connection)]
+
+
+def _says_nothing_about_record(error: sqlite3.Error) -> bool:
+    """Return whether a lock, or a disk that fails, is the reason."""
+    has_code = hasattr(error, "sqlite_errorcode")
+    return has_code and sqlite.primary_code(error) not in DAMAGED
+
+
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
-    """Call `inspect`, and note the result: a damaged record takes no more events until
-    all of it was found whole.
+    """Call `inspect`, and note the result.
+
+    A damaged record takes no more events until all of it was found whole.
     """
     found = inspect(address, quick=quick)
     path = record_file(address)
-    if path is not None and found.damage:
+    if path is None:
+        return found
+    if found.damage:
         sqlite.note_damage(path, found.damage[0])
-    elif (
-        path is not None
-        and not quick
-        and (earlier := sqlite.noted_damage(path)) is not None
-    ):
+        return found
+    earlier = None if quick else sqlite.noted_damage(path)
+    if earlier is not None:
         with translated(sqlite.mark_of(path), "removed"):
             sqlite.mark_of(path).unlink()
         return msgspec.structs.replace(
@@ -204,7 +209,8 @@ def _counted(where: str, found: Iterator[Exported]) -> Inspection:
     damage: list[str] = []
     counts = dict.fromkeys(TABLES, 0)
     for row in found:
-        counts[row.table or ""] += row.document is not None
+        if row.document is not None:
+            counts[row.table or ""] += 1
         if row.damage is not None and len(damage) < MOST_COMPLAINTS:
             damage.append(row.damage)
     return Inspection(where, tuple(damage), counts)

@@ -365,22 +365,21 @@ class _NotificationWatch(Watch):
 
 
 def connection_failure(where: str, said: str) -> StoreError:
-    """Return why there is no connection. libpq has no codes for this, so its words are
-    read, and not repeated at length.
+    """Return why there is no connection.
+
+    libpq has no codes for this, so its words are read, and not repeated at length.
     """
     if "FATAL:" in said:
-        return failures.ServerRefused(
-            where, said.rpartition("FATAL:")[2].strip().splitlines()[0]
-        )
+        reason = said.rpartition("FATAL:")[2].strip().splitlines()[0]
+        return failures.ServerRefused(where, reason)
     if "no password supplied" in said:
         return failures.ServerRefused(
             where, "it asks for a password and none was given"
         )
-    why = next(
-        (why for words, why in _NO_CONNECTION.items() if re.search(words, said)),
-        "no connection could be made",
-    )
-    return failures.ServerUnreachable(where, why)
+    for words, reason in _NO_CONNECTION.items():
+        if re.search(words, said):
+            return failures.ServerUnreachable(where, reason)
+    return failures.ServerUnreachable(where, "no connection could be made")
 
 
 def statement_failure(
@@ -400,9 +399,8 @@ def statement_failure(
         )
     if code == "42501" or code.startswith("28"):
         return failures.ServerRefused(where, _first_line(error))
-    if code.startswith(("08", "57P")) or (
-        not code and isinstance(error, psycopg.OperationalError)
-    ):
+    has_no_code = not code and isinstance(error, psycopg.OperationalError)
+    if code.startswith(("08", "57P")) or has_no_code:
         return failures.ServerUnreachable(
             where,
             "the connection broke; what was being written may or may not be recorded",

@@ -463,42 +463,43 @@ def log_damage(path: Path) -> str | None:
             return None  # there is none, or SQLite will say why it cannot be read
         if damage is None or damage == seen:
             return damage
-        # or somebody is writing just now; what he wrote is whole when we look again
+        # Perhaps somebody is just writing, and it is whole when we look again.
         seen = damage
     return None
 
 
 def _log_damage(content: bytes) -> str | None:
+    """Return what is wrong with the content of a log, None if nothing is."""
     if len(content) <= LOG_HEAD:
         return None
-    magic, _version, page_size, _checkpoint, *salts, one, two = struct.unpack(
+    magic, _version, page_size, _checkpoint, *salts, sum_1, sum_2 = struct.unpack(
         ">8I", content[:LOG_HEAD]
     )
     order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
-    if order is None or _log_sum(content[:24], (0, 0), order) != (one, two):
+    if order is None or _log_sum(content[:24], (0, 0), order) != (sum_1, sum_2):
         return "the head of its log is damaged"
     length = FRAME_HEAD + page_size
-    sums = {(one, two)}
-    wrong = 0
-    for number, start in enumerate(
-        range(LOG_HEAD, len(content) - length + 1, length), start=1
-    ):
-        _page, _commit, *frame_salts, one, two = struct.unpack(
-            ">6I", content[start : start + FRAME_HEAD]
+    sums_before = {(sum_1, sum_2)}
+    first_wrong = 0
+    starts = range(LOG_HEAD, len(content) - length + 1, length)
+    for number, start in enumerate(starts, start=1):
+        frame = content[start : start + length]
+        _page, _commit, *frame_salts, sum_1, sum_2 = struct.unpack(
+            ">6I", frame[:FRAME_HEAD]
         )
-        if frame_salts == salts or not wrong:
-            summed = (
-                content[start : start + 8]
-                + content[start + FRAME_HEAD : start + length]
-            )
-            found = {_log_sum(summed, before, order) for before in sums}
-            if frame_salts != salts or (one, two) not in found:
-                wrong = wrong or number
-            elif wrong:
-                return f"frame {wrong} of its log is damaged"
-            # The next frame goes on from this sum; which of the two is right is not
-            # known for a wrong frame.
-            sums = {(one, two), min(found)}
+        is_of_this_log = frame_salts == salts
+        if first_wrong and not is_of_this_log:
+            continue
+        summed = frame[:8] + frame[FRAME_HEAD:]
+        sums = {_log_sum(summed, before, order) for before in sums_before}
+        is_right = is_of_this_log and (sum_1, sum_2) in sums
+        if is_right and first_wrong:
+            return f"frame {first_wrong} of its log is damaged"
+        if not is_right:
+            first_wrong = first_wrong or number
+        # The next frame goes on from this sum; which of the two is right is not known
+        # for a wrong frame.
+        sums_before = {(sum_1, sum_2), min(sums)}
     return None
 
 

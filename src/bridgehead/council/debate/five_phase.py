@@ -60,7 +60,8 @@ def task_budget(intensity: Intensity, reviewers: int) -> int:
     """How many calls a debate may make altogether."""
     if intensity is Intensity.QUICK:
         return reviewers + 5
-    return (3 if intensity is Intensity.STANDARD else 5) * reviewers + 10
+    calls_each = 3 if intensity is Intensity.STANDARD else 5
+    return calls_each * reviewers + 10
 
 
 def support_share(
@@ -70,7 +71,7 @@ def support_share(
     preset: Preset,
 ) -> Fraction | None:
     """Weight of the supporters among those who took a position (K34); None when nobody did."""
-    others = len(reviewers) - (advocate in reviewers)
+    others = sum(1 for name in reviewers if name != advocate)
     each = (1 - preset.da_weight) / others if others else Fraction(0)
 
     def weight(wanted: Stance) -> Fraction:

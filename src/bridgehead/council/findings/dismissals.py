@@ -116,13 +116,16 @@ class Dismissed:
 def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
     """An entry as it stands in the file, or None when it is invalid."""
     table = {name: value for name, value in table.items() if value is not None}
-    fingerprint, reason = table.get("fingerprint"), table.get("reason")
-    given, expires = _date(table.get("date")), _date(table.get("expires"))
+    fingerprint = table.get("fingerprint")
+    reason = table.get("reason")
+    given = _date(table.get("date"))
+    expires = _date(table.get("expires"))
     if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
         return None
     if not isinstance(reason, str) or not reason.strip() or given is None:
         return None
-    paths, places = _texts(table, "paths"), _texts(table, "places")
+    paths = _texts(table, "paths")
+    places = _texts(table, "places")
     severity = next(
         (one for one in Severity if one.value == table.get("severity")), None
     )

@@ -141,7 +141,8 @@ def _spans(text: str) -> Iterator[Quote]:
         closings[place], following[length] = following.get(length), place
     position = 0
     while position < len(runs):
-        opening, closing = runs[position], closings[position]
+        opening = runs[position]
+        closing = closings[position]
         if closing is None:
             position += 1
             continue
@@ -415,7 +416,8 @@ def _search_pieces(pieces: Sequence[str], text: FileText) -> Iterator[Lines]:
             if place < 0:
                 return  # it will not be found behind a later start either
             end = place + len(piece)
-        first, last = text.line_at(start), text.line_at(end - 1)
+        first = text.line_at(start)
+        last = text.line_at(end - 1)
         if last - first <= NEAR_LINES:
             yield first, last
 

@@ -201,7 +201,8 @@ def with_identity(
     """The output with its identity fields; without a tree it is known by its title alone."""
     there = tree or Tree.of({})
     check = check_evidence(output.evidence, there)
-    anchor, requirement_id = check.anchor, output.requirement_id
+    anchor = check.anchor
+    requirement_id = output.requirement_id
     identity = identify(
         type=output.type,
         title=output.title,

@@ -106,7 +106,8 @@ def carry_forward(
     for name, state in comparison.current.items():
         if state.state == "new":
             found = run.findings[name]
-            key, number = found.fingerprints[0], 1
+            key = found.fingerprints[0]
+            number = 1
             while key in taken:
                 number += 1
                 key = f"{found.fingerprints[0]}-{number}"

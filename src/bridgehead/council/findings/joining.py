@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ LEAST_USUAL: Final = 0.05
 SAME_LINES: Final = 0.08
 OTHER_LINES: Final = -0.4
 SAME_WEAKNESS: Final = 0.05
-OTHER_WEAKNESS: Final = -0.1
+OTHER_WEAKNESS: Final = -0.4
 UNRELATED: Final = -0.05
 """The likeness of comments that share neither a telling word nor a place."""
 FEWEST_SHARED: Final = 2
@@ -57,6 +58,8 @@ TELLING_WORDS: Final = 18
 MOST_HOLDERS: Final = 60
 """A word that more comments of a report hold says nothing about any two of them."""
 
+# `ruff (B006, CWE-78): ` before what an analyser says: its name is in all its messages and tells nothing.
+_ANALYSER: Final = re.compile(r"^[\w-]+ \([\w-]+(?:, CWE-\d+)*\): ", re.MULTILINE)
 _REPORT_TEXTS: Final = 20
 _REPORT_HOLDERS: Final = 2
 """What is added to the counts of a report, so that two comments do not make a statistic."""
@@ -93,7 +96,7 @@ class Comment:
             text=text,
             references=find_references(output.evidence or ""),
             requirement_id=requirement_id if isinstance(requirement_id, str) else None,
-            words=stems(text),
+            words=stems(_ANALYSER.sub("", text)),
         )
 
     @classmethod
@@ -270,19 +273,23 @@ class _Report:
 
     def cosine(self, one: int, other: int) -> float:
         """Return the share of weighted words that two comments have in common, 0 to 1."""
+        shared = self.comments[one].words & self.comments[other].words
+        return self._weight_of(shared, one, other)
+
+    def _weight_of(self, shared: frozenset[str], one: int, other: int) -> float:
         first = self.vectors[one]
         second = self.vectors[other]
-        shared = first.keys() & second.keys()
         return round(sum([first[word] * second[word] for word in shared]), _DIGITS)
 
     def score(self, one: int, other: int) -> float:
         """Return how much more alike two comments are than is usual here; places and weaknesses included."""
         first = self.comments[one]
         second = self.comments[other]
+        shared = first.words & second.words
         score = UNRELATED
-        if _share_enough_words(first, second):
+        if len(shared) >= FEWEST_SHARED or first.words == second.words:
             usual = self._usual[one] + self._usual[other]
-            score = self.cosine(one, other) - TAKEN_OFF * usual
+            score = self._weight_of(shared, one, other) - TAKEN_OFF * usual
         by_place = _by_place(first, second)
         score += by_place
         # The kind of weakness is asked only where it can decide; it is the slowest of all.
@@ -301,12 +308,6 @@ class _Report:
         ranked = sorted([(-weight, word) for word, weight in vector.items()])
         words = [word for _, word in ranked[:TELLING_WORDS]]
         return [word for word in words if 1 < self.holders[word] <= MOST_HOLDERS]
-
-
-def _share_enough_words(one: Comment, other: Comment) -> bool:
-    """Return whether two comments share more than a single word, or all they have."""
-    shared = len(one.words & other.words)
-    return shared >= FEWEST_SHARED or one.words == other.words
 
 
 def _by_place(one: Comment, other: Comment) -> float:

@@ -38,9 +38,8 @@ def weaknesses(text: str) -> frozenset[str]:
     numbered = frozenset(
         _by_number().get(number, f"CWE-{number}") for number in numbers
     )
-    small = (
-        text.lower()
-    )  # once for all kinds, which are in small letters: twice as fast as ignoring case
+    # Once for all kinds, which are in small letters: twice as fast as ignoring case.
+    small = text.lower()
     return numbered or frozenset(
         kind for kind, words in _words().items() if words.search(small)
     )

@@ -156,10 +156,15 @@ def _split(
     cut_findings = 0
     for entry in packet[FINDINGS]:
         fitting = entry if len(compact(entry)) <= room else _cut_entry(entry, room)
-        cut_findings += fitting is not entry
+        if fitting is not entry:
+            cut_findings += 1
         entries.append(fitting)
     packets = tuple({**packet, FINDINGS: shard} for shard in _shards(entries, room))
-    level = 4 if cut_findings else 3 if len(packets) > 1 else 2
+    level = 2
+    if cut_findings:
+        level = 4
+    elif len(packets) > 1:
+        level = 3
     return Reduced(level, packets, sizes, cut_findings, overflow)
 
 

@@ -106,12 +106,12 @@ class PromptContext:
             origin="review rules of the project",
             trust=Trust.UNVERIFIED,
         )
-        told = [joined(own("\n"), text)] if text else []
-        return (
-            joined(*told, *([joined(_RULES, rules)] if rules else []))
-            if text or rules
-            else NONE
-        )
+        parts = []
+        if text:
+            parts.append(joined(own("\n"), text))
+        if rules:
+            parts.append(joined(_RULES, rules))
+        return joined(*parts) if parts else NONE
 
     def requirements(self, writer: PromptWriter) -> Safe:
         if not self.task.requirements:
@@ -146,16 +146,17 @@ class PromptContext:
         task = self.task
         types = item_types(task.task_type, task.mode)
         is_audit = task.task_type is TaskType.AUDIT
+        more_keys = NOTHING
+        if is_audit:
+            more_keys = _AUDIT_KEYS
+        elif OutputType.PROPOSAL in types:
+            more_keys = _PROPOSAL_KEYS
         return template("output_contract").fill(
             expert_role=writer.line(agent),
             domain=writer.line(domain),
             output_types=writer.line(" | ".join(types)),
             severity_values=_NO_SEVERITY if set(types) <= NEVER_RATED else _SEVERITIES,
-            more_keys=_AUDIT_KEYS
-            if is_audit
-            else _PROPOSAL_KEYS
-            if OutputType.PROPOSAL in types
-            else NOTHING,
+            more_keys=more_keys,
             severity_rules=_severity_rules(types, is_audit=is_audit),
         )
 

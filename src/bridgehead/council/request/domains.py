@@ -364,11 +364,10 @@ class Registry:
         seen |= {name: str(found[name]) for name in enough if name not in seen}
         if set(seen) <= set(self._always):
             seen["code-quality"] = "the code calls for no further specialist"
-        return seen | (
-            {"testing": f"{code.tests} test file{'s'[: code.tests != 1]}"}
-            if code.tests
-            else {}
-        )
+        if code.tests:
+            noun = "test file" if code.tests == 1 else "test files"
+            seen["testing"] = f"{code.tests} {noun}"
+        return seen
 
     @property
     def _always(self) -> list[str]:

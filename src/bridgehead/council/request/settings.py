@@ -320,10 +320,12 @@ class _Reader:
         if not isinstance(entry, dict):
             self._warnings.append(f"bridge_not_an_object:{name}")
             return RuntimeSettings()
-        known = _RUNTIME_KEYS | _OWN_KEYS.get(
-            RIG_MARK if is_rig(name) else ACP_MARK if is_acp(name) else name,
-            frozenset(),
-        )
+        family = name
+        if is_rig(name):
+            family = RIG_MARK
+        elif is_acp(name):
+            family = ACP_MARK
+        known = _RUNTIME_KEYS | _OWN_KEYS.get(family, frozenset())
         self._warn_unknown(entry, known, owner=f"{name}.")
         enabled = entry.get("enabled", True)
         if not isinstance(enabled, bool):

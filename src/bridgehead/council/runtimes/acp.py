@@ -1,8 +1,9 @@
-"""Any agent that speaks ACP (Agent Client Protocol) takes a seat: `acp:gemini`, or `acp:NAME` with a command.
+"""Seat any agent that speaks ACP (Agent Client Protocol): `acp:gemini`, or `acp:NAME` with a command.
 
-The protocol is a conversation, and a council asks once: so this file, run as a program of its own inside the seat's
-confinement, starts the agent, asks it and prints what happened as lines of JSON. Writes, terminals and every
-permission the agent asks for are refused, but for the tools of the MCP servers that the call brings. Runtimes §7.
+The protocol is a conversation, and a council asks once: so this file, run as a program
+of its own inside the seat's confinement, starts the agent, asks it and prints what
+happened as lines of JSON. It refuses writes, terminals and every permission the agent
+asks for, except for the tools of the MCP servers that the call brings (runtimes §7).
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ GO_ON: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AcpProgram:
-    """How an agent is started, and the program of ours whose folders, keys and settings it shares."""
+    """How an agent is started, and whose folders, keys and settings it shares."""
 
     words: tuple[str, ...]
     package: str = ""
@@ -88,9 +89,11 @@ class AcpProgram:
     folders: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     asking: str = ""
-    """The mode in which it asks before it uses a tool, where its read-only one refuses tools of MCP servers."""
+    """The mode in which it asks before it uses a tool, if its read-only one refuses
+    the tools of MCP servers."""
     allowing: str = ""
-    """The option that allows the tools of one server, where a question about them would not say which they are."""
+    """The option that allows the tools of one server, if a question about them would
+    not say which they are."""
 
 
 KNOWN: Final = {
@@ -133,127 +136,130 @@ OPENCODE_SETTINGS: Final = {
 def read_acp(
     events: Sequence[Mapping[str, Any]], result: CommandResult | None = None
 ) -> exchange.CallOutcome:
-    """What came of one conversation, from the lines the program below prints."""
-    said = stderr_of(result) if result is not None else ""
-    # Of an agent that was asked again, what it said the last time is its answer.
-    again = [
-        place for place, event in enumerate(events) if event.get("event") == ASKED_AGAIN
-    ]
-    before = events[: again[-1] if again else 0]
-    events = events[again[-1] if again else 0 :]
-    failed = next(
-        (
-            mapping_at(event, "data")
-            for event in events
-            if str(event.get("event")).endswith(" error")
-        ),
-        None,
-    )
-    if failed is not None:
-        data = mapping_at(failed, "data")
-        told = text_at(failed, "e").removeprefix("Internal error").lstrip(": ")
-        reasons = (
-            text_at(data, "message"),
-            text_at(data, "details"),
-            told,
-            "internal error of the agent",
-        )
-        message = excerpt(next(filter(None, reasons)), 400)
-        known = classify(
-            f"{message} {json.dumps(failed.get('data'))}".replace("_", " ")
-        )
+    """Return what came of one conversation, from the lines the program below prints."""
+    stderr = stderr_of(result) if result is not None else ""
+    last_turn = events[_start_of_last_turn(events) :]
+    error = _first_error(last_turn)
+    if error is not None:
+        return _refusal_by_error(error, stderr)
+    turn_results = _data_of(last_turn, "prompt result")
+    if not turn_results:
         return exchange.RuntimeRefusal(
-            ErrorClass.AUTH if failed.get("code") == AUTH_REQUIRED else known,
-            message,
-            said,
+            ErrorClass.MALFORMED, "the agent ended in the middle of its answer", stderr
         )
-    answer = next(
-        (
-            mapping_at(event, "data")
-            for event in events
-            if event.get("event") == "prompt result"
-        ),
-        None,
-    )
-    if answer is None:
-        return exchange.RuntimeRefusal(
-            ErrorClass.MALFORMED, "the agent ended in the middle of its answer", said
-        )
-    updates = [
-        mapping_at(event, "data")
-        for event in events
-        if event.get("event") == "session/update"
-    ]
+    updates = _data_of(last_turn, "session/update")
+    usage = _usage(_data_of(events, "prompt result"), updates)
     chunks = [
         update
         for update in updates
         if update.get("sessionUpdate") == "agent_message_chunk"
     ]
-    # An adapter may put its own warnings, and the error that ended it, where the answer goes; only words of the model
-    # have an id then (runtimes §7).
-    words = [chunk for chunk in chunks if chunk.get("messageId")]
-    broken = any(
-        mapping_at(update, "_meta", "codex", "threadStatus").get("type")
-        == "systemError"
-        for update in updates
-    )
+    # An adapter may put its own warnings, and the error that ended it, where the
+    # answer goes; only words of the model have an id then (runtimes §7).
+    model_chunks = [chunk for chunk in chunks if chunk.get("messageId")]
     text = "".join(
-        text_at(mapping_at(chunk, "content"), "text") for chunk in words or chunks
+        text_at(mapping_at(chunk, "content"), "text")
+        for chunk in model_chunks or chunks
     )
-    answers = [
-        mapping_at(event, "data")
-        for event in (*before, *events)
-        if event.get("event") == "prompt result"
-    ]
-    usage = _usage(answers, updates)
-    if broken and not words:
+    if not model_chunks and any(map(_is_system_error, updates)):
+        message = excerpt(text, 400) or "the agent failed"
+        return exchange.RuntimeRefusal(classify(text), message, stderr, usage=usage)
+    stop_reason = text_at(turn_results[0], "stopReason")
+    if stop_reason not in ("end_turn", ""):
+        message = f"the agent stopped before its end: {stop_reason}"
         return exchange.RuntimeRefusal(
-            classify(text), excerpt(text, 400) or "the agent failed", said, usage=usage
+            ErrorClass.MALFORMED, message, stderr, usage=usage
         )
-    if text_at(answer, "stopReason") not in ("end_turn", ""):
-        message = f"the agent stopped before its end: {text_at(answer, 'stopReason')}"
-        return exchange.RuntimeRefusal(ErrorClass.MALFORMED, message, said, usage=usage)
-    asked = [
-        mapping_at(event, "data")
-        for event in (*before, *events)
-        if str(event.get("event")).endswith(" refused")
-    ]
-    refused = (
-        excerpt(text_at(one, "method") or text_at(one, "title") or "permission", 80)
-        for one in asked
-    )
-    answered = exchange.RuntimeAnswer(text, usage=usage, refused=tuple(refused))
+    answer = exchange.RuntimeAnswer(text, usage=usage, refused=_refused_names(events))
     if result is not None:
-        return succeeded("the agent", result, answered)
+        return succeeded("the agent", result, answer)
     if text.strip():
-        return answered
+        return answer
     return exchange.RuntimeRefusal(
         ErrorClass.EMPTY, "the agent gave no answer", usage=usage
     )
 
 
+def _start_of_last_turn(events: Sequence[Mapping[str, Any]]) -> int:
+    """Return where the last prompt begins; what the agent says after it is its answer."""
+    prompts = [
+        place for place, event in enumerate(events) if event.get("event") == ASKED_AGAIN
+    ]
+    return prompts[-1] if prompts else 0
+
+
+def _data_of(events: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    return [mapping_at(event, "data") for event in events if event.get("event") == name]
+
+
+def _first_error(events: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    for event in events:
+        if str(event.get("event")).endswith(" error"):
+            return mapping_at(event, "data")
+    return None
+
+
+def _refusal_by_error(error: Mapping[str, Any], stderr: str) -> exchange.RuntimeRefusal:
+    data = mapping_at(error, "data")
+    reasons = (
+        text_at(data, "message"),
+        text_at(data, "details"),
+        text_at(error, "e").removeprefix("Internal error").lstrip(": "),
+        "internal error of the agent",
+    )
+    message = excerpt(next(filter(None, reasons)), 400)
+    if error.get("code") == AUTH_REQUIRED:
+        return exchange.RuntimeRefusal(ErrorClass.AUTH, message, stderr)
+    everything = f"{message} {json.dumps(error.get('data'))}".replace("_", " ")
+    return exchange.RuntimeRefusal(classify(everything), message, stderr)
+
+
+def _is_system_error(update: Mapping[str, Any]) -> bool:
+    status = mapping_at(update, "_meta", "codex", "threadStatus")
+    return status.get("type") == "systemError"
+
+
+def _refused_names(events: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return what the agent asked for and was refused."""
+    names = []
+    for event in events:
+        if not str(event.get("event")).endswith(" refused"):
+            continue
+        data = mapping_at(event, "data")
+        name = text_at(data, "method") or text_at(data, "title") or "permission"
+        names.append(excerpt(name, 80))
+    return tuple(names)
+
+
 def _usage(
-    answers: Sequence[Mapping[str, Any]], updates: Sequence[Mapping[str, Any]]
+    turn_results: Sequence[Mapping[str, Any]], updates: Sequence[Mapping[str, Any]]
 ) -> CallUsage:
-    told = [mapping_at(answer, "usage") for answer in answers]
-    quota = [mapping_at(answer, "_meta", "quota", "token_count") for answer in answers]
-    costs = [mapping_at(update, "cost").get("amount") for update in updates]
-    cost = next(
-        (float(one) for one in reversed(costs) if isinstance(one, int | float)), None
-    )
-    if not any(told) and not any(quota):
+    cost = _last_cost(updates)
+    usages = [mapping_at(result, "usage") for result in turn_results]
+    quotas = [
+        mapping_at(result, "_meta", "quota", "token_count") for result in turn_results
+    ]
+    if not any(usages) and not any(quotas):
         return exchange.NOTHING_REPORTED if cost is None else CallUsage(cost_usd=cost)
-    read = _total(
-        told, "inputTokens", "cachedReadTokens", "cachedWriteTokens"
-    ) or _total(quota, "input_tokens")
-    wrote = _total(told, "outputTokens", "thoughtTokens") or _total(
-        quota, "output_tokens"
+    tokens_in = _total(usages, "inputTokens", "cachedReadTokens", "cachedWriteTokens")
+    tokens_out = _total(usages, "outputTokens", "thoughtTokens")
+    return CallUsage(
+        tokens_in=tokens_in or _total(quotas, "input_tokens"),
+        tokens_out=tokens_out or _total(quotas, "output_tokens"),
+        cost_usd=cost,
     )
-    return CallUsage(tokens_in=read, tokens_out=wrote, cost_usd=cost)
+
+
+def _last_cost(updates: Sequence[Mapping[str, Any]]) -> float | None:
+    for update in reversed(updates):
+        amount = mapping_at(update, "cost").get("amount")
+        if isinstance(amount, int | float):
+            return float(amount)
+    return None
 
 
 def _total(counts: Sequence[Mapping[str, Any]], *names: str) -> int:
-    return sum(count_at(one, name) for one in counts for name in names)
+    return sum(sum(count_at(count, name) for name in names) for count in counts)
 
 
 class AcpAgent(CliConnection):
@@ -275,7 +281,7 @@ class AcpAgent(CliConnection):
         self.own_folders = agent.folders or like.own_folders  # type: ignore[misc]
         self.own_files = like.own_files  # type: ignore[misc]
         self.folder_variables = like.folder_variables  # type: ignore[misc]
-        # Of an agent nobody knows it is not known that it does without.
+        # An agent that we do not know may start servers.
         self.starts_servers = agent.like is None or like.serves_acp  # type: ignore[misc]
         self.server_ports = like.server_ports  # type: ignore[misc]
 
@@ -291,11 +297,8 @@ class AcpAgent(CliConnection):
             )
         path = machine.which(setup.text_option("path") or agent.words[0])
         if path is None:
-            return Missing(
-                CLI_NOT_FOUND,
-                f"{agent.words[0]} is not on PATH"
-                + (f" (npm {agent.package})" if agent.package else ""),
-            )
+            source = f" (npm {agent.package})" if agent.package else ""
+            return Missing(CLI_NOT_FOUND, f"{agent.words[0]} is not on PATH{source}")
         if find_spec("acp") is None:
             return Missing(
                 NO_CONNECTION,
@@ -315,12 +318,11 @@ class AcpAgent(CliConnection):
         )
 
     def arguments(self, ask: exchange.RuntimeRequest) -> Sequence[str]:
-        allowed = [
-            self.agent.allowing.format(one.name)
-            for one in ask.tools
-            if self.agent.allowing
-        ]
-        allowed += rules(ask) if ask.tools and self.agent.like is GeminiCli else []
+        allowed: list[str] = []
+        if self.agent.allowing:
+            allowed += [self.agent.allowing.format(tool.name) for tool in ask.tools]
+        if ask.tools and self.agent.like is GeminiCli:
+            allowed += rules(ask)
         return [*self.agent.words[1:], *allowed, *self.extra_arguments]
 
     def environment(self, ask: exchange.RuntimeRequest | None) -> dict[str, str]:
@@ -332,7 +334,8 @@ class AcpAgent(CliConnection):
             if name in self.setup.environment
         }
         if like is OpencodeCli:
-            allowed = {f"{one.name}_*": "allow" for one in (ask.tools if ask else ())}
+            tools = ask.tools if ask else ()
+            allowed = {f"{tool.name}_*": "allow" for tool in tools}
             kept["OPENCODE_CONFIG_CONTENT"] = json.dumps(
                 OPENCODE_SETTINGS | {"permission": READ_ONLY | allowed}
             )
@@ -341,17 +344,17 @@ class AcpAgent(CliConnection):
     def ask(self, ask: exchange.RuntimeRequest) -> exchange.Request:
         command = super().ask(ask)
         assert isinstance(command, Command)
-        servers = {one.name: one.started() for one in ask.tools}
-        tools = (
-            [f"--tools={json.dumps(servers)}", *option("--mode", self.agent.asking)]
-            if servers
-            else []
-        )
-        model = option("--model", ask.model)
+        servers = {tool.name: tool.started() for tool in ask.tools}
+        options: list[str] = []
+        if servers:
+            options += [f"--tools={json.dumps(servers)}"]
+            options += option("--mode", self.agent.asking)
+        options += option("--model", ask.model)
         # -B: it can write nothing there.
-        ours = our_python("-B", "-m", __name__, *tools, *model, "--")
+        ours = our_python("-B", "-m", __name__, *options, "--")
         environment = our_environment(command.env or {})
-        if site.ENABLE_USER_SITE:  # packages of the user are not in its scratch home
+        if site.ENABLE_USER_SITE:
+            # The packages of the user are not in its scratch home.
             environment["PYTHONUSERBASE"] = site.getuserbase()
         return replace(command, argv=(*ours, *command.argv), env=environment)
 
@@ -391,11 +394,12 @@ class AcpRuntime(Runtime):
 
 
 def is_tool_of(call: Mapping[str, Any], servers: Iterable[str]) -> bool:
-    """Whether a permission is asked for a tool of one of these MCP servers.
+    """Tell if a permission is asked for a tool of one of these MCP servers.
 
-    The protocol has no field for the name of a tool. Some agents say it beside the call, the others in its title, which
-    for a command or a file may be the model's own words: so a call that says it does such a thing is none of these, and
-    a title counts as a whole.
+    The protocol has no field for the name of a tool. Some agents give it beside the
+    call, the others in its title. The title of a command or a file may be the model's
+    own words: so a call of such a kind is never a tool of a server, and a title counts
+    only as a whole.
     """
     meta = mapping_at(call, "_meta")
     if meta.get("is_mcp_tool_call") is True:
@@ -410,7 +414,7 @@ def is_tool_of(call: Mapping[str, Any], servers: Iterable[str]) -> bool:
 
 
 class _Client:
-    """Our side of the conversation: hears everything, gives nothing away but the tools of this call."""
+    """Our side of the conversation: prints everything, allows only the tools of this call."""
 
     refused = False
 
@@ -430,7 +434,7 @@ class _Client:
         from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
         call = _plain(tool_call)
-        # What is asked about was announced before, and the question may say no more than which call it was.
+        # The call was announced before, and the question may say no more than its id.
         given = is_tool_of(
             self._calls.get(call.get("toolCallId"), {}) | call, self._servers
         )
@@ -453,7 +457,7 @@ class _Client:
         pass
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else an agent may ask of us: files, terminals, forms."""
+        """Refuse everything else an agent may ask of us: files, terminals, forms."""
 
         async def refuse(*_: Any, **__: Any) -> Any:
             from acp import RequestError
@@ -467,103 +471,144 @@ class _Client:
 
 
 async def converse(given: argparse.Namespace, prompt: str) -> int:
-    """Start the agent, ask it once, print everything."""
-    from acp import PROTOCOL_VERSION, RequestError, spawn_agent_process, text_block
-    from acp.schema import ClientCapabilities
+    """Start the agent, ask it once and print everything; return the exit code."""
+    from acp import RequestError, spawn_agent_process
 
-    ours = {"limit": LONGEST_LINE_BYTES, "stderr": None}
     client = _Client(given.tools)
     async with spawn_agent_process(
-        client, *given.command, env=os.environ, transport_kwargs=ours
+        client,
+        *given.command,
+        env=os.environ,
+        transport_kwargs={"limit": LONGEST_LINE_BYTES, "stderr": None},
     ) as (agent, process):
-        step = "initialize"
+        conversation = _Conversation(agent, client, given)
         try:
-            begun = await agent.initialize(
-                protocol_version=PROTOCOL_VERSION,
-                client_capabilities=ClientCapabilities(),
-            )
-            _print(step, _plain(begun))
-            step = "new_session"
-            capable = mapping_at(_plain(begun), "agentCapabilities", "mcpCapabilities")
-            if not capable.get("http") and any(
-                "url" in one for one in given.tools.values()
-            ):
-                _print(f"{step} error", {"e": NO_URLS})
-                return 1
-            session = _plain(
-                await agent.new_session(
-                    cwd=str(Path.cwd()), mcp_servers=_mcp_servers(given.tools)
-                )
-            )
-            _print(step, session)
-            step = "set_mode"
-            await _settle(
-                agent,
-                session,
-                given.model,
-                (given.mode,) if given.mode else READ_ONLY_MODES,
-            )
-            step = "prompt"
-            for left in reversed(range(MOST_PROMPTS)):
-                client.refused = False
-                answer = await agent.prompt(
-                    session_id=session["sessionId"], prompt=[text_block(prompt)]
-                )
-                _print("prompt result", _plain(answer))
-                if not (left and client.refused and answer.stop_reason == "cancelled"):
-                    break
-                # Some end their turn at a refusal, as if a person wanted to say something; so it is said.
-                prompt = GO_ON
-                _print(ASKED_AGAIN, {"prompt": prompt})
+            return await conversation.run(prompt)
         except RequestError as error:
             _print(
-                f"{step} error",
+                f"{conversation.step} error",
                 {"e": str(error), "code": error.code, "data": error.data},
             )
             return 1
         finally:
             # Ends it at once: some wait for ever, or leave their pipes to a child.
             process._transport.close()  # type: ignore[attr-defined]
-    return 0
+
+
+class _Conversation:
+    """One session with a started agent; `step` names the request that is under way."""
+
+    step = "initialize"
+
+    def __init__(self, agent: Any, client: _Client, given: argparse.Namespace) -> None:
+        self._agent = agent
+        self._client = client
+        self._given = given
+
+    async def run(self, prompt: str) -> int:
+        """Open a session, choose its mode and ask; return the exit code."""
+        capabilities = await self._initialize()
+        self.step = "new_session"
+        tools = self._given.tools
+        needs_urls = any("url" in server for server in tools.values())
+        if needs_urls and not capabilities.get("http"):
+            _print(f"{self.step} error", {"e": NO_URLS})
+            return 1
+        session = _plain(
+            await self._agent.new_session(
+                cwd=str(Path.cwd()), mcp_servers=_mcp_servers(tools)
+            )
+        )
+        _print(self.step, session)
+        self.step = "set_mode"
+        modes = (self._given.mode,) if self._given.mode else READ_ONLY_MODES
+        await _choose_mode(self._agent, session, modes)
+        await _choose_model(self._agent, session, self._given.model)
+        self.step = "prompt"
+        await self._prompt(session["sessionId"], prompt)
+        return 0
+
+    async def _initialize(self) -> Mapping[str, Any]:
+        """Return what the agent can do with MCP servers."""
+        from acp import PROTOCOL_VERSION
+        from acp.schema import ClientCapabilities
+
+        reply = await self._agent.initialize(
+            protocol_version=PROTOCOL_VERSION,
+            client_capabilities=ClientCapabilities(),
+        )
+        plain = _plain(reply)
+        _print(self.step, plain)
+        return mapping_at(plain, "agentCapabilities", "mcpCapabilities")
+
+    async def _prompt(self, session_id: str, prompt: str) -> None:
+        from acp import text_block
+
+        client = self._client
+        for left in reversed(range(MOST_PROMPTS)):
+            client.refused = False
+            answer = await self._agent.prompt(
+                session_id=session_id, prompt=[text_block(prompt)]
+            )
+            _print("prompt result", _plain(answer))
+            if not (left and client.refused and answer.stop_reason == "cancelled"):
+                return
+            # Some end their turn at a refusal, as if a person wanted to say something;
+            # so it is said.
+            prompt = GO_ON
+            _print(ASKED_AGAIN, {"prompt": prompt})
 
 
 def _mcp_servers(tools: Mapping[str, Any]) -> list[Any]:
     from acp.schema import HttpMcpServer, McpServerStdio
 
-    return [
-        HttpMcpServer(type="http", name=name, headers=[], url=one["url"])
-        if "url" in one
-        else McpServerStdio(
-            name=name,
-            env=[],
-            **one | {"command": shutil.which(one["command"]) or one["command"]},
-        )
-        for name, one in tools.items()
-    ]
+    servers: list[Any] = []
+    for name, server in tools.items():
+        if "url" in server:
+            servers.append(
+                HttpMcpServer(type="http", name=name, headers=[], url=server["url"])
+            )
+        else:
+            command = shutil.which(server["command"]) or server["command"]
+            servers.append(
+                McpServerStdio(name=name, env=[], **server | {"command": command})
+            )
+    return servers
 
 
-async def _settle(
-    agent: Any, session: dict[str, Any], model: str | None, wanted: Sequence[str]
+async def _choose_mode(
+    agent: Any, session: dict[str, Any], wanted: Sequence[str]
 ) -> None:
-    """Choose the mode, and the model, where the agent offers a choice."""
+    """Choose the first wanted mode that the agent offers, as a mode or as an option."""
     session_id = session["sessionId"]
-    modes = [
-        mode["id"] for mode in mapping_at(session, "modes").get("availableModes") or []
-    ]
-    if mode := next((mode for mode in wanted if mode in modes), None):
-        await agent.set_session_mode(mode_id=mode, session_id=session_id)
-    options = {option["id"]: option for option in session.get("configOptions") or []}
-    offered = [
-        value.get("value") for value in options.get("mode", {}).get("options", [])
-    ]
-    if not modes and (mode := next((mode for mode in wanted if mode in offered), None)):
+    offered = mapping_at(session, "modes").get("availableModes") or []
+    if offered:
+        mode = _first_of(wanted, [mode["id"] for mode in offered])
+        if mode:
+            await agent.set_session_mode(mode_id=mode, session_id=session_id)
+        return
+    values = _config_options(session).get("mode", {}).get("options", [])
+    mode = _first_of(wanted, [value.get("value") for value in values])
+    if mode:
         await agent.set_config_option(
             config_id="mode", session_id=session_id, value=mode
         )
-    if model and "model" in options:
+
+
+async def _choose_model(agent: Any, session: dict[str, Any], model: str | None) -> None:
+    """Choose the model, if the agent offers a choice."""
+    if model and "model" in _config_options(session):
         await agent.set_config_option(
-            config_id="model", session_id=session_id, value=model
+            config_id="model", session_id=session["sessionId"], value=model
         )
+
+
+def _config_options(session: Mapping[str, Any]) -> dict[str, Any]:
+    return {option["id"]: option for option in session.get("configOptions") or []}
+
+
+def _first_of(wanted: Sequence[str], offered: Sequence[Any]) -> str | None:
+    return next((mode for mode in wanted if mode in offered), None)
 
 
 def _plain(value: Any) -> dict[str, Any]:
@@ -590,9 +635,10 @@ def main() -> int:
     try:
         return asyncio.run(converse(given, sys.stdin.read()))
     except Exception as error:
-        # The agent is a guest: when it ends early or breaks the protocol, that is said in a sentence of ours.
-        said = str(error) or type(error).__name__
-        _print("agent error", {"e": f"the agent ended before its answer: {said}"})
+        # The agent is a guest: when it ends early or breaks the protocol, we say so in
+        # a sentence of our own.
+        reason = str(error) or type(error).__name__
+        _print("agent error", {"e": f"the agent ended before its answer: {reason}"})
         return 1
 
 

@@ -240,10 +240,8 @@ class CrossChallenge:
                     after[known[note.finding_id]], note
                 )
             # What a mode asks for besides notes (council §15); nobody else's report has room for it.
-            recommendation, contradictions = (
-                one.value.get("recommendation"),
-                one.value.get("contradictions"),
-            )
+            recommendation = one.value.get("recommendation")
+            contradictions = one.value.get("contradictions")
             if self._task.mode in PROPOSING_MODES and isinstance(recommendation, dict):
                 self.recommendation = writable(recommendation)
             if self._task.task_type is TaskType.RESEARCH and isinstance(
@@ -377,14 +375,17 @@ class CrossChallenge:
         return self._batch.in_order() if self._batch is not None else []
 
     def _drain(self) -> tuple[Call, ...]:
-        calls, self._calls = tuple(self._calls), []
+        calls = tuple(self._calls)
+        self._calls = []
         return calls
 
     def _fail(self) -> None:
         """Half a challenge is none: what earlier rounds changed is taken back with them."""
         self.outcome = FAILED
-        self.findings, self.notes = list(self._classified), []
-        self.recommendation, self.contradictions = None, []
+        self.findings = list(self._classified)
+        self.notes = []
+        self.recommendation = None
+        self.contradictions = []
         self.warnings.append("stage_b_failed")
         self._end()
 
@@ -402,13 +403,15 @@ class FindingQuestion(CrossChallenge):
         self, text: str, record: Sequence[Mapping[str, Any]], seats: Sequence[Seat]
     ) -> tuple[Call, ...]:
         """Put the question to all seats at once; `record` is the argument so far."""
-        self._text, self._record = text, record
+        self._text = text
+        self._record = record
         self.rounds += 1
         self._put([self._question(seat) for seat in seats], self._after_question)
         return self._drain()
 
     def _question(self, seat: Seat) -> Ask:
-        finding, inputs = self.findings[0], self._inputs
+        finding = self.findings[0]
+        inputs = self._inputs
         material = inputs.material.for_seat(reads_files=seat.reads_files)
         context = PromptContext(self._task, material, inputs.secret)
         key = msgspec.structs.replace(
@@ -451,7 +454,8 @@ class FindingQuestion(CrossChallenge):
                 read_note(fields, known) for fields in one.value["challenge_notes"]
             ]
             if note := next(filter(None, notes), None):
-                cites, by = self._cites(note), one.ask.call.key.seat
+                cites = self._cites(note)
+                by = one.ask.call.key.seat
                 yield replace(
                     note,
                     cites_evidence=cites,

@@ -205,7 +205,8 @@ def record_of(
 ) -> Iterator[ArgumentStep]:
     """The argument about a finding: claims and debates of its seats, then the second look, then what you asked."""
     for source in finding.sources:
-        output, seat = source.output, source.seat.name
+        output = source.output
+        seat = source.seat.name
         more = output.description.removesuffix(output.title).rstrip(": \n")
         claim = f"{output.severity or output.type}: {output.title}" + (
             f". {more}" if more else ""
@@ -245,7 +246,8 @@ def cited_lines(check: Mapping[str, Any], tree: Tree | None) -> Iterator[CitedLi
         text = tree.file(reference["path"]) if tree is not None else None
         if text is not None:
             first, last = reference["lines"]
-            start, end = max(first - AROUND, 1), min(last, first + MOST_LINES) + AROUND
+            start = max(first - AROUND, 1)
+            end = min(last, first + MOST_LINES) + AROUND
             yield CitedLines(
                 reference["path"],
                 (first, last),

@@ -150,10 +150,8 @@ def _told(
         _events(finding, mine), chosen=bool({finding.id, finding.was} & chosen)
     )
     still_open = [mine[int(number)].challenge for number in life.open_challenges]
-    said, revisions = (
-        _said(finding),
-        [source.output.revision for source in finding.sources],
-    )
+    said = _said(finding)
+    revisions = [source.output.revision for source in finding.sources]
     return {
         "id": proposal_id,
         "finding_id": finding.id,

@@ -150,7 +150,8 @@ class Synthesis:
         stage = FindingQuestion(
             asked, seats[0], *given, attempt=self._runs, settled=self._beside
         )
-        self._stage, self.is_done = stage, False
+        self._stage = stage
+        self.is_done = False
         return stage.ask(text, record, seats)
 
     def received(self, result: Result) -> tuple[Call, ...]:
@@ -182,7 +183,8 @@ class Synthesis:
         if isinstance(stage, FindingQuestion):
             # What a question changed; all else of an earlier Stage B stays.
             self.warnings += stage.warnings
-            finding, notes = stage.findings[0], (*self.debate.notes, *stage.notes)
+            finding = stage.findings[0]
+            notes = (*self.debate.notes, *stage.notes)
             mine = tuple(
                 one for one in notes if one.finding_id in (finding.id, finding.was)
             )
@@ -214,7 +216,9 @@ class Synthesis:
         )
 
     def _finish(self, findings: Sequence[CouncilFinding], debate: CrossDebate) -> None:
-        self.findings, self.debate, self.is_done = list(findings), debate, True
+        self.findings = list(findings)
+        self.debate = debate
+        self.is_done = True
         self._log("stage_b", outcome=debate.outcome, notes=len(debate.notes))
 
     def _may_spend(self) -> bool:

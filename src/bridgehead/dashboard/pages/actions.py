@@ -293,7 +293,7 @@ _ALL: Final = (
     WebAction(
         "bus participant add",
         "Enrol a participant",
-        "Writes a join file to this project. The secret of the participant appears "
+        "Writes a join file beside the state of the bus. The secret of the participant appears "
         "only there.",
         (Field("id", "Id", required=True),),
     ),

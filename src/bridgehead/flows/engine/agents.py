@@ -1,4 +1,7 @@
-"""Agents that answer in this process, retried as a handler outside would be, and a mock for tests (flows §6, §8)."""
+"""Ask agents that answer in this process, and a mock of them for tests (flows §6, §8).
+
+They are retried as a handler outside would be.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 from bridgehead.flows.calls import Failed, Verdict
 from bridgehead.flows.engine.asks import Ask, Stopped
-from bridgehead.flows.engine.settlement import RETRIED, Rules
+from bridgehead.flows.engine.settlement import RETRIED, Rules, stops_the_flow
 from bridgehead.flows.interfaces import AgentInvocationError, AgentInvoker
 from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, ErrorType
 
@@ -17,7 +20,10 @@ class MockAgentInvoker:
     """Canned answers by agent name, and a record of who was asked what."""
 
     def __init__(self, responses: dict[str, str] | None = None) -> None:
-        """`responses`: agent name -> answer text. A dict that is not empty is used as it is, not copied."""
+        """`responses`: agent name -> answer text.
+
+        A dict that is not empty is used as it is, not copied.
+        """
         self.responses = responses or {}
         self.invocations: list[dict[str, Any]] = []
         self._sequences: dict[str, list[str | Exception]] = {}
@@ -33,7 +39,10 @@ class MockAgentInvoker:
         self.responses[agent_name] = json.dumps(response_dict)
 
     def add_sequence(self, agent_name: str, answers: Iterable[str | Exception]) -> None:
-        """Give `agent_name` these answers one after another; an exception is raised in its turn."""
+        """Give `agent_name` these answers one after another.
+
+        An exception is raised in its turn.
+        """
         self._sequences.setdefault(agent_name, []).extend(answers)
 
     def add_error(self, agent_name: str, error_type: str, message: str) -> None:
@@ -49,7 +58,10 @@ class MockAgentInvoker:
         timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
         **kwargs: Any,
     ) -> str:
-        """The next answer of `agent_name`; the call is recorded also when it fails."""
+        """Return the next answer of `agent_name`.
+
+        The call is recorded also if it fails.
+        """
         self.invocations.append(
             {
                 "agent_name": agent_name,
@@ -70,7 +82,7 @@ class MockAgentInvoker:
         )
 
     def get_invocations(self, agent_name: str | None = None) -> list[dict[str, Any]]:
-        """The recorded calls: the list itself, or those of one agent."""
+        """Return the recorded calls: the list itself, or those of one agent."""
         if agent_name:
             return [
                 call for call in self.invocations if call["agent_name"] == agent_name
@@ -82,7 +94,10 @@ class MockAgentInvoker:
         self.invocations = []
 
     def has_response(self) -> bool:
-        """Whether an answer to an earlier pause lies ready; a mock never pauses."""
+        """Return whether an answer to an earlier pause lies ready.
+
+        A mock never pauses.
+        """
         return False
 
     def load_response(self) -> str:
@@ -90,7 +105,10 @@ class MockAgentInvoker:
 
 
 def invoke(invoker: AgentInvoker, ask: Ask, rules: Rules) -> Verdict:
-    """The verdict on the invoker's answer; Stopped when there is no such agent and that is not to be survived."""
+    """Return the verdict on the invoker's answer.
+
+    Raise Stopped if there is no such agent and the flow may not do without it.
+    """
     timeout = ask.timeout
     for tries_left in range(ask.rules(rules).max_retries, -1, -1):
         try:
@@ -107,9 +125,6 @@ def invoke(invoker: AgentInvoker, ask: Ask, rules: Rules) -> Verdict:
         if failure.reason not in RETRIED or not tries_left:
             break
         timeout = min(rules.contract.longest_timeout_seconds, 2 * timeout)
-    if (
-        failure.reason == ErrorType.AGENT_NOT_FOUND.value
-        and not rules.missing_agent_falls_back
-    ):
+    if stops_the_flow(failure, rules):
         raise Stopped(failure, ask.agent, ())
     return failure

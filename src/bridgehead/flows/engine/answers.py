@@ -1,4 +1,4 @@
-"""Judge an answer: find the JSON in its text (flows §12), check it against a schema, make it a typed value.
+"""Judge an answer: find its JSON (flows §12), check it, make it a typed value.
 
 council/replies/reply.py reads JSON in prose too, by the rules of council §10.
 """
@@ -17,8 +17,9 @@ from bridgehead.flows.files.json_bytes import Unreadable, parse_json, strict_hoo
 from bridgehead.flows.values.codec import Unfit, from_plain
 from bridgehead.flows.words import ErrorType
 
-# A text made of brackets must not cost the square of its length: vain tries may cost so many steps per character of it.
-# A decoder that fails counts the lines up to there for its message, which is quicker than reading but not free.
+# A text made of brackets must not cost the square of its length: vain tries may cost
+# so many steps per character of it. A decoder that fails counts the lines up to there
+# for its message, which is quicker than reading but not free.
 STEPS_PER_CHARACTER: Final = 64
 LEAST_BUDGET: Final = 1_000_000
 LINES_COUNTED_PER_STEP: Final = 256
@@ -33,11 +34,14 @@ _START: Final = re.compile(r"""\{(?=[ \t\r\n]*["}])|\[(?=[ \t\r\n]*[\[\]{"0-9tfn
 _NOTHING: Final = object()
 
 Fit = Callable[[Any], Accepted]
-"""Makes a value of one JSON candidate; Unfit when the candidate is not what was asked for."""
+"""Makes a value of one JSON candidate; Unfit if it is not what was asked for."""
 
 
 def json_candidates(text: str) -> Iterator[Any]:
-    """The JSON values `text` may mean, best guess first; none when nothing in it parses."""
+    """Yield the JSON values `text` may mean, best guess first.
+
+    Yield none if nothing in it parses.
+    """
     whole = _parsed(text.strip())
     if whole is not _NOTHING:
         yield whole
@@ -57,14 +61,20 @@ def _parsed(text: str) -> Any:
 
 
 def _fenced_blocks(text: str) -> Iterator[str]:
-    """Text between a line of three or more backticks and the next line of at least as many."""
+    """Yield the text between a line of three or more backticks and its closing line.
+
+    The closing line has at least as many.
+    """
     fence = 0
     inside: list[str] = []
     for line in _LINE_END.split(text):
         if not fence:
             opening = _FENCE_OPEN.fullmatch(line)
-            fence, inside = (len(opening[1]), []) if opening else (0, [])
-        elif (closing := _FENCE_CLOSE.fullmatch(line)) and len(closing[1]) >= fence:
+            fence = len(opening[1]) if opening else 0
+            inside = []
+            continue
+        closing = _FENCE_CLOSE.fullmatch(line)
+        if closing and len(closing[1]) >= fence:
             yield "\n".join(inside)
             fence = 0
         else:
@@ -81,7 +91,7 @@ def _values_in_prose(text: str) -> Iterator[Any]:
             value, position = decoder.raw_decode(text, start)
         except RecursionError:
             position = start + 1
-            budget = budget - RECURSION_COST
+            budget -= RECURSION_COST
         except ValueError as error:
             failed_at = getattr(error, "pos", start)
             position = start + 1
@@ -91,12 +101,12 @@ def _values_in_prose(text: str) -> Iterator[Any]:
 
 
 def judge_text(text: str) -> Verdict:
-    """Any text will do."""
+    """Accept any text."""
     return Accepted(text)
 
 
 def judge_json(fit: Fit) -> Judge:
-    """The first JSON value of the answer that fits wins (flows §12)."""
+    """Return a judge that accepts the first JSON value that fits (flows §12)."""
 
     def judge(text: str) -> Verdict:
         complaint: str | None = None
@@ -118,7 +128,10 @@ def judge_json(fit: Fit) -> Judge:
 
 
 def judge_for(result: Any, schema: Mapping[str, Any] | None) -> Judge:
-    """The judge an ask gets from its `result` type and JSON schema; the plain text when it has neither."""
+    """Return the judge an ask gets from its `result` type and JSON schema.
+
+    With neither, the answer is the plain text.
+    """
     if schema is None and (result is None or result is str):
         return judge_text
     obeys = _schema_check(schema) if schema is not None else None

@@ -1,4 +1,7 @@
-"""An ask: who is asked what, what counts as an answer, and how a flow function is left to wait or to stop."""
+"""Describe an ask: who is asked what, and what counts as an answer.
+
+How a flow function is left to wait or to stop is here, too.
+"""
 
 import json
 import re
@@ -20,7 +23,10 @@ Fallback = Callable[[Failed], Any]
 
 
 class Ask(NamedTuple):
-    """One question to an agent. With `result` or `schema` the answer must be JSON of that shape."""
+    """One question to an agent.
+
+    With `result` or `schema` the answer must be JSON of that shape.
+    """
 
     name: str
     agent: str
@@ -34,7 +40,10 @@ class Ask(NamedTuple):
     context: Mapping[str, Any] = NOTHING
     max_retries: int | None = None
     expires: float | None = None
-    """Seconds after which the ask ends without an answer; without it, it waits for one as long as it takes."""
+    """Seconds after which the ask ends without an answer.
+
+    Without it, the ask waits for one as long as it takes.
+    """
 
     @property
     def verdict_on(self) -> Judge:
@@ -45,16 +54,17 @@ class Ask(NamedTuple):
         return judge_for(self.result, self.schema)
 
     def rules(self, rules: Rules) -> Rules:
-        """The run's rules with this ask's own number of retries."""
-        return (
-            rules
-            if self.max_retries is None
-            else rules._replace(max_retries=self.max_retries)
-        )
+        """Return the run's rules with this ask's own number of retries."""
+        if self.max_retries is None:
+            return rules
+        return rules._replace(max_retries=self.max_retries)
 
     @property
     def answer_schema(self) -> Mapping[str, Any] | None:
-        """What an answer is held against when it is given: the schema, else what the result type asks for."""
+        """Return what an answer is held against when it is given.
+
+        It is the schema, else what the result type asks for.
+        """
         if self.schema is not None:
             return self.schema
         if self.judge is not None or self.result is None or self.result is str:
@@ -65,25 +75,25 @@ class Ask(NamedTuple):
 
     @property
     def full_prompt(self) -> str:
-        """The prompt as it is sent: with the schema an answer has to obey, if there is one."""
+        """Return the prompt as it is sent, with the schema of its answer if it has one."""
         return _with_schema(self.prompt, self.answer_schema)
 
     @property
     def identity(self) -> list[Any]:
-        """What makes this the same question as before the pause; a result type may change meanwhile."""
+        """Return what makes this the same question as before the pause.
+
+        A result type may change meanwhile.
+        """
         return [self.agent, _with_schema(self.prompt, self.schema)]
 
     def is_put_by(self, call: Call) -> bool:
-        """Whether the request of an outstanding call asks this."""
-        asked = call.current.document
-        sent = str(asked["prompt"])
-        if (
-            self.schema is None
-            and self.result is not None
-            and sent.startswith(self.prompt + SCHEMA_INTRO)
-        ):
-            sent = self.prompt
-        return self.identity == [asked["agent_name"], sent]
+        """Return whether the request of an outstanding call asks this."""
+        request = call.current.document
+        prompt = str(request["prompt"])
+        may_have_other_schema = self.schema is None and self.result is not None
+        if may_have_other_schema and prompt.startswith(self.prompt + SCHEMA_INTRO):
+            prompt = self.prompt
+        return self.identity == [request["agent_name"], prompt]
 
     def phase_name(self, contract: Contract) -> str:
         if contract is Contract.SEED:
@@ -98,7 +108,10 @@ def _with_schema(prompt: str, schema: Mapping[str, Any] | None) -> str:
 
 
 def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
-    """A request that its own schema refuses is a mistake in the flow, found before anything is written."""
+    """Raise FlowMistake if its own schema refuses a request.
+
+    Nothing is written then.
+    """
     problems = validate(dict(document), DocumentKind.REQUEST, contract=contract)
     if problems:
         raise FlowMistake(

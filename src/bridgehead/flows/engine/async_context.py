@@ -1,28 +1,34 @@
-"""What an `async def` flow works with: the calls of `Context`, awaited. Branches of a gather run side by side.
+"""Give an `async def` flow what it works with: the calls of `Context`, awaited.
 
-Calls of one branch keep their order, so a flow written this way is replayed like any other.
+Branches of a gather run side by side. Calls of one branch keep their order, so a flow
+written this way is replayed like any other.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Literal
 
 from bridgehead.flows.calls import Outcome
 from bridgehead.flows.definition import Flow
-from bridgehead.flows.engine.asks import Ask, Blocked, OpenCall
+from bridgehead.flows.engine.asks import Ask, Blocked
 from bridgehead.flows.engine.context import Context, as_branch, branch_for, step_value
 from bridgehead.flows.engine.replay import BRANCH, Effort, Replay, encoded
 from bridgehead.flows.errors import FlowMistake
 from bridgehead.flows.journals.base import Record
 from bridgehead.host.clock import time_limit
 
+BranchCall = Callable[[], Coroutine[Any, Any, Any]]
+
 
 class AsyncContext:
-    """What each call does is said at `Context`. What takes no time (`now`, `uuid`, `patched`) is not awaited."""
+    """The calls of `Context`, awaited; what each does is said there.
+
+    What takes no time (`now`, `uuid`, `patched`) is not awaited.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -57,7 +63,10 @@ class AsyncContext:
         return step_value(record, function, result)
 
     async def ask(self, name: str, **described: Any) -> Any:
-        """Ask an agent, and pause until it has answered; takes what `Context.ask` takes."""
+        """Ask an agent, and pause until it has answered.
+
+        Takes what `Context.ask` takes.
+        """
         return self._context.ask(name, **described)
 
     async def sleep(self, seconds: float) -> None:
@@ -67,7 +76,10 @@ class AsyncContext:
         return self._context.ask_outcome(name, **described)
 
     async def gather(self, *branches: Ask | Callable[[AsyncContext], Any]) -> list[Any]:
-        """Run the branches side by side until each has ended or blocked, then pause once for all that wait."""
+        """Run the branches side by side until each has ended or blocked.
+
+        Then pause once for all that wait.
+        """
         return await self._branches(
             "gather", [as_branch(branch) for branch in branches]
         )
@@ -78,7 +90,7 @@ class AsyncContext:
         function: Callable[[AsyncContext, Any], Any],
         items: Iterable[Any],
     ) -> list[Any]:
-        """`function(ctx, item)` for each item as a branch of its own."""
+        """Run `function(ctx, item)` for each item as a branch of its own."""
         branches = [branch_for(function, item) for item in items]
         return await self._branches(name, branches)
 
@@ -91,12 +103,9 @@ class AsyncContext:
         path, input_sha, record = self._context.find_flow(flow, given)
         if record is None:
             started = replay.now()
-            inside = self._context.child(path)
-            value = await _awaited(
-                flow.function(
-                    AsyncContext(inside) if flow.is_async else inside, **given
-                )
-            )
+            child = self._context.child(path)
+            context = AsyncContext(child) if flow.is_async else child
+            value = await _awaited(flow.function(context, **given))
             recorded = encoded(value, f"flow {path} has run; its result")
             record = replay.add(path, "flow", input_sha, recorded, started)
         return step_value(record, flow.function, None)
@@ -106,27 +115,41 @@ class AsyncContext:
     ) -> list[Any]:
         parent = self._context.scope(name)
         scopes = [AsyncContext(parent.scope(BRANCH)) for _ in branches]
-        placed = list(zip(branches, scopes, strict=True))
-        # Where each result takes the next number of a queue, branches that raced would take different ones each time.
-        ended: list[Any] = []
-        for some in [[one] for one in placed] if parent.replay.in_order else [placed]:
-            ended += await asyncio.gather(
-                *(_awaited_call(*one) for one in some), return_exceptions=True
-            )
-            if isinstance(ended[-1], BaseException) and not isinstance(
-                ended[-1], Blocked
-            ):
-                break
-        waiting: list[OpenCall] | None = None
-        for one in ended:
-            if isinstance(one, Blocked):
-                parent.gathered()
-                waiting = [*(waiting or ()), *one.calls]
-            elif isinstance(one, BaseException):
-                raise one
-        if waiting is not None:
-            raise parent.blocked(waiting)
-        return ended
+        calls = [
+            partial(_awaited_call, branch, scope)
+            for branch, scope in zip(branches, scopes, strict=True)
+        ]
+        results = await (_in_turn(calls) if parent.replay.in_order else _at_once(calls))
+        pauses: list[Blocked] = []
+        for result in results:
+            if isinstance(result, Blocked):
+                parent.note_caught_pause()
+                pauses.append(result)
+            elif isinstance(result, BaseException):
+                raise result
+        if pauses:
+            raise parent.joined(pauses)
+        return results
+
+
+async def _at_once(calls: Sequence[BranchCall]) -> list[Any]:
+    """Return what each branch returned or raised, running them side by side."""
+    return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+
+
+async def _in_turn(calls: Sequence[BranchCall]) -> list[Any]:
+    """Return what each branch returned or raised, up to the first that fails.
+
+    Where each result takes the next number of a queue, branches that raced would take
+    different ones each time.
+    """
+    results: list[Any] = []
+    for call in calls:
+        results += await _at_once([call])
+        failed = isinstance(results[-1], BaseException)
+        if failed and not isinstance(results[-1], Blocked):
+            break
+    return results
 
 
 def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
@@ -137,19 +160,12 @@ def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
 async def _perform(
     replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
 ) -> Record:
-    """`Replay.perform` for work that may be awaited while other branches go on."""
+    """Do what `Replay.perform` does for work that may be awaited.
+
+    Other branches go on meanwhile.
+    """
     if replay.in_order:
-        # It is done inside its record, so that work is not repeated when the record is there: from another thread.
-        loop = asyncio.get_running_loop()
-
-        def done_here() -> Any:
-            return asyncio.run_coroutine_threadsafe(
-                _awaited_call(lambda _: work(), None), loop
-            ).result()
-
-        return await asyncio.to_thread(
-            replay.perform, path, "step", input_sha, done_here, effort
-        )
+        return await _perform_in_thread(replay, path, input_sha, effort, work)
     started = replay.now()
     tries_left = effort.retries
     while True:
@@ -163,13 +179,26 @@ async def _perform(
             await asyncio.sleep(effort.wait_before(effort.retries - tries_left + 1))
             tries_left -= 1
         else:
-            return replay.add(
-                path,
-                "step",
-                input_sha,
-                encoded(value, f"{path} has run; its result"),
-                started,
-            )
+            result = encoded(value, f"{path} has run; its result")
+            return replay.add(path, "step", input_sha, result, started)
+
+
+async def _perform_in_thread(
+    replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
+) -> Record:
+    """Do the work in this loop, but inside its record, which another thread makes.
+
+    So work is not repeated if the record is there.
+    """
+    loop = asyncio.get_running_loop()
+
+    def work_in_loop() -> Any:
+        awaited = _awaited_call(lambda _: work(), None)
+        return asyncio.run_coroutine_threadsafe(awaited, loop).result()
+
+    return await asyncio.to_thread(
+        replay.perform, path, "step", input_sha, work_in_loop, effort
+    )
 
 
 async def _limited(replay: Replay, effort: Effort, work: Callable[[], Any]) -> Any:

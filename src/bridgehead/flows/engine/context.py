@@ -1,4 +1,7 @@
-"""What a flow function works with: steps that run once, asks that pause, branches, numbered phases."""
+"""Give a flow function what it works with.
+
+It has steps that run once, asks that pause, branches and numbered phases.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ Item = TypeVar("Item")
 
 
 class Context:
-    """What a flow can do. Each call has a path: the names that lead to it, each with its number among equals."""
+    """What a flow can do.
+
+    Each call has a path: the names that lead to it, each with its number among equals.
+    """
 
     def __init__(
         self, run_pass: RunPass, prefix: str = "", phase: int | None = None
@@ -63,10 +69,13 @@ class Context:
         timeout: float | None = None,
         **keywords: Any,
     ) -> T:
-        """Call `function` until it has succeeded once. Its result is of the type `result`, or of its return annotation.
+        """Call `function` until it has succeeded once, and return its result.
 
-        After an error it is called again, `retries` times, after `backoff` seconds and twice as many each time; each
-        call may take `timeout` seconds. A function that takes one of these words itself is given it in a lambda.
+        The result is of the type `result`, or of the function's return annotation.
+
+        After an error the function is called again, `retries` times, after `backoff`
+        seconds and twice as many each time; each call may take `timeout` seconds. A
+        function that takes one of these words itself is given it in a lambda.
         """
         plain = not retries and backoff == 1.0 and timeout is None
         effort = ONE_TRY if plain else Effort(retries, backoff, timeout)
@@ -93,15 +102,15 @@ class Context:
         *,
         rerun: bool = False,
     ) -> tuple[str, str, Record | None]:
-        """The path and digest of the step that comes next, with its record where it has one."""
+        """Return the path and digest of the step that comes next.
+
+        With them comes its record if it has one.
+        """
         path = self._next_path(name)
         effort.refuse_senseless(path)
         input_sha = digest([arguments, keywords] if keywords else arguments, path)
-        return (
-            path,
-            input_sha,
-            self.replay.find(path, "step", input_sha, rerun_on_change=rerun),
-        )
+        record = self.replay.find(path, "step", input_sha, rerun_on_change=rerun)
+        return path, input_sha, record
 
     def ask(
         self,
@@ -120,8 +129,9 @@ class Context:
     ) -> Any:
         """Ask an agent, and pause until it has answered, however long that takes.
 
-        `timeout` is what one handler may take. Only with `expires`, in seconds, does the ask end without an answer.
-        Then, and when the handler gives up: `fallback`, or AskFailed. A flow that lets AskFailed pass goes on waiting.
+        `timeout` is what one handler may take. Only with `expires`, in seconds, does
+            the ask end without an answer. Then, and when the handler gives up:
+            `fallback`, or AskFailed. A flow that lets AskFailed pass goes on waiting.
         """
         ask = Ask(
             name,
@@ -142,7 +152,10 @@ class Context:
         return value_of(record, result)
 
     def ask_outcome(self, name: str, **described: Any) -> Outcome:
-        """Like `ask` without a fallback, but a failure (a deadline that passed, say) is a value to look at."""
+        """Ask as `ask` does without a fallback, and return how it ended.
+
+        A failure (a deadline that passed, say) is a value to look at.
+        """
         ask = Ask(name, **described)
         record = self._run_pass.ask(self._next_path(name), ask, self._phase)
         if record.status == FAILED:
@@ -150,22 +163,31 @@ class Context:
         return Outcome(value=value_of(record, ask.result))
 
     def gather(self, *branches: Ask | Callable[[Context], Any]) -> list[Any]:
-        """Run every branch until it blocks, then pause once for all of them; the results in the order given."""
+        """Run every branch until it blocks, then pause once for all of them.
+
+        Return the results in the order given.
+        """
         return self._branches("gather", [as_branch(branch) for branch in branches])
 
     def map(
         self, name: str, function: Callable[[Context, Item], T], items: Iterable[Item]
     ) -> list[T]:
-        """`function(ctx, item)` for each item as a branch of its own."""
+        """Run `function(ctx, item)` for each item as a branch of its own."""
         branches = [branch_for(function, item) for item in items]
         return self._branches(name, branches)
 
     def scope(self, name: str) -> Context:
-        """A context whose calls are numbered apart; also usable in a `with` statement."""
+        """Return a context whose calls are numbered apart.
+
+        It can also be used in a `with` statement.
+        """
         return self.child(self._next_path(name))
 
     def call(self, flow: Flow, **given: Any) -> Any:
-        """Run another flow as a part of this one; once it has ended its result is one record."""
+        """Run another flow as a part of this one.
+
+        Once it has ended its result is one record.
+        """
         path, input_sha, record = self.find_flow(flow, given)
         if record is None:
             started = self.replay.now()
@@ -177,15 +199,20 @@ class Context:
     def find_flow(
         self, flow: Flow, given: Mapping[str, Any]
     ) -> tuple[str, str, Record | None]:
-        """The path and digest of the nested flow that comes next, with its record where it has one."""
+        """Return the path and digest of the nested flow that comes next.
+
+        With them comes its record if it has one.
+        """
         path = self._next_path(flow.name)
         input_sha = digest([flow.name, flow.version, given], path)
         return path, input_sha, self.replay.find(path, "flow", input_sha)
 
     def patched(self, name: str) -> bool:
-        """Whether a change of the code on purpose holds for this run: not for one that had come further before it.
+        """Return whether an intended change of the code holds for this run.
 
-        `if ctx.patched("sign"): ctx.step("sign", sign)` lets paused runs go on the old way and new ones the new way.
+        It does not for a run that had come further before it. `if ctx.patched("sign"):
+        ctx.step("sign", sign)` lets paused runs go on the old way and new ones the new
+        way.
         """
         path = self._next_path(f"patched {name}")
         replay = self._run_pass.replay
@@ -196,11 +223,14 @@ class Context:
         return replay.find(path, "patch", None) is not None
 
     def now(self) -> datetime:
-        """The time, as it was when the flow first came here."""
+        """Return the time, as it was when the flow first came here."""
         return self.step("now", self._run_pass.clock.now, result=datetime)
 
     def sleep(self, seconds: float) -> None:
-        """Go on no sooner than so many seconds after the flow first came here; on a fleet, no worker waits for it."""
+        """Go on no sooner than so many seconds after the flow first came here.
+
+        On a fleet, no worker waits for it.
+        """
         clock = self._run_pass.clock
         end = self.step(
             "sleep",
@@ -211,27 +241,26 @@ class Context:
         self._run_pass.sleep_until(end)
 
     def uuid(self) -> str:
-        """A random UUID, the same on every replay."""
+        """Return a random UUID, the same on every replay."""
         return self.step("uuid", lambda: uuid_text(os.urandom(16)))
 
     def random(self) -> float:
-        """A random number in [0, 1), the same on every replay."""
-        return self.step(
-            "random", lambda: (int.from_bytes(os.urandom(7)) >> 3) / (1 << 53)
-        )
+        """Return a random number in [0, 1), the same on every replay."""
+        return self.step("random", _random_number)
 
     def env(self, name: str, default: str | None = None) -> str | None:
-        """An environment variable, as it was when the flow first came here."""
+        """Return an environment variable, as it was when the flow first came here."""
         return self.step("env", lambda name: os.environ.get(name, default), name)
 
     def fence(self) -> Fence:
-        """A fence for one prompt, the same on every replay: what others wrote goes through it, as material."""
+        """Return a fence for one prompt, the same on every replay.
+
+        What others wrote goes through it, as material.
+        """
         from bridgehead.contract.fencing import MARKER_LENGTH, Fence
 
-        recorded = bytes.fromhex(
-            self.step("fence", lambda: os.urandom(MARKER_LENGTH).hex())
-        )
-        numbers = iter(recorded)
+        recorded = self.step("fence", lambda: os.urandom(MARKER_LENGTH).hex())
+        numbers = iter(bytes.fromhex(recorded))
         return Fence(lambda alphabet: alphabet[next(numbers) % len(alphabet)])
 
     def __enter__(self) -> Self:
@@ -245,23 +274,27 @@ class Context:
     ) -> list[Any]:
         parent = self.scope(name)
         results: list[Any] = []
-        waiting: list[OpenCall] | None = None
+        pauses: list[Blocked] = []
         for branch in branches:
             try:
                 results.append(branch(parent.scope(BRANCH)))
             except Blocked as blocked:
-                self.gathered()
-                waiting = [*(waiting or ()), *blocked.calls]
-        if waiting is not None:
-            raise self.blocked(waiting)
+                self.note_caught_pause()
+                pauses.append(blocked)
+        if pauses:
+            raise self.joined(pauses)
         return results
 
-    def gathered(self) -> None:
-        """A branch's pause was caught to be joined with the others'."""
+    def note_caught_pause(self) -> None:
+        """Note that a branch's pause was caught to be joined with the others'."""
         self._run_pass.open_blocks -= 1
 
-    def blocked(self, waiting: list[OpenCall]) -> Blocked:
+    def joined(self, pauses: list[Blocked]) -> Blocked:
+        """Return one pause for all that the branches wait for."""
         self._run_pass.open_blocks += 1
+        waiting: list[OpenCall] = []
+        for blocked in pauses:
+            waiting += blocked.calls
         return Blocked(waiting)
 
     def child(self, path: str) -> Context:
@@ -280,14 +313,15 @@ class Context:
 
 
 def asking(name: str, **described: Any) -> Ask:
-    """An ask to be handed to `gather`; takes what `Context.ask` takes."""
+    """Return an ask to be handed to `gather`; takes what `Context.ask` takes."""
     return Ask(name, **described)
 
 
 def as_branch(branch: Ask | Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return (
-        (lambda ctx: ctx.ask(**branch._asdict())) if isinstance(branch, Ask) else branch
-    )
+    """Return the branch that asks, or the function as it is."""
+    if isinstance(branch, Ask):
+        return lambda ctx: ctx.ask(**branch._asdict())
+    return branch
 
 
 def branch_for(function: Callable[[Any, Item], T], item: Item) -> Callable[[Any], T]:
@@ -295,15 +329,26 @@ def branch_for(function: Callable[[Any, Item], T], item: Item) -> Callable[[Any]
     return lambda ctx: function(ctx, item)
 
 
+def _random_number() -> float:
+    """Return 53 random bits as a number in [0, 1)."""
+    bits = int.from_bytes(os.urandom(7)) >> 3
+    return bits / (1 << 53)
+
+
 def _failure_in(record: Record) -> Failed:
     return Failed(*json.loads(record.error or "[]"))
 
 
 def step_value(record: Record, function: Callable[..., Any], result: Any) -> Any:
-    """What a step returned, as the type it promises; StepFailed when it is recorded that it failed."""
+    """Return what a step returned, as the type it promises.
+
+    Raise StepFailed if it is recorded that it failed.
+    """
     if record.status == FAILED:
         raise StepFailed(record.path, *json.loads(record.error or "[]"))
-    return value_of(record, result if result is not None else _returned_type(function))
+    if result is None:
+        result = _returned_type(function)
+    return value_of(record, result)
 
 
 def value_of(record: Record, wanted: Any) -> Any:
@@ -313,7 +358,10 @@ def value_of(record: Record, wanted: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _returned_type(function: Callable[..., Any]) -> Any:
-    """The type a function says it returns; None when it does not say, or says it in words that mean nothing here."""
+    """Return the type a function says it returns.
+
+    Return None if it does not say, or says it in words that mean nothing here.
+    """
     if not written_annotations(function).get("return"):
         return None
     try:
@@ -323,16 +371,20 @@ def _returned_type(function: Callable[..., Any]) -> Any:
 
 
 class PhasedContext(Context):
-    """A context with phases. Inside a phase, asks carry its number and their own name as the request's phase name."""
+    """A context with phases.
+
+    Inside a phase, asks carry its number and their own name as the request's phase
+    name.
+    """
 
     @property
     def flow_id(self) -> str:
-        """The id of the run, the same on every replay."""
+        """Return the id of the run, the same on every replay."""
         return self._run_pass.replay.flow_id
 
     @property
     def root(self) -> Path:
-        """The canonical directory the flow belongs to."""
+        """Return the canonical directory the flow belongs to."""
         return self._run_pass.mailbox.files.root.path
 
     def phase(
@@ -345,17 +397,18 @@ class PhasedContext(Context):
         result: Any = None,
         summary: Callable[[Any], str] = lambda _: "",
     ) -> Any:
-        """Run `body` once. Its result is kept in the state file under `key`; without a key it is only known as done.
+        """Run `body` once, and return its result.
 
-        A phase restored from a state file that lacks its result gives None.
+        The result is kept in the state file under `key`; without a key it is only known
+        as done. A phase restored from a state file that lacks its result gives None.
         """
         path = self._next_path(name)
         run_pass = self._run_pass
         record = run_pass.replay.find(path, "phase", None)
         if record is not None:
             value = value_of(record, result)
-            # a crash came between the journal and the state file.
             if not run_pass.run_files.has_completed(number):
+                # A crash came between the journal and the state file.
                 run_pass.run_files.complete(
                     number, name, key, to_plain(value), summary(value)
                 )
@@ -383,5 +436,5 @@ class PhasedContext(Context):
             raise StateInvalid(state, [f"phase_data/{key}: {error}"]) from error
 
     def remember(self, key: str, value: Any) -> None:
-        """Keep a value in the state file beside the results of phases, for readers of the file."""
+        """Keep a value in the state file beside the results of phases, for its readers."""
         self._run_pass.run_files.remember(key, to_plain(value))

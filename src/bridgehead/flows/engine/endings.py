@@ -1,6 +1,7 @@
-"""How a command leaves a run, in an order that survives a crash anywhere (flows §5): journal first, then its files.
+"""End or pause a run in an order that survives a crash anywhere (flows §5).
 
-Paused: the oldest unanswered request is handed out. Ended: the files go; after an error they are kept in post-mortem/.
+The journal comes first, then the run's files. Paused: the oldest unanswered request is
+handed out. Ended: the files go; after an error they are kept in post-mortem/.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridgehead.errors import BridgeheadError
-from bridgehead.flows.calls import AskFailed, Attempt, Call, Failed
+from bridgehead.flows.calls import AskFailed, Attempt, Call, Failed, attempts_of
 from bridgehead.flows.engine.asks import Blocked, OpenCall, Stopped
 from bridgehead.flows.engine.opening import OpenRun
 from bridgehead.flows.engine.run_pass import RunPass
@@ -37,7 +38,10 @@ STEPS_SHOWN: Final = 20
 
 
 def steps_made(run_pass: RunPass) -> dict[str, Any]:
-    """The outermost steps recorded since the run was last taken up, with their times; of very many, the last."""
+    """Return the outermost steps recorded since the run was last taken up.
+
+    Each comes with its times; of very many, only the last are given.
+    """
     containers = {record.path for record in run_pass.replay.made}
     made = [
         record
@@ -53,7 +57,10 @@ def steps_made(run_pass: RunPass) -> dict[str, Any]:
 
 
 def pause_facts(waiting: Sequence[Attempt], path: str) -> dict[str, Any]:
-    """Whom the run waits for; the first one's request lies in the request file. Its prompt is in its pending item."""
+    """Return whom the run waits for, as an event tells it.
+
+    The first one's request lies in the request file; its prompt is in its pending item.
+    """
     asked = waiting[0].document
     return {
         "agent": str(asked["agent_name"]),
@@ -68,27 +75,22 @@ def pause_facts(waiting: Sequence[Attempt], path: str) -> dict[str, Any]:
 
 
 def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
-    """Make the outstanding calls durable and put the oldest one into the request file."""
-    order = {path: place for place, path in enumerate(run_pass.calls)}
-    waiting = sorted(
-        blocked.calls, key=lambda open_call: order.get(open_call.call.path, len(order))
-    )
+    """Make the outstanding calls durable, and hand out the request of the oldest."""
+    waiting = _oldest_first(blocked, run_pass)
     head, *queue = waiting
     is_new = head.call.current.status is AttemptStatus.QUEUED
     if is_new:
         issued = head.call.current.issued(opened.inputs.clock.now())
         head = OpenCall(head.call.with_current(issued), head.action)
-    calls = [head.call, *(open_call.call for open_call in queue)]
-    # What waits its turn as before is not written again: of a thousand open questions each pause would write all.
-    changed = [
-        head.call,
-        *(
-            open_call.call
-            for open_call in queue
-            if open_call.action is not Action.QUEUED
-        ),
+    calls = [head.call]
+    calls += [open_call.call for open_call in queue]
+    # A call that still waits for its turn is not written again: with a thousand open
+    # questions, each pause would write them all.
+    changed = [head.call]
+    changed += [
+        open_call.call for open_call in queue if open_call.action is not Action.QUEUED
     ]
-    attempts = [attempt for call in changed for attempt in call.attempts]
+    attempts = attempts_of(changed)
     opened.journal.hold(opened.run.id, attempts, at=opened.now())
     opened.files.root.keep_out_of_git()
     if is_new:
@@ -98,111 +100,111 @@ def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
     for open_call in waiting:
         if open_call.action is Action.RETRY:
             run_pass.mailbox.clear(open_call.call.path, ())
+    request = head.call.current
     if head.action is not Action.WAIT:
-        opened.files.write(opened.files.request_path, head.call.current.document)
-    _announce(opened, run_pass, calls, changed)
+        opened.files.write(opened.files.request_path, request.document)
+    _announce_pause(opened, run_pass, calls, changed)
     return Pause(
         request_file=opened.files.request_path,
         response_file=opened.files.response_path,
-        request_id=head.call.current.request_id,
-        agent_name=str(head.call.current.document["agent_name"]),
-        timeout_seconds=int(head.call.current.document["timeout_seconds"]),
+        request_id=request.request_id,
+        agent_name=str(request.document["agent_name"]),
+        timeout_seconds=int(request.document["timeout_seconds"]),
         outstanding=len(calls),
     )
 
 
-def _announce(
+def _oldest_first(blocked: Blocked, run_pass: RunPass) -> list[OpenCall]:
+    """Return what the flow waits for: known calls in their order, then the new ones."""
+    order = {path: place for place, path in enumerate(run_pass.calls)}
+    return sorted(
+        blocked.calls, key=lambda open_call: order.get(open_call.call.path, len(order))
+    )
+
+
+def _announce_pause(
     opened: OpenRun, run_pass: RunPass, calls: Sequence[Call], changed: Sequence[Call]
 ) -> None:
+    root = opened.run.root
     announcer = opened.inputs.announcer
-    if len(changed) < len(calls) and not announcer.knows(
-        calls[-1].current.request_id, opened.run.root
-    ):
+    has_unchanged = len(changed) < len(calls)
+    if has_unchanged and not announcer.knows(calls[-1].current.request_id, root):
         changed = calls  # they were asked by a program that told nobody
-    for attempt in (attempt for call in changed for attempt in call.attempts):
-        if not attempt.outstanding:
-            announcer.settled(attempt.request_id, opened.run.root, attempt.status.value)
-            continue
-        issued = attempt.status is AttemptStatus.PENDING
-        deadline = utc_text(attempt.deadline) if issued else None
-        announcer.asked(
-            OpenRequest(
-                opened.run.id,
-                opened.run.name,
-                opened.run.root,
-                dict(attempt.document),
-                deadline,
-            )
-        )
+    for attempt in attempts_of(changed):
+        if attempt.outstanding:
+            _announce_request(opened, attempt)
+        else:
+            announcer.settled(attempt.request_id, root, attempt.status.value)
     facts = pause_facts([call.current for call in calls], calls[0].path)
     opened.announce(
         "flow.paused", key=calls[0].current.request_id, **facts, **steps_made(run_pass)
     )
 
 
+def _announce_request(opened: OpenRun, attempt: Attempt) -> None:
+    is_issued = attempt.status is AttemptStatus.PENDING
+    deadline = utc_text(attempt.deadline) if is_issued else None
+    run = opened.run
+    request = OpenRequest(run.id, run.name, run.root, dict(attempt.document), deadline)
+    opened.inputs.announcer.asked(request)
+
+
 def complete(opened: OpenRun, run_pass: RunPass, result: str) -> None:
-    """The flow has returned, and what it returned is recorded."""
+    """Record what the flow returned, and end its run."""
     opened.journal.end(
         opened.run.id, RunStatus.COMPLETED, at=opened.now(), result=result
     )
     opened.files.clean_up()
     if opened.inputs.keep_days:
-        before = utc_text(
-            opened.inputs.clock.now() - timedelta(days=opened.inputs.keep_days)
-        )
-        old = [run.id for run in opened.journal.runs() if run.is_over_since(before)]
-        if old:
-            opened.journal.forget(old)
+        _forget_old_runs(opened)
     remarks = [f"{remark.path}: {remark.text}" for remark in run_pass.remarks]
     opened.announce("flow.completed", remarks=remarks, **steps_made(run_pass))
 
 
+def _forget_old_runs(opened: OpenRun) -> None:
+    age = timedelta(days=opened.inputs.keep_days)
+    before = utc_text(opened.inputs.clock.now() - age)
+    old = [run.id for run in opened.journal.runs() if run.is_over_since(before)]
+    if old:
+        opened.journal.forget(old)
+
+
 def stop(opened: OpenRun, run_pass: RunPass, stopped: Stopped) -> FlowFailed:
-    """An answer ended the flow: the error that says so."""
+    """End or reopen a run whose flow was stopped by an answer; return what to raise."""
     failure = stopped.failure
-    if (
-        failure.reason != CANCELLED
-        and opened.flow.contract is Contract.OPEN
-        and stopped.attempts
-    ):
-        path = stopped.attempts[-1].path
-        return _reopen(
-            opened, run_pass, path, failure, stopped.attempts, _advice(opened, stopped)
-        )
     cancelled = failure.reason == CANCELLED
-    status = RunStatus.CANCELLED if cancelled else RunStatus.FAILED
-    folder = _end_run(
-        opened, run_pass, status, storable(str(failure)), stopped.attempts
-    )
-    reason = failure.message or ("it was cancelled" if cancelled else "no such agent")
+    advice = _advice(opened, stopped)
+    can_ask_again = opened.flow.contract is Contract.OPEN and stopped.attempts
+    if can_ask_again and not cancelled:
+        path = stopped.attempts[-1].path
+        return _reopen(opened, run_pass, path, failure, stopped.attempts, advice)
+    if cancelled:
+        status = RunStatus.CANCELLED
+        reason = failure.message or "it was cancelled"
+    else:
+        status = RunStatus.FAILED
+        reason = failure.message or "no such agent"
+    error = storable(str(failure))
+    folder = _end_run(opened, run_pass, status, error, stopped.attempts)
     return FlowFailed(
         opened.flow.name,
         f"{stopped.agent}: {failure.reason}: {reason}",
         actions=run_pass.actions,
         error_type=failure.reason,
         post_mortem=folder,
-        hint=_advice(opened, stopped),
+        hint=advice,
     )
 
 
 def fail(opened: OpenRun, run_pass: RunPass, error: BaseException) -> FlowFailed:
-    """The flow function raised: the error that says so, with the traceback kept beside the files."""
-    message = (
-        error.message
-        if isinstance(error, BridgeheadError)
-        else f"{type(error).__name__}: {error}"
-    )
-    message = storable(message)
+    """End a run whose flow function raised; return the error to raise.
+
+    The traceback is kept beside the files.
+    """
+    message = error_message(error)
     kept = _unread(run_pass) if opened.flow.contract is Contract.OPEN else ()
     folder = _end_run(opened, run_pass, RunStatus.FAILED, message, kept)
-    import traceback
-
-    trace = "".join(traceback.format_exception(error))
-    write_atomic(
-        folder / "traceback.txt",
-        trace.encode("utf-8", "backslashreplace"),
-        private=True,
-    )
+    _write_traceback(folder, error)
     hint = None if opened.flow.keeps_state_file else f"{RETRY_IT} {opened.run.id}"
     return FlowFailed(
         opened.flow.name,
@@ -213,13 +215,32 @@ def fail(opened: OpenRun, run_pass: RunPass, error: BaseException) -> FlowFailed
     )
 
 
-def unanswered(opened: OpenRun, run_pass: RunPass, error: AskFailed) -> FlowFailed:
-    """The flow cannot do without an answer that was not usable: the question is open again, and the run waits."""
-    asked = any(
-        attempt.path == error.path for attempt in opened.journal.attempts(opened.run.id)
+def error_message(error: BaseException) -> str:
+    """Return an error of ours in its own words, any other with its type."""
+    if isinstance(error, BridgeheadError):
+        return storable(error.message)
+    return storable(f"{type(error).__name__}: {error}")
+
+
+def _write_traceback(folder: Path, error: BaseException) -> None:
+    # Too slow to load for flows that end well.
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    write_atomic(
+        folder / "traceback.txt", text.encode("utf-8", "backslashreplace"), private=True
     )
-    final = error.failure.reason in (EXPIRED, HEURISTICS_ONLY)
-    if opened.flow.contract is not Contract.OPEN or not asked or final:
+
+
+def unanswered(opened: OpenRun, run_pass: RunPass, error: AskFailed) -> FlowFailed:
+    """Ask again if the flow cannot do without an answer that was not usable.
+
+    Return the error to raise; the run waits, or has failed if asking is no use.
+    """
+    attempts = opened.journal.attempts(opened.run.id)
+    was_asked = any(attempt.path == error.path for attempt in attempts)
+    is_final = error.failure.reason in (EXPIRED, HEURISTICS_ONLY)
+    if opened.flow.contract is not Contract.OPEN or not was_asked or is_final:
         return fail(opened, run_pass, error)
     return _reopen(opened, run_pass, error.path, error.failure, ())
 
@@ -232,42 +253,34 @@ def _reopen(
     ended: tuple[Attempt, ...],
     advice: str | None = None,
 ) -> FlowFailed:
-    """Ask again under a new id, in the journal first; answers to the older attempts still count."""
-    made = [
-        attempt
-        for attempt in opened.journal.attempts(opened.run.id)
-        if attempt.path == path
-    ]
-    document = {**made[0].document, "request_id": opened.inputs.new_id()}
-    again = Attempt(path, document, AttemptStatus.PENDING).issued(
-        opened.inputs.clock.now()
-    )
-    recorded = None if ended else path
+    """Ask again under a new id, in the journal first.
+
+    Answers to the older attempts still count.
+    """
+    attempts = opened.journal.attempts(opened.run.id)
+    earlier = [attempt for attempt in attempts if attempt.path == path]
+    document = {**earlier[0].document, "request_id": opened.inputs.new_id()}
+    request = Attempt(path, document, AttemptStatus.PENDING)
+    request = request.issued(opened.inputs.clock.now())
     error = storable(f"no usable answer at {path}: {failure}")
     opened.journal.reopen(
         opened.run.id,
         at=opened.now(),
-        path=recorded,
-        attempts=(*ended, again),
+        path=None if ended else path,
+        attempts=(*ended, request),
         error=error,
     )
-    run_pass.mailbox.clear(path, [attempt.request_id for attempt in made])
-    opened.files.write(opened.files.request_path, again.document)
+    run_pass.mailbox.clear(path, [attempt.request_id for attempt in earlier])
+    opened.files.write(opened.files.request_path, request.document)
     announcer = opened.inputs.announcer
     for attempt in ended:
         announcer.settled(attempt.request_id, opened.run.root, attempt.status.value)
-    run = opened.run
-    announcer.asked(
-        OpenRequest(
-            run.id, run.name, run.root, dict(document), utc_text(again.deadline)
-        )
-    )
-    facts = pause_facts([again], path)
+    _announce_request(opened, request)
     opened.announce(
         "flow.paused",
-        key=again.request_id,
+        key=request.request_id,
         error=error,
-        **facts,
+        **pause_facts([request], path),
         **steps_made(run_pass),
     )
     way = (
@@ -284,14 +297,16 @@ def _reopen(
 
 
 def _unread(run_pass: RunPass) -> tuple[Attempt, ...]:
-    """Answers that came for calls the flow had not reached: kept in the journal for a retry."""
-    waiting = run_pass.calls
-    return tuple(
-        waiting[path].current._replace(response=answer.matched.document)
-        for path, answer in run_pass.mailbox.answers.items()
-        if path in waiting
-        and answer.matched.attempt.request_id == waiting[path].current.request_id
-    )
+    """Return the answers to calls the flow had not reached, to be kept for a retry."""
+    answered = []
+    for path, answer in run_pass.mailbox.answers.items():
+        call = run_pass.calls.get(path)
+        if call is None:
+            continue
+        current = call.current
+        if answer.matched.attempt.request_id == current.request_id:
+            answered.append(current._replace(response=answer.matched.document))
+    return tuple(answered)
 
 
 def _end_run(
@@ -308,19 +323,19 @@ def _end_run(
     run_pass.run_files.save()
     folder = opened.files.move_to_post_mortem(opened.run.id)
     # Questions of other branches are withdrawn with it: nobody would read the answers.
-    withdrawn = {
+    statuses = {
         call.current.request_id: status.value for call in run_pass.calls.values()
     }
-    settled = {attempt.request_id: attempt.status.value for attempt in attempts}
-    for request_id, became in {**withdrawn, **settled}.items():
-        opened.inputs.announcer.settled(request_id, opened.run.root, became)
+    statuses |= {attempt.request_id: attempt.status.value for attempt in attempts}
+    for request_id, request_status in statuses.items():
+        opened.inputs.announcer.settled(request_id, opened.run.root, request_status)
     kind = "flow.cancelled" if status is RunStatus.CANCELLED else "flow.failed"
     opened.announce(kind, error=error, **steps_made(run_pass))
     return folder
 
 
 def _advice(opened: OpenRun, stopped: Stopped) -> str | None:
-    """For a missing agent: whom the flow may mean, and how to go on without."""
+    """Return whom the flow may mean by a missing agent, and how to go on without it."""
     if stopped.failure.reason != ErrorType.AGENT_NOT_FOUND.value:
         return None
     advice = "use --on-missing-agent=fallback to continue without it"

@@ -1,4 +1,7 @@
-"""Run a flow: open it, run it over its records, and pause with a request or end. One process per root at a time."""
+"""Run a flow: open it, run it over its records, and pause with a request or end.
+
+One process at a time works in a root.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ LONGEST_POLL_SECONDS: Final = 1.0
 def run_flow(
     flow: Flow, request: RunRequest, inputs: RunInputs | None = None
 ) -> RunResult:
-    """Start or resume `flow`; FlowRefused when that may not be, FlowFailed when it does not reach its end."""
+    """Start or resume `flow`.
+
+    Raise FlowRefused if that may not be, FlowFailed if it does not reach its end.
+    """
     inputs = inputs or RunInputs()
     if request.key is None and request.flow_id is None:
         request = request._replace(
@@ -56,19 +62,22 @@ def run_flow(
         )
         files.sweep()
         opening = open_run(flow, request, files, journal)
-        if (done := opening.completed) is not None:
-            result = None if done.result is None else json.loads(done.result)
-            return RunResult(
-                done.id, done.name, RunStatus.COMPLETED, ("already_complete",), result
-            )
-        run = opening.resumed or _new_run(
-            flow, request, root, opening, inputs.clock.now()
-        )
+        if opening.completed is not None:
+            return _already_complete(opening.completed)
+        run = opening.resumed
+        if run is None:
+            run = _new_run(flow, request, root, opening, inputs.clock.now())
         opened = OpenRun(flow, request, inputs, files, journal, run, opening)
         _discard(opened)
         if opening.resumed is None:
             journal.begin(run)
         return _Passes(opened).to_pause_or_end()
+
+
+def _already_complete(run: Run) -> RunResult:
+    result = None if run.result is None else json.loads(run.result)
+    actions = ("already_complete",)
+    return RunResult(run.id, run.name, RunStatus.COMPLETED, actions, result)
 
 
 class _Passes:
@@ -89,49 +98,54 @@ class _Passes:
             self._run_files = StateFile(
                 opened.files, opened.run, found, restoring=self._restores
             )
-            # A crash may have come between the journal and the state file; the journal was first.
+            # A crash may have come between the journal, which is first, and the state
+            # file.
             self._run_files.note_attempts(opened.journal.attempts(opened.run.id))
 
     def to_pause_or_end(self) -> RunResult:
-        """Run until the flow ends or waits; while `wait_seconds` last, the answer is awaited here."""
+        """Run until the flow ends or waits.
+
+        While `wait_seconds` last, the answer is awaited here.
+        """
         self._take_up()
         opened = self._opened
         wait_until = opened.inputs.clock.monotonic() + opened.request.wait_seconds
         while True:
             run_pass = self._run_pass()
-            try:
-                settings = typed_settings(opened.flow, opened.settings)
-                returned = run_function(
-                    opened.flow, self._context_kind(run_pass), settings
-                )
-                returned = json.dumps(
-                    plain_result(opened.flow, returned),
-                    separators=(",", ":"),
-                    allow_nan=False,
-                )
-            except Blocked as blocked:
-                waiting = endings.pause(opened, run_pass, blocked)
-            except Stopped as stopped:
-                raise endings.stop(opened, run_pass, stopped) from None
-            except AskFailed as error:
-                raise endings.unanswered(opened, run_pass, error) from error
-            except FlowMistake as error:
-                if not opened.opening.starts:
-                    self._put_back()
-                    raise  # what is paused stays so until the flow has been mended
-                raise endings.fail(opened, run_pass, error) from error
-            except FlowRefused:
-                self._put_back()
-                raise
-            except BridgeheadError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise endings.fail(opened, run_pass, error) from error
-            else:
-                return self._complete(run_pass, returned)
-            if not self._answered(waiting, wait_until):
-                return self._result(run_pass, RunStatus.WAITING, waiting=waiting)
+            outcome = self._run_once(run_pass)
+            if not isinstance(outcome, Pause):
+                return self._complete(run_pass, outcome)
+            if not self._answered(outcome, wait_until):
+                return self._result(run_pass, RunStatus.WAITING, waiting=outcome)
             self._restores = False
+
+    def _run_once(self, run_pass: RunPass) -> str | Pause:
+        """Return what the flow function returned, as JSON, or what it waits for."""
+        opened = self._opened
+        try:
+            settings = typed_settings(opened.flow, opened.settings)
+            context = self._context_kind(run_pass)
+            returned = run_function(opened.flow, context, settings)
+            plain = plain_result(opened.flow, returned)
+            return json.dumps(plain, separators=(",", ":"), allow_nan=False)
+        except Blocked as blocked:
+            return endings.pause(opened, run_pass, blocked)
+        except Stopped as stopped:
+            raise endings.stop(opened, run_pass, stopped) from None
+        except AskFailed as error:
+            raise endings.unanswered(opened, run_pass, error) from error
+        except FlowMistake as error:
+            if not opened.opening.starts:
+                self._put_back()
+                raise  # what is paused stays so until the flow has been mended
+            raise endings.fail(opened, run_pass, error) from error
+        except FlowRefused:
+            self._put_back()
+            raise
+        except BridgeheadError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise endings.fail(opened, run_pass, error) from error
 
     def _take_up(self) -> None:
         opened = self._opened
@@ -147,7 +161,7 @@ class _Passes:
         opened.announce("flow.resumed", key=opened.now())
 
     def _put_back(self) -> None:
-        """Nothing was run: the run is paused as before."""
+        """Pause the run as before, since nothing was run."""
         if self._opened.opening.resumed is not None:
             self._opened.journal.hold(self._opened.run.id, (), at=self._opened.now())
 
@@ -171,14 +185,15 @@ class _Passes:
         return run_pass
 
     def _collect(self, run_pass: RunPass) -> None:
-        """Look for answers before anything is asked; with nothing outstanding, what lies there is left over (R7)."""
+        """Look for answers before anything is asked.
+
+        With nothing outstanding, what lies there is left over (R7).
+        """
         opened = self._opened
-        restored = (
-            opened.opening.checkpoint.pending
-            if self._restores and opened.opening.checkpoint
-            else None
-        )
-        outstanding = [*run_pass.calls.values(), *([restored] if restored else [])]
+        outstanding = list(run_pass.calls.values())
+        checkpoint = opened.opening.checkpoint
+        if self._restores and checkpoint is not None and checkpoint.pending is not None:
+            outstanding.append(checkpoint.pending)
         if outstanding:
             foreign = opened.request.accept_foreign_owner
             self._actions += run_pass.mailbox.collect(
@@ -189,7 +204,10 @@ class _Passes:
             opened.files.archive_orphans()
 
     def _complete(self, run_pass: RunPass, returned: str) -> RunResult:
-        """The flow function has returned, after everything that was recorded and with no pause swallowed."""
+        """End the run of a flow that has returned.
+
+        Raise if it has not come by everything recorded, or has swallowed a pause.
+        """
         if run_pass.open_blocks:
             swallowed = FlowMistake(
                 "the flow caught its own pause; let BaseException pass"
@@ -200,14 +218,15 @@ class _Passes:
         return self._result(run_pass, RunStatus.COMPLETED, result=json.loads(returned))
 
     def _answered(self, waiting: Pause, wait_until: float) -> bool:
-        """Wait for an answer, or for the deadline that would end the wait for it; False when the time is up."""
+        """Wait for an answer, or for the deadline that would end the wait for it.
+
+        Return False if the time is up.
+        """
         clock = self._opened.inputs.clock
         if wait_until > clock.monotonic():
             self._opened.inputs.on_wait(waiting)
         poll = FIRST_POLL_SECONDS
-        while not self._opened.files.response_paths() and not _answer_kept(
-            self._opened
-        ):
+        while not _has_answer(self._opened):
             left = wait_until - clock.monotonic()
             if left <= 0:
                 return False
@@ -244,21 +263,26 @@ class _Passes:
 
 
 def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[str, Any]:
-    project = {"project_path": str(root.path)} if flow.keeps_state_file else {}
-    settings: dict[str, Any] = to_plain(
-        {**project, **request.defaults, **request.given}
-    )
+    given: dict[str, Any] = {}
+    if flow.keeps_state_file:
+        given["project_path"] = str(root.path)
+    settings: dict[str, Any] = to_plain({**given, **request.defaults, **request.given})
     refuse_incomplete(flow, settings)
     if flow.keeps_state_file and not settings.get("output_path"):
         raise FlowMistake(
             f"flow {flow.name} needs an output_path: its state file names one"
         )
-    key = {} if request.key is None else {RUN_KEY: request.key}
-    return {**settings, OPTIONS_KEY: request.options.settled(), **key}
+    settings[OPTIONS_KEY] = request.options.settled()
+    if request.key is not None:
+        settings[RUN_KEY] = request.key
+    return settings
 
 
 def _discard(opened: OpenRun) -> None:
-    """Give up the run that is in the way. The journal first: files without a run are mere orphans."""
+    """Give up the run that is in the way.
+
+    The journal comes first: files without a run are mere orphans.
+    """
     old = opened.opening.discarded
     if old is not None:
         for call in outstanding_calls(opened.journal.attempts(old.id)).values():
@@ -280,8 +304,10 @@ def _discard(opened: OpenRun) -> None:
 def _new_run(
     flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, now: datetime
 ) -> Run:
-    """The run to be begun: a new one, or one that is restored from its state file."""
+    """Return the run to be begun: a new one, or one restored from its state file."""
     settings = opening.restored_input
+    if settings is None:
+        settings = _new_settings(flow, request, root)
     return Run(
         id=opening.restored_id or new_flow_id(now),
         name=flow.name,
@@ -289,32 +315,38 @@ def _new_run(
         source=request.source,
         root=storable(str(root.path)),
         status=RunStatus.RUNNING,
-        input=_new_settings(flow, request, root) if settings is None else settings,
+        input=settings,
         created=utc_text(now),
         updated=utc_text(now),
     )
 
 
-def _answer_kept(opened: OpenRun) -> bool:
-    """Whether the journal has an answer that lies in no file."""
+def _has_answer(opened: OpenRun) -> bool:
+    """Return whether an answer lies in a file, or only in the journal."""
+    if opened.files.response_paths():
+        return True
     calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
     return any(call.current.response is not None for call in calls)
 
 
 def _deadline_passed(opened: OpenRun) -> bool:
     calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
+    attempts = [call.current for call in calls]
     now = opened.inputs.clock.now()
-    issued = [
-        call.current for call in calls if call.current.status is AttemptStatus.PENDING
-    ]
-    if opened.flow.contract is Contract.SEED:
-        return any(now > attempt.deadline for attempt in issued)
-    ends = [call.current.expires_at for call in calls]
-    return any(end is not None and now > end for end in ends)
+    if opened.flow.contract is Contract.OPEN:
+        return any(attempt.is_expired(now) for attempt in attempts)
+    return any(
+        now > attempt.deadline
+        for attempt in attempts
+        if attempt.status is AttemptStatus.PENDING
+    )
 
 
 def run_function(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
-    """Call a flow's function; one that is `async def` gets a loop, and a context to be awaited."""
+    """Call a flow's function and return what it returns.
+
+    One that is `async def` gets a loop, and a context to be awaited.
+    """
     if not flow.is_async:
         return flow.function(context, **settings)
     from bridgehead.flows.engine.async_context import run_async
@@ -323,7 +355,7 @@ def run_function(flow: Flow, context: Context, settings: Mapping[str, Any]) -> A
 
 
 def plain_result(flow: Flow, returned: Any) -> Any:
-    """What a flow returned, as people and programs get it."""
+    """Return what a flow returned, as people and programs get it."""
     try:
         return to_plain(returned)
     except NotRecordable as error:

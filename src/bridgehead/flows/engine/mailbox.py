@@ -1,4 +1,7 @@
-"""The files between a run and its handlers: the request that is out, the answers that came in (flows §9 R8)."""
+"""Read the files between a run and its handlers (flows §9 R8).
+
+They are the request that is out, and the answers that came in.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,19 @@ Asked = Mapping[str, tuple[Call, Attempt]]
 
 
 def asked_by(calls: Iterable[Call]) -> Asked:
-    return {
-        attempt.request_id.lower(): (call, attempt)
-        for call in calls
-        for attempt in call.attempts
-    }
+    """Return the attempts of these calls by their request ids."""
+    asked: dict[str, tuple[Call, Attempt]] = {}
+    for call in calls:
+        for attempt in call.attempts:
+            asked[attempt.request_id.lower()] = (call, attempt)
+    return asked
 
 
 def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Rejected:
-    """The call this response answers and the attempt it names, or why it is rejected."""
+    """Return the call this response answers and the attempt it names.
+
+    Return why it is rejected if it answers none.
+    """
     try:
         document = read_object(data)
     except Unreadable as error:
@@ -57,11 +64,12 @@ def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Re
     found = asked.get(request_id.lower())
     if found is None:
         return Rejected("foreign", f"no request here has the id {request_id}")
-    return found[0], MatchedAnswer(found[1], document)
+    call, attempt = found
+    return call, MatchedAnswer(attempt, document)
 
 
 def response_id(document: dict[str, Any]) -> str | None:
-    """The document's request id, if it has a valid one."""
+    """Return the document's request id, if it has a valid one."""
     request_id = document.get("request_id")
     return request_id if is_uuid(request_id) else None
 
@@ -93,30 +101,24 @@ class Mailbox:
 
     @property
     def response_file(self) -> str:
-        """Where a handler is told to put its answer."""
+        """Return where a handler is told to put its answer."""
         return str(self.files.response_path)
 
     def holds(self, request_id: str) -> bool:
-        """Whether that request is the one that is out."""
+        """Return whether that request is the one that is out."""
         return self.request_on_file == request_id.lower()
 
     def collect(
         self, calls: Collection[Call], *, accept_foreign_owner: bool
     ) -> list[str]:
-        """File each answer under the path of its call; what answers nothing is rejected, and noted (R8)."""
+        """File each answer under the path of its call.
+
+        Return a note of each rejected (R8).
+        """
         notes: list[str] = []
         asked = asked_by(calls)
         for path, content in self._read_responses(accept_foreign_owner):
-            if isinstance(content, Unsafe):
-                found: tuple[Call, MatchedAnswer] | Rejected = Rejected(
-                    "malformed", content.reason
-                )
-            else:
-                found = match_response(content, asked)
-            if not isinstance(found, Rejected) and found[0].path in self.answers:
-                found = Rejected("foreign", "the call has already been answered")
-            if not isinstance(found, Rejected) and self._came_late(path, found[1]):
-                found = Rejected("expired", "it came after its request had expired")
+            found = self._judge_response(path, content, asked)
             if isinstance(found, Rejected):
                 notes.append(f"rejected:{found.note}")
                 self.files.reject(path, found.reason)
@@ -124,20 +126,46 @@ class Mailbox:
                 call, matched = found
                 self.answers[call.path] = FiledAnswer(matched, path)
         for call in calls:
-            if call.current.outstanding and call.current.response is not None:
-                # The journal had it first; the file may be gone, with a failed run or a cleaned project.
-                filed = self.answers.get(call.path)
-                kept = MatchedAnswer(call.current, call.current.response)
-                inbox = (
-                    self.files.root.inbox / f"{call.current.request_id.lower()}.json"
-                )
-                self.answers[call.path] = FiledAnswer(
-                    kept, filed.path if filed else inbox
-                )
+            self._take_from_journal(call)
         return notes
 
+    def _judge_response(
+        self, path: Path, content: bytes | Unsafe, asked: Asked
+    ) -> tuple[Call, MatchedAnswer] | Rejected:
+        """Return the call a response file answers, or why it is rejected."""
+        if isinstance(content, Unsafe):
+            return Rejected("malformed", content.reason)
+        found = match_response(content, asked)
+        if isinstance(found, Rejected):
+            return found
+        call, matched = found
+        if call.path in self.answers:
+            return Rejected("foreign", "the call has already been answered")
+        if self._came_late(path, matched):
+            return Rejected("expired", "it came after its request had expired")
+        return found
+
+    def _take_from_journal(self, call: Call) -> None:
+        """File the answer the journal keeps for a call, if there is one.
+
+        The journal had it first; the file may be gone, with a failed run or a cleaned
+        project.
+        """
+        current = call.current
+        if not current.outstanding or current.response is None:
+            return
+        filed = self.answers.get(call.path)
+        path = self.files.root.inbox / f"{current.request_id.lower()}.json"
+        if filed is not None:
+            path = filed.path
+        matched = MatchedAnswer(current, current.response)
+        self.answers[call.path] = FiledAnswer(matched, path)
+
     def _came_late(self, path: Path, answer: MatchedAnswer) -> bool:
-        """Return whether a file was written after its request had expired; the system knows when, not the file."""
+        """Return whether a file was written after its request had expired.
+
+        The system knows when it was written, not the file.
+        """
         attempt = answer.attempt
         if not attempt.is_expired(self.files.clock.now()):
             return False
@@ -146,7 +174,11 @@ class Mailbox:
     def _read_responses(
         self, accept_foreign_owner: bool
     ) -> list[tuple[Path, bytes | Unsafe]]:
-        """Everything is read before anything is moved, because a foreign owner refuses the whole command."""
+        """Return each response file and its content.
+
+        Everything is read before anything is moved, because a foreign owner refuses the
+        whole command.
+        """
         read: list[tuple[Path, bytes | Unsafe]] = []
         for path in self.files.response_paths():
             content = self.files.read_response(
@@ -159,7 +191,7 @@ class Mailbox:
         return read
 
     def rename(self, old: str, new: str) -> None:
-        """A call has found its path."""
+        """File an answer under the path its call has found."""
         if old in self.answers:
             self.answers[new] = self.answers.pop(old)
 
@@ -169,7 +201,7 @@ class Mailbox:
             self.files.reject(answer.path, reason)
 
     def clear(self, call_path: str, request_ids: Iterable[str]) -> None:
-        """The call's answer is recorded: its files have done their work."""
+        """Remove the files of a call whose answer is recorded."""
         answer = self.answers.pop(call_path, None)
         if answer is not None:
             self.files.remove(answer.path)
@@ -178,17 +210,24 @@ class Mailbox:
             self.request_on_file = None
 
     def archive_leftovers(self, calls: Collection[Call]) -> None:
-        """Move away a response that answers nothing outstanding, so that one seen later is newer than the request."""
+        """Move away a response that answers nothing outstanding.
+
+        One that is seen later is then newer than the request.
+        """
         content = self.files.read_response(self.files.response_path)
         if content is None:
             return
-        if isinstance(content, Unsafe) or isinstance(
+        is_answer = isinstance(content, bytes) and not isinstance(
             match_response(content, asked_by(calls)), Rejected
-        ):
+        )
+        if not is_answer:
             self.files.reject(self.files.response_path, "it is older than the request")
 
     def refuse_unsupported_request(self) -> None:
-        """A request of another major version is left as it is: its writer knows more than we do (flows §3)."""
+        """Raise if the request file is of another major version (flows §3).
+
+        It is left as it is: its writer knows more than we do.
+        """
         if self._unsupported is not None:
             raise UnsupportedVersion(self.files.request_path, self._unsupported)
 

@@ -1,4 +1,7 @@
-"""Decide how a command opens: go on with a run, start one, or refuse. Rules R1–R6 of flows §9, the first match wins."""
+"""Decide how a command opens: go on with a run, start one, or refuse.
+
+These are the rules R1–R6 of flows §9; the first match wins.
+"""
 
 from __future__ import annotations
 
@@ -39,13 +42,12 @@ from bridgehead.flows.words import DEFAULT_MAX_RETRIES, Profile, RunStatus
 
 if TYPE_CHECKING:
     # Loaded only for flows that keep a state file.
-    from bridgehead.flows.files.state_file import (
-        Checkpoint,
-    )
+    from bridgehead.flows.files.state_file import Checkpoint
 
 _FLOW_ID = r"flow-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"
 _PROJECT = "project_path"
-_PATHS = (_PROJECT, "output_path")
+_PATHS = frozenset({_PROJECT, "output_path"})
+NO_REASON = "no reason was recorded"
 
 
 class OpenRun:
@@ -71,7 +73,10 @@ class OpenRun:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Settings that stay with the run: as they were stored with it, else as given now."""
+        """Return the settings that stay with the run.
+
+        They are as stored with it, else as given now.
+        """
         return {**self.request.options.given(), **self.run.input.get(OPTIONS_KEY, {})}
 
     @property
@@ -85,25 +90,28 @@ class OpenRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the flow function is called with: as stored, but operational ones as given now (flows §9)."""
-        stored = {
+        """Return what the flow function is called with.
+
+        Settings are as stored, but the operational ones as given now (flows §9).
+        """
+        settings = {
             key: value
             for key, value in self.run.input.items()
             if key not in (OPTIONS_KEY, RUN_KEY)
         }
-        anew = {
-            key: value
-            for key, value in self.request.given.items()
-            if key in self.flow.operational
-        }
-        return {**stored, **anew}
+        for key, value in self.request.given.items():
+            if key in self.flow.operational:
+                settings[key] = value
+        return settings
 
     def now(self) -> str:
         return utc_text(self.inputs.clock.now())
 
     def announce(self, kind: str, *, key: str = "", **facts: Any) -> None:
         """Tell the announcer; `key` sets apart events of one kind in one run."""
-        event_id = f"{self.run.id}/{kind}" + (f"/{key}" if key else "")
+        event_id = f"{self.run.id}/{kind}"
+        if key:
+            event_id += f"/{key}"
         event = FlowEvent(event_id, kind, self.run, self.now(), facts)
         self.inputs.announcer.happened(event)
 
@@ -125,11 +133,13 @@ class Opening:
         """The run to go on with, as the journal knows it."""
         self.checkpoint = checkpoint
         self.restored_input = restored_input
-        """Set when a run is restored from its state file, alone or because its journal knows less."""
+        """Set if a run is restored from its state file: its journal is gone or knows
+        less.
+        """
         self.restored_id = restored_id
-        """The id it had, if that is one of ours and free."""
+        """The id the restored run had, if that is one of ours and free."""
         self.completed = completed
-        """There is nothing to do: this run has reached its end."""
+        """Set if there is nothing to do: this run has reached its end."""
         self.discarded = discarded
         """The run that is given up for a new one."""
         self.clear_files = clear_files
@@ -147,28 +157,19 @@ class Opening:
 def open_run(
     flow: Flow, request: RunRequest, files: CheckpointFiles, journal: SqliteJournal
 ) -> Opening:
-    """How `request` opens for `flow`."""
+    """Return how `request` opens for `flow`."""
     root = files.root.path
     paused = journal.unfinished()
-    if paused is not None and (
-        paused.name != flow.name or request.flow_id not in (None, paused.id)
-    ):
-        way = (
-            "resume it with: bridgehead flow resume, or cancel it with: bridgehead "
-            f"flow cancel {paused.id}"
-        )
-        raise OtherRun(
-            root, _named(paused), request.flow_id or f"flow {flow.name}", way
-        )
+    _refuse_other_flow(flow, request, root, paused)
     if request.key is not None:
         if flow.keeps_state_file:
             raise FlowMistake(
                 f"--id cannot be used with {flow.name}: its state file identifies the "
                 "run"
             )
-        known = _under_key(flow, request, journal, root)
-        if known is not None:
-            return known
+        ended = _ended_under_key(flow, request, journal, root, paused)
+        if ended is not None:
+            return ended
         request = request._replace(resume=paused is not None)
     if flow.keeps_state_file:
         return _open_by_state_file(flow, request, files, journal, paused)
@@ -181,43 +182,55 @@ def open_run(
     return _open_by_journal(flow, request, journal, root, paused)
 
 
-def _under_key(
-    flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path
+def _refuse_other_flow(
+    flow: Flow, request: RunRequest, root: Path, paused: Run | None
+) -> None:
+    """Raise OtherRun if the paused run is not the one the command is about."""
+    if paused is None:
+        return
+    is_meant = request.flow_id in (None, paused.id)
+    if paused.name != flow.name or not is_meant:
+        wanted = request.flow_id or f"flow {flow.name}"
+        raise OtherRun(root, _named(paused), wanted, _resume_or_cancel(paused))
+
+
+def _ended_under_key(
+    flow: Flow,
+    request: RunRequest,
+    journal: SqliteJournal,
+    root: Path,
+    paused: Run | None,
 ) -> Opening | None:
-    """How a run opens that was started under the key before; None when it is to be begun, or goes on as paused."""
+    """Return the opening if a run started under the key before has ended.
+
+    Return None if a run is to be begun under the key, or to go on as paused.
+    """
     if request.fresh:
         return None
-    started = (
-        run
-        for run in journal.runs()
-        if run.name == flow.name and run.input.get(RUN_KEY) == request.key
-    )
-    known = next(
-        (run for run in started if run.status is not RunStatus.CANCELLED), None
-    )
-    paused = journal.unfinished()
     if paused is not None and flow.id is not None and RUN_KEY not in paused.input:
         return None  # it was paused before its flow had a key
-    if (
-        paused is not None
-        and (known is None or known.id != paused.id)
-        and not (known and known.status.ended)
-    ):
-        way = (
-            "resume it with: bridgehead flow resume, or cancel it with: bridgehead "
-            f"flow cancel {paused.id}"
-        )
-        raise OtherRun(
-            root, _named(paused), f"the run with the id {request.key!r}", way
-        )
-    if known is None or not known.status.ended:
-        return None
-    _refuse_contradiction(
-        root, _named(known), request, known.input, _lasting_settings(flow, request)
-    )
-    if known.status is RunStatus.FAILED:
-        raise HasFailed(root, known.id, known.error or "no reason was recorded")
-    return Opening(completed=known)
+    known = _run_under_key(flow, request, journal)
+    if known is not None and known.status.ended:
+        settings = _lasting_settings(flow, request)
+        _refuse_contradiction(root, _named(known), request, known.input, settings)
+        if known.status is RunStatus.FAILED:
+            raise HasFailed(root, known.id, known.error or NO_REASON)
+        return Opening(completed=known)
+    if paused is not None and (known is None or known.id != paused.id):
+        wanted = f"the run with the id {request.key!r}"
+        raise OtherRun(root, _named(paused), wanted, _resume_or_cancel(paused))
+    return None
+
+
+def _run_under_key(
+    flow: Flow, request: RunRequest, journal: SqliteJournal
+) -> Run | None:
+    """Return the newest run of the flow under the key that was not cancelled."""
+    for run in journal.runs():
+        is_meant = run.name == flow.name and run.input.get(RUN_KEY) == request.key
+        if is_meant and run.status is not RunStatus.CANCELLED:
+            return run
+    return None
 
 
 def _open_by_journal(
@@ -231,9 +244,8 @@ def _open_by_journal(
         return Opening(discarded=paused, clear_files=True)
     if paused is None:
         return _nothing_paused(flow, request, journal, root)
-    _refuse_contradiction(
-        root, _named(paused), request, paused.input, _lasting_settings(flow, request)
-    )
+    settings = _lasting_settings(flow, request)
+    _refuse_contradiction(root, _named(paused), request, paused.input, settings)
     _refuse_version(flow, paused.version, request)
     return Opening(resumed=paused)
 
@@ -241,24 +253,30 @@ def _open_by_journal(
 def _nothing_paused(
     flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path
 ) -> Opening:
-    """R1: without a paused run `--resume` finds that the flow's last one was completed, or nothing."""
+    """Return the opening of a command that finds nothing paused (R1).
+
+    `--resume` finds that the flow's last run was completed, or nothing.
+    """
     if not request.resume:
         return Opening()
     runs = [run for run in journal.runs() if run.name == flow.name]
-    wanted = (
-        [run for run in runs if run.id == request.flow_id]
-        if request.flow_id
-        else runs[:1]
-    )
-    if wanted and wanted[0].status is RunStatus.COMPLETED:
-        return Opening(completed=wanted[0])
-    if wanted and wanted[0].status is RunStatus.FAILED and not flow.keeps_state_file:
-        raise HasFailed(root, wanted[0].id, wanted[0].error or "no reason was recorded")
+    if request.flow_id:
+        runs = [run for run in runs if run.id == request.flow_id]
+    if not runs:
+        raise NoCheckpoint(root)
+    last = runs[0]
+    if last.status is RunStatus.COMPLETED:
+        return Opening(completed=last)
+    if last.status is RunStatus.FAILED and not flow.keeps_state_file:
+        raise HasFailed(root, last.id, last.error or NO_REASON)
     raise NoCheckpoint(root)
 
 
 def _lasting_settings(flow: Flow, request: RunRequest) -> dict[str, Any]:
-    """The settings given now that stay with a run; operational ones hold for one command (flows §9)."""
+    """Return the settings given now that stay with a run.
+
+    Operational ones hold for one command (flows §9).
+    """
     return {
         key: value
         for key, value in request.given.items()
@@ -273,7 +291,10 @@ def _refuse_contradiction(
     stored: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> None:
-    """Business settings come from the paused run; one given now that differs means another run (flows §9)."""
+    """Raise OtherRun if a setting given now differs from the paused run's.
+
+    Business settings come from the paused run (flows §9).
+    """
     options: Mapping[str, Any] = stored.get(OPTIONS_KEY, {})
     wanted = {**given, **request.options.given()}
     known = {**stored, **options}
@@ -297,6 +318,13 @@ def _named(run: Run) -> str:
     return f"flow {run.name} ({run.id})"
 
 
+def _resume_or_cancel(run: Run) -> str:
+    return (
+        "resume it with: bridgehead flow resume, or cancel it with: bridgehead "
+        f"flow cancel {run.id}"
+    )
+
+
 def _open_by_state_file(
     flow: Flow,
     request: RunRequest,
@@ -304,55 +332,69 @@ def _open_by_state_file(
     journal: SqliteJournal,
     paused: Run | None,
 ) -> Opening:
-    """How `request` opens for a flow whose state file, where there is one, says how far it has come."""
-    from bridgehead.flows.files.state_file import read_checkpoint
-
+    """Return the opening for a flow whose state file says how far it has come."""
     root = files.root.path
     if request.fresh:
         return Opening(discarded=paused, clear_files=True)
-    content = files.read(files.state_path)
-    if isinstance(content, Unsafe):
-        raise StateCorrupt(files.state_path, content.reason)
-    checkpoint = None if content is None else read_checkpoint(content, files.state_path)
-    ended = journal.run(_noted_id(checkpoint) or "") if checkpoint else None
-    if ended is not None and ended.status.ended:
-        # Its process died between ending the run and putting its files away: after an error nothing is lost (flows §5).
-        if ended.status is RunStatus.COMPLETED:
-            files.clean_up()
-        else:
-            files.move_to_post_mortem(ended.id)
-        checkpoint = None
+    checkpoint = _live_checkpoint(files, journal)
     if checkpoint is None and paused is not None:
-        # The file was cleaned away or never written: the journal has what matters, and it is made again.
+        # The file was cleaned away or never written. The journal has what matters,
+        # and the file is made again.
         return _open_by_journal(flow, request, journal, root, paused)
     if checkpoint is None:
         return _nothing_paused(flow, request, journal, root)
     _refuse_contradicting_state(root, flow, request, checkpoint)
-    journalled = (
-        paused
-        if paused is not None and paused.id == checkpoint.flow.get("id")
-        else None
-    )
+    is_journalled = paused is not None and paused.id == checkpoint.flow.get("id")
+    journalled = paused if is_journalled else None
     _refuse_unsafe_paths(root, request, checkpoint, journalled)
     version = journalled.version if journalled else checkpoint.flow.get("version")
     if isinstance(version, str):
         _refuse_version(flow, version, request)
-    if journalled is not None:
-        known = _is_known(checkpoint, journalled, journal)
-        restored = None if known else _input_of(checkpoint)
+    if journalled is None:
         return Opening(
-            resumed=journalled, checkpoint=checkpoint, restored_input=restored
+            checkpoint=checkpoint,
+            restored_input=_input_of(checkpoint),
+            restored_id=_restored_id(checkpoint, journal),
+            discarded=paused,
         )
+    if _is_known(checkpoint, journalled, journal):
+        return Opening(resumed=journalled, checkpoint=checkpoint)
     return Opening(
+        resumed=journalled,
         checkpoint=checkpoint,
         restored_input=_input_of(checkpoint),
-        restored_id=_restored_id(checkpoint, journal),
-        discarded=paused,
     )
 
 
+def _live_checkpoint(
+    files: CheckpointFiles, journal: SqliteJournal
+) -> Checkpoint | None:
+    """Return what the state file says; None if there is none, or its run has ended."""
+    from bridgehead.flows.files.state_file import read_checkpoint
+
+    content = files.read(files.state_path)
+    if content is None:
+        return None
+    if isinstance(content, Unsafe):
+        raise StateCorrupt(files.state_path, content.reason)
+    checkpoint = read_checkpoint(content, files.state_path)
+    run = journal.run(_noted_id(checkpoint) or "")
+    if run is None or not run.status.ended:
+        return checkpoint
+    # Its process died between ending the run and putting its files away: after an
+    # error nothing is lost (flows §5).
+    if run.status is RunStatus.COMPLETED:
+        files.clean_up()
+    else:
+        files.move_to_post_mortem(run.id)
+    return None
+
+
 def _is_known(checkpoint: Checkpoint, run: Run, journal: SqliteJournal) -> bool:
-    """Whether the journal has what the state says. It comes first, unless a restored run was refused or died early."""
+    """Return whether the journal has what the state says.
+
+    The journal comes first, unless a restored run was refused or died early.
+    """
     if checkpoint.pending is not None:
         pending = checkpoint.pending.current.request_id.lower()
         return any(
@@ -368,53 +410,51 @@ def _refuse_contradicting_state(
     root: Path, flow: Flow, request: RunRequest, checkpoint: Checkpoint
 ) -> None:
     stored = _input_of(checkpoint)
-    given = {
-        key: value
-        for key, value in _lasting_settings(flow, request).items()
-        # With --resume a state of another project is unsafe (R5), not merely another run.
-        if not (key == _PROJECT and request.resume)
-        and not (
-            key in _PATHS and key in stored and same_place(str(value), str(stored[key]))
-        )
-    }
-    _refuse_contradiction(
-        root,
-        f"template-create {stored.get('template_name', '')}",
-        request,
-        stored,
-        given,
-    )
+    given = _lasting_settings(flow, request)
+    if request.resume:
+        # With --resume a state of another project is unsafe (R5), not merely
+        # another run.
+        given.pop(_PROJECT, None)
+    for key in given.keys() & stored.keys() & _PATHS:
+        if same_place(str(given[key]), str(stored[key])):
+            del given[key]
+    paused = f"template-create {stored.get('template_name', '')}"
+    _refuse_contradiction(root, paused, request, stored, given)
 
 
 def _refuse_unsafe_paths(
     root: Path, request: RunRequest, checkpoint: Checkpoint, journalled: Run | None
 ) -> None:
-    named = [
-        request.given.get("output_path"),
-        journalled.input.get("output_path") if journalled else None,
-    ]
-    allowed = [
-        *request.output_directories,
-        *(Path(path) for path in named if path is not None),
-    ]
+    named = [request.given.get("output_path")]
+    if journalled is not None:
+        named.append(journalled.input.get("output_path"))
+    allowed = list(request.output_directories)
+    allowed += [Path(path) for path in named if path is not None]
     refuse_unsafe_output(checkpoint.document["output_path"], root, allowed)
     if checkpoint.document.get(_PROJECT) is not None:
         refuse_other_project(checkpoint.document[_PROJECT], root)
 
 
 def _restored_id(checkpoint: Checkpoint, journal: SqliteJournal) -> str | None:
-    """The id a restored run had, if it is one of ours and free."""
-    noted = _noted_id(checkpoint)
-    return noted if noted is not None and journal.run(noted) is None else None
+    """Return the id a restored run had, if it is one of ours and free."""
+    flow_id = _noted_id(checkpoint)
+    if flow_id is None or journal.run(flow_id) is not None:
+        return None
+    return flow_id
 
 
 def _noted_id(checkpoint: Checkpoint) -> str | None:
-    noted = checkpoint.flow.get("id")
-    return noted if isinstance(noted, str) and re.fullmatch(_FLOW_ID, noted) else None
+    """Return the run's id as the state file notes it; None if it is not one of ours."""
+    flow_id = checkpoint.flow.get("id")
+    is_ours = isinstance(flow_id, str) and re.fullmatch(_FLOW_ID, flow_id)
+    return flow_id if is_ours else None
 
 
 def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The settings of a run that is only known from its state; the published members win over our notes."""
+    """Return the settings of a run that is known only from its state.
+
+    The published members win over our notes.
+    """
     from bridgehead.flows.files.state_file import SETTINGS
 
     found = checkpoint.flow.get("input")
@@ -426,7 +466,10 @@ def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _believable(options: object) -> dict[str, Any]:
-    """The options in a file that anybody may have written, as far as they are what they should be."""
+    """Return the options in a state file that have the right types.
+
+    Anybody may have written the file.
+    """
     found: dict[str, Any] = options if isinstance(options, dict) else {}
     kinds = {name: type(value) for name, value in RunOptions().settled().items()}
     return {

@@ -1,7 +1,8 @@
-"""Records of a run: look one up, or do the work and record it. Every step of a flow goes through here.
+"""Look up the records of a run, or do the work and record it.
 
-Recorded? Return it. Otherwise run it, record it durably, return it. A record made by another kind of call or with
-other inputs is never returned: the flow would go on with somebody else's data.
+Every step of a flow goes through here. Recorded? Return it. Otherwise run it, record it
+durably, return it. A record made by another kind of call or with other inputs is never
+returned: the flow would go on with somebody else's data.
 """
 
 from __future__ import annotations
@@ -26,12 +27,18 @@ COMPLETED = "completed"
 FALLBACK = "fallback"
 FAILED = "failed"
 _WHOLES: Final = frozenset({"flow", "phase"})
-"""Kinds that contain calls: they are recorded after those, so one without a record is nothing new."""
+"""Kinds that contain calls.
+
+They are recorded after those, so one without a record is nothing new.
+"""
 _NO_INPUT = sha256_hex(canonical([]))
 
 
 def digest(inputs: Sequence[Any], path: str = "") -> str:
-    """The identity of a call's inputs: SHA-256 of their canonical JSON (flows §14); refused before anything runs."""
+    """Return the SHA-256 of the canonical JSON of a call's inputs (flows §14).
+
+    Inputs that have no JSON are refused before anything runs.
+    """
     if not inputs:
         return _NO_INPUT
     try:
@@ -41,7 +48,10 @@ def digest(inputs: Sequence[Any], path: str = "") -> str:
 
 
 def encoded(value: Any, what: str) -> str:
-    """`value` as a record keeps it; `what` names it where it cannot be kept."""
+    """Return `value` as a record keeps it.
+
+    `what` names it in the error if it cannot be kept.
+    """
     try:
         return encode(value)
     except NotRecordable as error:
@@ -53,7 +63,10 @@ MOST_TRACEBACK_CHARACTERS: Final = 100_000
 
 
 def lane_of(path: str) -> str:
-    """The innermost branch of a `gather` or `map` that a call stands in: calls of one lane have an order."""
+    """Return the innermost branch of a `gather` or `map` that a call stands in.
+
+    Calls of one lane have an order.
+    """
     place = path.rfind(f"/{BRANCH}#")
     if place < 0:
         return ""
@@ -62,17 +75,21 @@ def lane_of(path: str) -> str:
 
 
 class Effort(NamedTuple):
-    """How hard a step is tried: again after an error, each time after a longer wait, each try with a time limit."""
+    """How hard a step is tried.
+
+    It is tried again after an error, each time after a longer wait, each try with a
+    time limit.
+    """
 
     retries: int = 0
     backoff_seconds: float = 1.0
     timeout_seconds: float | None = None
 
     def wait_before(self, retry: int) -> float:
-        """Seconds to wait before the first, second, third… retry."""
-        return float(
-            min(LONGEST_BACKOFF_SECONDS, self.backoff_seconds * 2 ** min(retry - 1, 30))
-        )
+        """Return the seconds to wait before the first, second, third… retry."""
+        doublings = min(retry - 1, 30)
+        seconds = self.backoff_seconds * 2**doublings
+        return float(min(LONGEST_BACKOFF_SECONDS, seconds))
 
     def refuse_senseless(self, name: str) -> None:
         if self is ONE_TRY:
@@ -87,7 +104,7 @@ ONE_TRY: Final = Effort()
 
 
 def _ended(value: Any) -> Any:
-    """What a step returned; a coroutine is run to its end."""
+    """Return what a step returned; a coroutine is run to its end."""
     if not isinstance(value, CoroutineType):
         return value
     import asyncio
@@ -111,9 +128,9 @@ class Replay:
         self._records = records
         self._visited: set[str] = set()
         self._ahead: dict[str, list[str]] = {}
-        """By lane, the recorded and waiting calls that this pass has still to come by, the next one last."""
+        """By lane, the recorded and waiting calls still ahead, the next one last."""
         self._nested = False
-        """Whether a branch stands in another one; without that, nothing is ahead inside a branch."""
+        """Whether a branch stands in another; if not, nothing is ahead inside one."""
         self.made: list[Record] = []
         """The records of this pass, in the order they were made."""
         self._guest: str | None = None
@@ -128,39 +145,38 @@ class Replay:
         *,
         rerun_on_change: bool = False,
     ) -> Record | None:
-        """The record at `path`; NonDeterministic when it belongs to another call. No digest: any input will do."""
+        """Return the record at `path`; without a digest, any input will do.
+
+        Raise NonDeterministic if it belongs to another call.
+        """
         self._visited.add(path)
         if self._ahead:
             self._come_by(path, kind)
         record = self._records.get(path)
         if record is None:
             return None
-        changed = (
-            input_sha is not None
-            and record.input_sha is not None
-            and record.input_sha != input_sha
-        )
-        if record.kind == kind and not changed:
+        is_known = input_sha is not None and record.input_sha is not None
+        is_other_kind = record.kind != kind
+        has_other_input = is_known and record.input_sha != input_sha
+        if not is_other_kind and not has_other_input:
             return record
-        if not rerun_on_change:
-            detail = (
-                f"{kind} instead of {record.kind}"
-                if record.kind != kind
-                else "the inputs differ"
-            )
-            raise NonDeterministic(path, detail)
-        self._forget_from(path)
-        return None
+        if rerun_on_change:
+            self._forget_from(path)
+            return None
+        if is_other_kind:
+            raise NonDeterministic(path, f"{kind} instead of {record.kind}")
+        raise NonDeterministic(path, "the inputs differ")
 
     def expect_all(self, waiting: Iterable[str]) -> None:
-        """Let nothing new run before the flow has come by all that is recorded, and by what waits for an answer."""
+        """Let nothing new run before the flow has come by all that is known.
+
+        That is what was recorded, and what waits for an answer.
+        """
         for path in (*self._records, *waiting):
             # What is inside a recorded whole is not met again.
-            if not (
-                "/" in path
-                and any(parent in self._records for parent in parents_of(path))
-            ):
-                self._ahead.setdefault(lane_of(path), []).append(path)
+            if any(parent in self._records for parent in parents_of(path)):
+                continue
+            self._ahead.setdefault(lane_of(path), []).append(path)
         for lane in self._ahead.values():
             lane.reverse()
         self._nested = any(lane.count(f"/{BRANCH}#") > 1 for lane in self._ahead)
@@ -169,7 +185,10 @@ class Replay:
         return path in self._records
 
     def next_ahead(self, path: str) -> str | None:
-        """What the flow should come by before anything new at `path`; other branches do not count."""
+        """Return what the flow should come by before anything new at `path`.
+
+        Other branches do not count.
+        """
         lane = lane_of(path)
         around = lane
         while not self._ahead.get(around) and around:
@@ -179,13 +198,16 @@ class Replay:
         if lane and not self._nested:
             return None
         inside = f"{lane}/" if lane else ""
-        return next(
-            (left[-1] for name, left in self._ahead.items() if name.startswith(inside)),
-            None,
-        )
+        for other, paths in self._ahead.items():
+            if other.startswith(inside):
+                return paths[-1]
+        return None
 
     def _come_by(self, path: str, kind: str) -> None:
-        """The flow has come to `path`; NonDeterministic when something else was recorded there, before it is run."""
+        """Note that the flow has come to `path`.
+
+        Raise NonDeterministic if something else was recorded there, before it is run.
+        """
         lane = self._ahead.get(lane_of(path))
         if lane and lane[-1] == path:
             lane.pop()
@@ -225,13 +247,8 @@ class Replay:
                 self.clock.sleep(effort.wait_before(effort.retries - tries_left + 1))
                 tries_left -= 1
             else:
-                return self.add(
-                    path,
-                    kind,
-                    input_sha,
-                    encoded(value, f"{path} has run; its result"),
-                    started,
-                )
+                result = encoded(value, f"{path} has run; its result")
+                return self.add(path, kind, input_sha, result, started)
 
     def failed(
         self,
@@ -241,12 +258,14 @@ class Replay:
         error: Exception,
         started: str,
     ) -> StepFailed:
-        """The last try failed: recorded, with its traceback as the result, so that a resumed flow meets it again."""
+        """Record that the last try failed, and return the error to raise.
+
+        The traceback is the result, so that a resumed flow meets it again.
+        """
         import traceback
 
-        trace = json.dumps(
-            "".join(traceback.format_exception(error))[-MOST_TRACEBACK_CHARACTERS:]
-        )
+        text = "".join(traceback.format_exception(error))
+        trace = json.dumps(text[-MOST_TRACEBACK_CHARACTERS:])
         failure = json.dumps([type(error).__name__, str(error)])
         self._append(
             Record(path, kind, input_sha, FAILED, trace, failure, started, self.now())
@@ -265,7 +284,10 @@ class Replay:
 
     @contextmanager
     def guest(self, path: str) -> Iterator[None]:
-        """While a step or a fallback runs, the flow's context must not be used: replay would not come by there."""
+        """Forbid the flow's context while a step or a fallback runs.
+
+        Replay would not come by there.
+        """
         self._guest = path
         try:
             yield
@@ -299,12 +321,10 @@ class Replay:
         self._remember(record)
 
     def refuse_unvisited(self) -> None:
-        """Every record must have been met again, itself or through the record of what contained it."""
-        for path in self._records.keys() - self._visited:
-            if not any(
-                parent in self._visited and parent in self._records
-                for parent in parents_of(path)
-            ):
+        """Raise unless every record was met again, itself or through its container."""
+        visited = self._records.keys() & self._visited
+        for path in self._records.keys() - visited:
+            if visited.isdisjoint(parents_of(path)):
                 raise NonDeterministic(path, "a recorded call was not reached again")
 
     def now(self) -> str:

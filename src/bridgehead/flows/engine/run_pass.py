@@ -1,4 +1,4 @@
-"""One pass of a flow: its records, its outstanding calls, and what this pass made of them."""
+"""Make one pass of a flow over its records and its outstanding calls."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -86,19 +86,25 @@ class RunPass:
         self.actions = actions
         self.remarks: list[Remark] = []
         self.open_blocks = 0
-        """Blocks raised and not yet gathered; a flow that returns with one left has swallowed its pause."""
+        """Blocks raised and not yet gathered.
+
+        A flow that returns with one left has swallowed its pause.
+        """
         self._rules = rules
         self._announcer = announcer
         self._invoker = invoker
         self._heuristics_only = heuristics_only
         self._new_id = new_id
         self.run_function = run_function
-        """(flow, context, settings): calls a flow's function, in a loop where it needs one."""
+        """(flow, context, settings): calls a flow's function, in a loop if needed."""
         # Numbers the calls of flows without phases.
         self._asked = len({attempt.path for attempt in attempts})
 
     def ask(self, path: str, ask: Ask, phase: int | None) -> Record:
-        """The recorded end of a call; Blocked when there is no answer yet."""
+        """Return the recorded end of a call.
+
+        Raise Blocked if there is no answer yet.
+        """
         input_sha = digest(ask.identity)
         record = self.replay.find(path, "ask", input_sha)
         if record is not None:
@@ -113,36 +119,39 @@ class RunPass:
         if self._invoker is not None:
             from bridgehead.flows.engine.agents import invoke
 
-            return self._conclude(
-                path, ask, input_sha, invoke(self._invoker, ask, self._rules), ()
-            )
+            verdict = invoke(self._invoker, ask, self._rules)
+            return self._conclude(path, ask, input_sha, verdict, ())
         call = self._known_call(path, ask) or self._adopt(path, ask, phase)
         if call is None:
             raise self._block(OpenCall(self._new_call(path, ask, phase), None))
         return self._settle(call, ask, input_sha)
 
     def moment(self) -> datetime:
-        """The time by which a question has expired or a sleep is over."""
+        """Return the time by which a question has expired or a sleep is over."""
         return self.clock.now()
 
     def sleep_until(self, end: datetime) -> None:
-        """Wait here for what is left; a run that was killed meanwhile waits for the rest."""
+        """Wait here for what is left.
+
+        A run that was killed meanwhile waits for the rest.
+        """
         self.clock.sleep(max(0.0, (end - self.clock.now()).total_seconds()))
 
     def _known_call(self, path: str, ask: Ask) -> Call | None:
-        """The call at `path`; NonDeterministic when it asks something else, whose answer must not be taken."""
+        """Return the outstanding call at `path`.
+
+        Raise NonDeterministic if it asks something else: its answer must not be taken.
+        """
         call = self.calls.get(path)
-        # A call that was restored from a state file may have the words of another writer.
-        if (
-            call is not None
-            and self._rules.contract is Contract.OPEN
-            and not ask.is_put_by(call)
-        ):
+        # A call that was restored from a state file may have the words of another
+        # writer.
+        is_ours = self._rules.contract is Contract.OPEN
+        if call is not None and is_ours and not ask.is_put_by(call):
             raise NonDeterministic(path, "another question is waiting")
         return call
 
     def refuse_unvisited(self) -> None:
-        """The flow has returned: it must have come by everything that was recorded, and by all it waits for."""
+        """Raise if the flow did not come by all that is recorded or awaited."""
         self.replay.refuse_unvisited()
         for path in self.calls:
             raise NonDeterministic(
@@ -150,7 +159,7 @@ class RunPass:
             )
 
     def _forget_calls(self) -> None:
-        """A step is done again: nobody waits for the answers to what was asked after it."""
+        """Withdraw what was asked after a step that is done again."""
         for call in self.calls.values():
             self._announcer.settled(
                 call.current.request_id,
@@ -187,10 +196,9 @@ class RunPass:
                 assert isinstance(settled.verdict, Failed)
                 raise Stopped(settled.verdict, ask.agent, settled.attempts)
             case _:
-                attempts = (*call.attempts[:-1], *(settled.attempts or (call.current,)))
-                raise self._block(
-                    OpenCall(call._replace(attempts=attempts), settled.action)
-                )
+                newest = settled.attempts or (call.current,)
+                call = call._replace(attempts=(*call.attempts[:-1], *newest))
+                raise self._block(OpenCall(call, settled.action))
 
     def _conclude(
         self,
@@ -200,7 +208,10 @@ class RunPass:
         verdict: Verdict,
         attempts: tuple[Attempt, ...],
     ) -> Record:
-        """The call has ended. Journal first, then the run's files; only then do its files go (flows §5)."""
+        """Record that a call has ended, and clear its files away (flows §5).
+
+        The journal comes first, then the run's files; only then do the call's files go.
+        """
         status = COMPLETED
         result = None
         error = None
@@ -211,12 +222,11 @@ class RunPass:
         else:
             self.remarks.append(Remark(path, "fallback", str(verdict)))
             error = json.dumps([verdict.reason, verdict.message])
-            status = FAILED if ask.fallback is None else FALLBACK
-            result = (
-                None
-                if ask.fallback is None
-                else self._fall_back(path, ask.fallback, verdict)
-            )
+            if ask.fallback is None:
+                status = FAILED
+            else:
+                status = FALLBACK
+                result = self._fall_back(path, ask.fallback, verdict)
         now = self.replay.now()
         record = Record(path, "ask", input_sha, status, result, error, now, now)
         self.replay.complete(record, attempts)
@@ -245,24 +255,10 @@ class RunPass:
             )
         self._asked += 1
         prompt = ask.full_prompt
-        schema = ask.answer_schema
         now = self.replay.now()
-        try:
-            given = to_plain(ask.context)
-        except NotRecordable as error:
-            raise error.named(f"{path} was not asked: its context") from None
-        context: dict[str, Any] = {
-            **self.run_files.request_context(),
-            **given,
-            **({} if schema is None else {ANSWER_SCHEMA: to_plain(schema)}),
-            **(
-                {}
-                if ask.expires is None
-                else {EXPIRES_AT: utc_text(deadline_after(now, ask.expires))}
-            ),
-            "response_file": self.mailbox.response_file,
-            "prompt_sha256": prompt_sha256(prompt),
-        }
+        context = self._request_context(path, ask, now)
+        context["response_file"] = self.mailbox.response_file
+        context["prompt_sha256"] = prompt_sha256(prompt)
         document = {
             "request_id": self._new_id(),
             "version": self._rules.contract.value,
@@ -278,8 +274,25 @@ class RunPass:
         refuse_unwritable(document, self._rules.contract)
         return Call(path, (Attempt(path, document, AttemptStatus.QUEUED),))
 
+    def _request_context(self, path: str, ask: Ask, now: str) -> dict[str, Any]:
+        """Return what a request says about the run, the ask and its answer."""
+        try:
+            given = to_plain(ask.context)
+        except NotRecordable as error:
+            raise error.named(f"{path} was not asked: its context") from None
+        context: dict[str, Any] = {**self.run_files.request_context(), **given}
+        schema = ask.answer_schema
+        if schema is not None:
+            context[ANSWER_SCHEMA] = to_plain(schema)
+        if ask.expires is not None:
+            context[EXPIRES_AT] = utc_text(deadline_after(now, ask.expires))
+        return context
+
     def _adopt(self, path: str, ask: Ask, phase: int | None) -> Call | None:
-        """A call restored from the state file, which knows no paths, belongs to the first ask that fits it."""
+        """Return the call restored from the state file, if it fits this ask.
+
+        The file knows no paths: a call belongs to the first ask that fits it.
+        """
         if phase is None:
             return None
         call = self.run_files.restored_call(
@@ -288,9 +301,8 @@ class RunPass:
         if call is None:
             return None
         self.mailbox.rename(call.path, path)
-        return Call(
-            path, tuple(attempt._replace(path=path) for attempt in call.attempts)
-        )
+        attempts = tuple(attempt._replace(path=path) for attempt in call.attempts)
+        return Call(path, attempts)
 
     def _block(self, call: OpenCall) -> Blocked:
         self.open_blocks += 1

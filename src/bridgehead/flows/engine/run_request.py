@@ -1,4 +1,7 @@
-"""What the engine is asked for, what it is given for a run, and what comes back: an end, or a pause (exit 42)."""
+"""Describe what the engine is asked for, what it is given, and what comes back.
+
+What comes back is an end, or a pause (exit 42).
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -22,7 +25,10 @@ PAUSE_WORD: Final = "BRIDGEHEAD-PAUSE"
 
 
 class RunOptions:
-    """Settings of a run that stay with it; None is "not given" (flows §9: limits and opt-outs)."""
+    """Settings of a run that stay with it (flows §9: limits and opt-outs).
+
+    None is "not given".
+    """
 
     def __init__(
         self,
@@ -38,7 +44,10 @@ class RunOptions:
         return {key: value for key, value in vars(self).items() if value is not None}
 
     def settled(self) -> dict[str, Any]:
-        """What a new run is begun with, and keeps: a flag that says otherwise later is another run's (flows §9)."""
+        """Return what a new run is begun with, and keeps.
+
+        A flag that says otherwise later is another run's (flows §9).
+        """
         return {**_UNLESS_GIVEN, **self.given()}
 
 
@@ -56,13 +65,19 @@ class RunRequest(NamedTuple):
     source: str = ""
     """How the flow was named, so that `resume` finds it again."""
     given: Mapping[str, Any] = NOTHING
-    """The flow's own settings as given now; they must not contradict those of a paused run."""
+    """The flow's own settings as given now.
+
+    They must not contradict those of a paused run.
+    """
     defaults: Mapping[str, Any] = NOTHING
     """Settings of a new run that were not given."""
     options: RunOptions = RunOptions()
     flow_id: str | None = None
     key: str | None = None
-    """The caller's own name for the run: started twice under it, it is one run (`--id`)."""
+    """The caller's own name for the run (`--id`).
+
+    Started twice under it, it is one run.
+    """
     resume: bool = False
     fresh: bool = False
     force_version: bool = False
@@ -132,12 +147,15 @@ class RunResult:
 
 
 def open_sqlite(root: FlowRoot) -> SqliteJournal:
-    """The journal of a root, as every command uses it."""
+    """Return the journal of a root, as every command uses it."""
     return SqliteJournal(root.journal)
 
 
 class RunInputs:
-    """What a run works with. The defaults are the machine's own; assembly passes an announcer, tests a clock."""
+    """What a run works with.
+
+    The defaults are the machine's own; assembly passes an announcer, tests a clock.
+    """
 
     def __init__(
         self,
@@ -161,7 +179,10 @@ class RunInputs:
         self.on_wait = on_wait
         """Told before a run waits for an answer in this process (`--wait`)."""
         self.output_directories = output_directories
-        """(root) -> where a flow with a state file may put its output besides the root; the first is its default."""
+        """(root) -> where a flow with a state file may put its output besides the root.
+
+        The first is its default.
+        """
         self.response_owners = response_owners
         """Whose answers are taken, where that is not the allowed owners of the root."""
         self.size_limits = size_limits

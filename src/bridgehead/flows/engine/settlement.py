@@ -1,7 +1,7 @@
-"""Decide what becomes of an outstanding call: the rules R8 and R9 of flows §9, and the recoveries of §6.
+"""Decide what becomes of an outstanding call (R8 and R9 of flows §9, recoveries of §6).
 
-Pure. The answer has already been matched to the call by its request id (mailbox.py); time, new ids and the judgement
-of a successful answer's text come in as arguments.
+Pure. The answer has already been matched to the call by its request id (mailbox.py);
+time, new ids and the judgement of a successful answer's text come in as arguments.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,7 +64,10 @@ class Action(Enum):
 
 
 class Settlement(NamedTuple):
-    """What happened, the attempts as they are now, and the verdict where the call has ended."""
+    """What happened to a call, and its attempts as they are now.
+
+    The verdict is set if the call has ended.
+    """
 
     action: Action
     attempts: tuple[Attempt, ...] = ()
@@ -82,22 +85,23 @@ def settle(
     now: datetime,
     new_id: Callable[[], str],
 ) -> Settlement:
-    """Decide about `call`. `request_on_file`: its current request stands, valid, in the request file."""
+    """Decide about `call`.
+
+    `request_on_file`: its current request stands, valid, in the request file.
+    """
     ignored = False
     if answer is not None:
         verdict = read_verdict(answer.document, judge, rules.profile)
         if answer.attempt.request_id == call.current.request_id:
-            answered = call.with_current(
-                call.current._replace(response=answer.document)
-            )
-            return _conclude(answered, verdict, rules, now, new_id)
+            current = call.current._replace(response=answer.document)
+            return _conclude(call.with_current(current), verdict, rules, now, new_id)
         if isinstance(verdict, Accepted):
-            late = answer.attempt.ended(AttemptStatus.COMPLETED)._replace(
-                response=answer.document
-            )
+            answered = answer.attempt._replace(response=answer.document)
+            late = answered.ended(AttemptStatus.COMPLETED)
             overtaken = call.current.ended(AttemptStatus.SUPERSEDED_BY_LATE_ANSWER)
             return Settlement(_accepting(verdict), (late, overtaken), verdict)
-        # That attempt's end has already been dealt with, and the newest one is still running.
+        # That attempt's end has already been dealt with, and the newest one is still
+        # running.
         ignored = True
     settled = _without_answer(call, rules, request_on_file, now, new_id)
     return settled._replace(ignored_old_attempt=ignored)
@@ -106,7 +110,7 @@ def settle(
 def read_verdict(
     document: Mapping[str, Any], judge: Judge, profile: Profile
 ) -> Verdict:
-    """What a response says, with the semantic rules of flows §3 added to the schema's."""
+    """Return what a response says, by the schema and the semantic rules of flows §3."""
     if not is_supported(document):
         return _unfit(f"unsupported contract version {document.get('version')}")
     try:
@@ -140,27 +144,24 @@ def _conclude(
 ) -> Settlement:
     current = call.current
     if isinstance(verdict, Accepted):
-        return Settlement(
-            _accepting(verdict), (current.ended(AttemptStatus.COMPLETED),), verdict
-        )
+        completed = current.ended(AttemptStatus.COMPLETED)
+        return Settlement(_accepting(verdict), (completed,), verdict)
     if verdict.reason == CANCELLED:
-        return Settlement(
-            Action.STOP, (current.ended(AttemptStatus.CANCELLED, CANCELLED),), verdict
-        )
-    if (
-        verdict.reason == ErrorType.AGENT_NOT_FOUND.value
-        and not rules.missing_agent_falls_back
-    ):
-        return Settlement(
-            Action.STOP, (current.ended(AttemptStatus.FAILED, verdict.reason),), verdict
-        )
+        cancelled = current.ended(AttemptStatus.CANCELLED, CANCELLED)
+        return Settlement(Action.STOP, (cancelled,), verdict)
+    if stops_the_flow(verdict, rules):
+        failed = current.ended(AttemptStatus.FAILED, verdict.reason)
+        return Settlement(Action.STOP, (failed,), verdict)
     if verdict.reason in RETRIED and current.number < rules.max_retries:
         return _retry(call, verdict, rules, now, new_id)
-    return Settlement(
-        Action.FALLBACK,
-        (current.ended(AttemptStatus.FALLBACK, verdict.reason),),
-        verdict,
-    )
+    given_up = current.ended(AttemptStatus.FALLBACK, verdict.reason)
+    return Settlement(Action.FALLBACK, (given_up,), verdict)
+
+
+def stops_the_flow(failure: Failed, rules: Rules) -> bool:
+    """Return whether the agent is missing and the flow may not do without it."""
+    is_missing = failure.reason == ErrorType.AGENT_NOT_FOUND.value
+    return is_missing and not rules.missing_agent_falls_back
 
 
 def _accepting(verdict: Accepted) -> Action:
@@ -170,23 +171,22 @@ def _accepting(verdict: Accepted) -> Action:
 def _retry(
     call: Call, failure: Failed, rules: Rules, now: datetime, new_id: Callable[[], str]
 ) -> Settlement:
-    """A retry is a new request: only a fresh id tells its answer from one to an older attempt (flows §6)."""
+    """Ask once more, with a new request.
+
+    Only a fresh id tells its answer from one to an older attempt (flows §6).
+    """
     old = call.current
+    longest = rules.contract.longest_timeout_seconds
     document = {
         **old.document,
         "request_id": new_id(),
-        "timeout_seconds": min(
-            rules.contract.longest_timeout_seconds, 2 * old.document["timeout_seconds"]
-        ),
+        "timeout_seconds": min(longest, 2 * old.document["timeout_seconds"]),
         "created_at": utc_text(now),
         "retry_count": old.number + 1,
     }
+    superseded = old.ended(AttemptStatus.SUPERSEDED, failure.reason)
     new = Attempt(old.path, document, AttemptStatus.PENDING)
-    return Settlement(
-        Action.RETRY,
-        (old.ended(AttemptStatus.SUPERSEDED, failure.reason), new),
-        failure,
-    )
+    return Settlement(Action.RETRY, (superseded, new), failure)
 
 
 def _without_answer(
@@ -205,8 +205,9 @@ def _without_answer(
     waited = current._replace(resumes=current.resumes + 1)
     if not request_on_file:
         return Settlement(Action.REISSUE, (waited.issued(now),))
-    # The deadline governs absence only, and has not passed at equality (flows §6). It ends the handler's attempt; only
-    # the seed's own flow ends its call with it, any other takes an answer however late it comes.
+    # The deadline governs absence only, and has not passed at equality (flows §6).
+    # It ends the handler's attempt. Only the seed's own flow ends its call with it;
+    # any other takes an answer however late it comes.
     if rules.contract is Contract.SEED and now > current.deadline:
         late = Failed(ErrorType.TIMEOUT.value, "no answer before the deadline")
         return _conclude(call.with_current(waited), late, rules, now, new_id)

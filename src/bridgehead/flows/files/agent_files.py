@@ -33,7 +33,10 @@ REQUEST_KEYS: Final = [
 
 @dataclass
 class AgentRequest:
-    """Request for an agent invocation. The fields hold plain strings, not enum members."""
+    """Request for an agent invocation.
+
+    The fields hold plain strings, not enum members.
+    """
 
     phase: int
     phase_name: str
@@ -47,35 +50,37 @@ class AgentRequest:
     retry_count: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """All ten keys, in the order of the file."""
+        """Return all ten keys, in the order of the file."""
         return {key: getattr(self, key) for key in REQUEST_KEYS}
 
     def to_file_dict(self) -> dict[str, Any]:
-        """What is written: `to_dict` without None."""
+        """Return what is written: `to_dict` without None."""
         return {
             key: value for key, value in self.to_dict().items() if value is not None
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentRequest:
-        """Read without validating; a missing required key other than `version` is a KeyError."""
+        """Read without validating.
+
+        A missing required key other than `version` is a KeyError.
+        """
         optional = ("version", "context", "timeout_seconds", "retry_count")
-        return cls(
-            **{
-                key: data[key]
-                for key in REQUEST_KEYS
-                if key in data or key not in optional
-            }
-        )
+        keys = [key for key in REQUEST_KEYS if key in data or key not in optional]
+        return cls(**{key: data[key] for key in keys})
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
-        """Every problem of `document` as a request of the 1.0 contract."""
+        """Return every problem of `document` as a request of the 1.0 contract."""
         return documents.validate(document, DocumentKind.REQUEST, profile)
 
     @classmethod
     def loads(cls, data: bytes, profile: Profile = Profile.STRICT) -> AgentRequest:
-        """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid request."""
+        """Read a file's bytes.
+
+        Raise Unreadable or InvalidDocument (both ValueErrors) if they hold no valid
+        request.
+        """
         return cls.from_dict(
             documents.load_document(data, DocumentKind.REQUEST, profile)
         )
@@ -90,14 +95,17 @@ class ResponseMetadata:
     confidence: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The members that are set; an empty model and zero tokens count as not set."""
+        """Return the members that are set.
+
+        An empty model and zero tokens count as not set.
+        """
         members = self.to_file_dict()
         return {
             key: value for key, value in members.items() if value or key == "confidence"
         }
 
     def to_file_dict(self) -> dict[str, Any]:
-        """The members that are not None, zero and empty included."""
+        """Return the members that are not None, zero and empty included."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -116,24 +124,29 @@ class AgentResponse:
     metadata: ResponseMetadata = field(default_factory=ResponseMetadata)
 
     def to_dict(self) -> dict[str, Any]:
-        """The published form: empty texts are left out, `metadata` is there unless it is None."""
-        written = self.to_file_dict()
-        written = {
-            key: value
-            for key, value in written.items()
-            if value or key not in ("response", "error_message")
-        }
-        return (
-            {**written, "metadata": self.metadata.to_dict()}
-            if self.metadata
-            else written
-        )
+        """Return the published form.
+
+        Empty texts are left out; `metadata` is there unless it is None.
+        """
+        document = self.to_file_dict()
+        for key in ("response", "error_message"):
+            if key in document and not document[key]:
+                del document[key]
+        if self.metadata:
+            document["metadata"] = self.metadata.to_dict()
+        return document
 
     def to_file_dict(self) -> dict[str, Any]:
-        """What is written: like `to_dict`, but only what is None (or an empty error type) is left out."""
-        members = {
-            name: getattr(self, name)
-            for name in ("request_id", "version", "status", "created_at")
+        """Return what is written.
+
+        It is like `to_dict`, but only what is None (or an empty error type) is left
+        out.
+        """
+        document: dict[str, Any] = {
+            "request_id": self.request_id,
+            "version": self.version,
+            "status": self.status,
+            "created_at": self.created_at,
         }
         optional = {
             "response": self.response,
@@ -142,14 +155,17 @@ class AgentResponse:
             "duration_seconds": self.duration_seconds,
             "metadata": self.metadata.to_file_dict() if self.metadata else None,
         }
-        return {
-            **members,
-            **{key: value for key, value in optional.items() if value is not None},
-        }
+        for key, value in optional.items():
+            if value is not None:
+                document[key] = value
+        return document
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentResponse:
-        """Read without validating; of the metadata only the three known members survive."""
+        """Read without validating.
+
+        Of the metadata only the three known members survive.
+        """
         metadata = data.get("metadata", {})
         known = {
             name: metadata.get(name) for name in ("model", "tokens_used", "confidence")
@@ -168,17 +184,21 @@ class AgentResponse:
         return self.status == RequestStatus.SUCCESS.value
 
     def get_confidence(self) -> float:
-        """The confidence of the metadata, 0.0 when there is none."""
+        """Return the confidence of the metadata, 0.0 if there is none."""
         return self.metadata.confidence if self.metadata.confidence else 0.0
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
-        """Every problem of `document` as a response."""
+        """Return every problem of `document` as a response."""
         return documents.validate(document, DocumentKind.RESPONSE, profile)
 
     @classmethod
     def loads(cls, data: bytes, profile: Profile = Profile.INTEROP) -> AgentResponse:
-        """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid response."""
+        """Read a file's bytes.
+
+        Raise Unreadable or InvalidDocument (both ValueErrors) if they hold no valid
+        response.
+        """
         return cls.from_dict(
             documents.load_document(data, DocumentKind.RESPONSE, profile)
         )

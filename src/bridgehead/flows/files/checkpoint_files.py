@@ -1,6 +1,8 @@
-"""The files in a flow's root: read as hostile, written whole, moved aside instead of lost (flows §5, §10).
+"""Keep the files in a flow's root (flows §5, §10).
 
-`RunFiles` is what a run leaves there besides the pair; most flows leave nothing: their state is in the journal.
+They are read as hostile, written whole, and moved aside instead of lost. `RunFiles` is
+what a run leaves there besides the pair; most flows leave nothing: their state is in
+the journal.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -44,11 +46,15 @@ SETTLE_TRIES: Final = 5
 SETTLE_PAUSE_SECONDS: Final = 0.2
 SETTLE_AGE_SECONDS: Final = 2.0
 
-_LEFTOVER: Final = rf"\.(?:{'|'.join(map(re.escape, CHECKPOINT_FILES))})\.([0-9]+)\.[0-9a-f]{{16}}\.tmp"
+_CHECKPOINT_NAMES: Final = "|".join(map(re.escape, CHECKPOINT_FILES))
+_LEFTOVER: Final = rf"\.(?:{_CHECKPOINT_NAMES})\.([0-9]+)\.[0-9a-f]{{16}}\.tmp"
 
 
 class Unsafe:
-    """A file that is there and is not to be believed. `uid` is set when only its owner is wrong."""
+    """A file that is there and is not to be believed.
+
+    `uid` is set if only its owner is wrong.
+    """
 
     def __init__(self, reason: str, uid: int | None = None) -> None:
         self.reason = reason
@@ -87,7 +93,10 @@ class CheckpointFiles:
     def read(
         self, path: Path, *, owners: frozenset[int] | None = None
     ) -> bytes | Unsafe | None:
-        """The bytes of a regular file with one link and a believable owner; None when there is no file."""
+        """Return the bytes of a regular file with one link and a believable owner.
+
+        Return None if there is no file.
+        """
         limit = self.size_limits.get(path.name, self.size_limits[RESPONSE_FILE])
         believed = self.root.allowed_owners if owners is None else owners
         try:
@@ -116,49 +125,35 @@ class CheckpointFiles:
     def read_response(
         self, path: Path, *, accept_foreign_owner: bool = False
     ) -> bytes | Unsafe | None:
-        """Like `read`, patient with a writer that is not atomic: a young unreadable file is read again (R8)."""
+        """Read as `read` does, patient with a writer that is not atomic (R8).
+
+        A young unreadable file is read again.
+        """
         for _ in range(SETTLE_TRIES):
             content = self._read_answer(path, accept_foreign_owner)
             if not self._is_unsettled(path, content):
-                break
+                return content
             self.clock.sleep(SETTLE_PAUSE_SECONDS)
-        return (
-            self._read_answer(path, accept_foreign_owner)
-            if self._is_unsettled(path, content)
-            else content
-        )
+        return self._read_answer(path, accept_foreign_owner)
 
     def _read_answer(
         self, path: Path, accept_foreign_owner: bool
     ) -> bytes | Unsafe | None:
-        owners = (
-            self.root.allowed_owners
-            if self.response_owners is None
-            else self.response_owners
-        )
+        owners = self.response_owners
+        if owners is None:
+            owners = self.root.allowed_owners
         content = self.read(path, owners=owners)
-        if (
-            accept_foreign_owner
-            and isinstance(content, Unsafe)
-            and content.uid is not None
-        ):
-            log_warning(
-                f"{path} belongs to uid {content.uid}; accepted because of "
-                "--accept-foreign-owner"
-            )
-            return self.read(path, owners=owners | {content.uid})
-        return content
+        uid = content.uid if isinstance(content, Unsafe) else None
+        if uid is None or not accept_foreign_owner:
+            return content
+        log_warning(
+            f"{path} belongs to uid {uid}; accepted because of --accept-foreign-owner"
+        )
+        return self.read(path, owners=owners | {uid})
 
     def _is_unsettled(self, path: Path, content: bytes | Unsafe | None) -> bool:
-        if content is None or (isinstance(content, Unsafe) and content.uid is not None):
+        if content is None or _is_final(content):
             return False
-        if isinstance(content, bytes):
-            try:
-                read_object(content)
-            except Unreadable:
-                pass
-            else:
-                return False
         try:
             modified = os.lstat(path).st_mtime
         except OSError:
@@ -173,33 +168,31 @@ class CheckpointFiles:
             return self.clock.now()
 
     def response_paths(self) -> list[Path]:
-        """Where answers may lie: the one file handlers know, and the inbox for requests still in the queue."""
+        """Return where answers lie.
+
+        They lie in the one file handlers know, or in the inbox for requests still in
+        the queue.
+        """
+        paths = [self.response_path]
         inbox = self.root.inbox
-        waiting = (
-            sorted(inbox.glob("*.json"))
-            if inbox.is_dir() and not inbox.is_symlink()
-            else []
-        )
-        return [
-            path for path in (self.response_path, *waiting) if os.path.lexists(path)
-        ]
+        if inbox.is_dir() and not inbox.is_symlink():
+            paths += sorted(inbox.glob("*.json"))
+        return [path for path in paths if os.path.lexists(path)]
 
     def write(self, path: Path, document: Mapping[str, Any]) -> None:
         write_atomic(path, file_bytes(document), private=True, root=self.root.path)
 
     def remove(self, path: Path) -> None:
-        """Unlink, durably; fine when it is gone already."""
+        """Unlink a file durably; do nothing if it is gone already."""
         with suppress(FileMissing), translated(path, "removed"):
             path.unlink()
             _sync(path.parent)
 
     def reject(self, path: Path, reason: str) -> None:
-        """Move an answer that answers nothing into rejected/, whatever kind of file it is."""
+        """Move an answer to nothing into rejected/, whatever kind of file it is."""
         make_private_dir(self.root.rejected, root=self.root.path)
-        target = (
-            self.root.rejected
-            / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{os.urandom(4).hex()}-{path.name}"
-        )
+        name = f"{self._stamp()}-{os.urandom(4).hex()}-{path.name}"
+        target = self.root.rejected / name
         with suppress(FileMissing), translated(path, "moved"):
             path.rename(target)
             log_warning(f"{path.name} was moved to {target}: {reason}")
@@ -211,14 +204,18 @@ class CheckpointFiles:
                 self.reject(path, "no paused flow claims it")
 
     def clean_up(self) -> list[Path]:
-        """Remove the three files; the ones that are not regular files are left, and returned."""
+        """Remove the three files.
+
+        Return those that are not regular files; they are left.
+        """
         return [path for path in self._movable() if not _dispose(path, path.unlink)]
 
     def move_to_post_mortem(self, flow_id: str) -> Path:
-        """Move what is there of the three files to a new folder in post-mortem/; the newest ten are kept."""
-        folder = (
-            self.root.post_mortem / f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}-{flow_id}"
-        )
+        """Move what is there of the three files to a new folder in post-mortem/.
+
+        The newest ten folders are kept.
+        """
+        folder = self.root.post_mortem / f"{self._stamp()}-{flow_id}"
         make_private_dir(folder, root=self.root.path)
         for path in self._movable():
             _dispose(path, partial(path.rename, folder / path.name))
@@ -238,16 +235,30 @@ class CheckpointFiles:
                 with suppress(OSError):
                     path.unlink()
 
-    def _movable(self) -> Iterator[Path]:
-        return (
-            self.root.path / name
-            for name in CHECKPOINT_FILES
-            if os.path.lexists(self.root.path / name)
-        )
+    def _movable(self) -> list[Path]:
+        paths = [self.root.path / name for name in CHECKPOINT_FILES]
+        return [path for path in paths if os.path.lexists(path)]
+
+    def _stamp(self) -> str:
+        return f"{self.clock.now():%Y%m%dT%H%M%S.%fZ}"
+
+
+def _is_final(content: bytes | Unsafe) -> bool:
+    """Return whether a file will not become readable by being written further."""
+    if isinstance(content, Unsafe):
+        return content.uid is not None
+    try:
+        read_object(content)
+    except Unreadable:
+        return False
+    return True
 
 
 def _dispose(path: Path, act: Callable[[], object]) -> bool:
-    """Act on a regular file; report one that is something else. True when nothing is left to report."""
+    """Act on a regular file; report one that is something else.
+
+    Return True if nothing is left to report.
+    """
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             log_warning(f"{path} is not a regular file and was left where it is")
@@ -260,10 +271,7 @@ def _dispose(path: Path, act: Callable[[], object]) -> bool:
 
 def _sync(directory: Path) -> None:
     # Some file systems cannot sync a directory.
-    with (
-        opened_directory(directory) as handle,
-        suppress(OSError),
-    ):
+    with opened_directory(directory) as handle, suppress(OSError):
         os.fsync(handle)
 
 
@@ -271,44 +279,55 @@ NOT_RESTORED: Final = object()
 
 
 class RunFiles:
-    """The base: nothing is written, nothing can be restored. `StateFile` keeps the published state file."""
+    """The base: nothing is written, nothing can be restored.
+
+    `StateFile` keeps the published state file.
+    """
 
     def enter(self, number: int, name: str) -> None:
-        """The run is in that phase now."""
+        """Note that the run is in that phase now."""
 
     def has_completed(self, number: int) -> bool:
-        """Whether the end of that phase has been noted."""
+        """Return whether the end of that phase has been noted."""
         return True
 
     def complete(
         self, number: int, name: str, key: str | None, result: Any, summary: str
     ) -> None:
-        """A phase has ended; `key` is where its result is kept."""
+        """Note that a phase has ended; `key` is where its result is kept."""
 
     def remember(self, key: str, value: Any) -> None:
         """Keep a value beside the results of phases."""
 
     def note_attempts(self, attempts: Sequence[Attempt]) -> None:
-        """Requests were made or have changed."""
+        """Note that requests were made or have changed."""
 
     def note_result(self, path: str, result: str | None) -> None:
-        """A call inside the present phase has ended; None when it failed."""
+        """Note that a call inside the present phase has ended; None if it failed."""
 
     def request_context(self) -> Mapping[str, Any]:
-        """What every request says about the run."""
+        """Return what every request says about the run."""
         return {}
 
     def save(self) -> None:
         """Write down what was noted; the journal has it already."""
 
     def restored_phase(self, number: int, key: str | None) -> Any:
-        """The result of a phase known only from the file; NOT_RESTORED when it has to be run."""
+        """Return the result of a phase known only from the file.
+
+        Return NOT_RESTORED if it has to be run.
+        """
         return NOT_RESTORED
 
     def restored_result(self, path: str) -> str | None:
-        """The result of a call inside an unfinished phase, known only from the file."""
+        """Return the result of a call in an unfinished phase, known from the file
+        alone.
+        """
         return None
 
     def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:
-        """The outstanding call of that kind, known only from the file; given away once."""
+        """Return the outstanding call of that kind, known only from the file.
+
+        It is given away once.
+        """
         return None

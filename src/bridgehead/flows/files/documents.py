@@ -49,17 +49,18 @@ class Problem(NamedTuple):
 
 
 class Contract(Enum):
-    """Whose limits a document is held to: those of the published schema, or the wider ones of other flows."""
+    """Whose limits a document is held to.
+
+    They are those of the published schema, or the wider ones of other flows.
+    """
 
     SEED = "1.0"
     OPEN = "1.1"
 
     @property
     def longest_timeout_seconds(self) -> int:
-        limits: Mapping[str, Any] = schema_of(DocumentKind.REQUEST, self)["properties"][
-            "timeout_seconds"
-        ]
-        return int(limits["maximum"])
+        properties = schema_of(DocumentKind.REQUEST, self)["properties"]
+        return int(properties["timeout_seconds"]["maximum"])
 
 
 class InvalidDocument(ValueError):
@@ -74,7 +75,7 @@ class InvalidDocument(ValueError):
 def schema_of(
     kind: DocumentKind, contract: Contract = Contract.SEED
 ) -> Mapping[str, Any]:
-    """The schema a document is held to."""
+    """Return the schema a document is held to."""
     path = Path(__file__).parent / "schemas" / f"{_SCHEMA_FILE[kind]}.schema.json"
     schema: dict[str, Any] = json.loads(path.read_bytes())
     if kind is DocumentKind.REQUEST and contract is Contract.OPEN:
@@ -88,7 +89,7 @@ def validate(
     profile: Profile = Profile.STRICT,
     contract: Contract = Contract.SEED,
 ) -> list[Problem]:
-    """Every problem of `document` as that kind of file; empty when it is valid."""
+    """Return every problem of `document` as that kind of file; none if it is valid."""
     schema = schema_of(kind, contract)
     forgiven, _ = _forgive(document, schema, profile)
     return list(check(forgiven, schema))
@@ -100,7 +101,10 @@ def load_document(
     profile: Profile = Profile.STRICT,
     contract: Contract = Contract.SEED,
 ) -> dict[str, Any]:
-    """The normalised document in `data`; Unreadable or InvalidDocument when there is none."""
+    """Return the normalised document in `data`.
+
+    Raise Unreadable or InvalidDocument if there is none.
+    """
     return normalise(read_object(data), kind, profile, contract)
 
 
@@ -110,7 +114,10 @@ def normalise(
     profile: Profile,
     contract: Contract = Contract.SEED,
 ) -> dict[str, Any]:
-    """`document` without what the profile forgave and with `5.0` as `5`; InvalidDocument when it is not valid."""
+    """Return `document` without what the profile forgave, and with `5.0` as `5`.
+
+    Raise InvalidDocument if it is not valid.
+    """
     schema = schema_of(kind, contract)
     forgiven, tolerances = _forgive(document, schema, profile)
     problems = list(check(forgiven, schema))
@@ -123,54 +130,66 @@ def normalise(
 
 
 def is_supported(document: Mapping[str, Any]) -> bool:
-    """Whether the document's version has our major number; a malformed version is left to validation."""
+    """Return whether the document's version has our major number.
+
+    A malformed version is left to validation.
+    """
     version = _version_of(document)
     return version is None or version[0] == SUPPORTED_MAJOR
 
 
 def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Major and minor without leading zeros, zero being empty; text, as `int` does not read any number of digits."""
+    """Return major and minor without leading zeros, zero being empty.
+
+    They are text, as `int` does not read any number of digits.
+    """
     version = document.get("version")
     if not isinstance(version, str) or not version.isascii():
         return None
     major, _, minor = version.partition(".")
-    return (
-        (major.lstrip("0"), minor.lstrip("0"))
-        if major.isdigit() and minor.isdigit()
-        else None
-    )
+    if not major.isdigit() or not minor.isdigit():
+        return None
+    return major.lstrip("0"), minor.lstrip("0")
 
 
 def _forgive(
     document: Any, schema: Mapping[str, Any], profile: Profile
 ) -> tuple[Any, list[str]]:
-    """A copy without what the profile and a newer minor version let pass, and a line for each tolerance."""
+    """Return a copy without what may pass, and a line for each tolerance.
+
+    What may pass depends on the profile and on a newer minor version.
+    """
     profile = Profile(profile)  # tools may give it as a plain word
     if not isinstance(document, dict):
         return document, []
     forgiven = dict(document)
     tolerances: list[str] = []
     unknown = [key for key in forgiven if key not in schema["properties"]]
-    version = _version_of(document)
-    newer_minor = (
-        version is not None and version[0] == SUPPORTED_MAJOR and bool(version[1])
-    )
-    if newer_minor or profile is Profile.TOLERANT:
+    is_newer = _has_newer_minor_version(document)
+    if is_newer or profile is Profile.TOLERANT:
         for key in unknown:
             del forgiven[key]
     if profile is Profile.STRICT:
         return forgiven, tolerances
     _drop_nulls(forgiven, schema)
-    if profile is Profile.TOLERANT:
-        if not newer_minor:
-            tolerances += [f"the unknown key {key} was ignored" for key in unknown]
-        response = forgiven.get("response")
-        if isinstance(response, dict | list) and "response" in schema["properties"]:
-            forgiven["response"] = json.dumps(
-                response, ensure_ascii=False, separators=(",", ":")
-            )
-            tolerances.append("response was not a string and has been re-serialised")
+    if profile is Profile.INTEROP:
+        return forgiven, tolerances
+    if not is_newer:
+        tolerances += [f"the unknown key {key} was ignored" for key in unknown]
+    response = forgiven.get("response")
+    if isinstance(response, dict | list) and "response" in schema["properties"]:
+        text = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
+        forgiven["response"] = text
+        tolerances.append("response was not a string and has been re-serialised")
     return forgiven, tolerances
+
+
+def _has_newer_minor_version(document: Mapping[str, Any]) -> bool:
+    version = _version_of(document)
+    if version is None:
+        return False
+    major, minor = version
+    return major == SUPPORTED_MAJOR and bool(minor)
 
 
 def _drop_nulls(document: dict[str, Any], schema: Mapping[str, Any]) -> None:
@@ -202,30 +221,18 @@ def _with_plain_integers(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
-    """Every way in which `value` does not fit `schema`."""
+    """Yield every way in which `value` does not fit `schema`."""
     expected = schema.get("type")
     if expected is not None and not _IS_TYPE[expected](value):
-        yield Problem(
-            path, "type", f"is not {'an' if expected[0] in 'aio' else 'a'} {expected}"
-        )
+        article = "an" if expected[0] in "aio" else "a"
+        yield Problem(path, "type", f"is not {article} {expected}")
     if "enum" in schema and value not in schema["enum"]:
-        yield Problem(
-            path, "enum", f"is not one of {', '.join(map(str, schema['enum']))}"
-        )
+        choices = ", ".join(map(str, schema["enum"]))
+        yield Problem(path, "enum", f"is not one of {choices}")
     if isinstance(value, str):
-        if len(value) < schema.get("minLength", 0):
-            yield Problem(
-                path, "minLength", f"is shorter than {schema['minLength']} characters"
-            )
-        if "pattern" in schema and not _ecma(schema["pattern"]).search(value):
-            yield Problem(path, "pattern", f"does not match {schema['pattern']}")
-        if "format" in schema and not _HAS_FORMAT[schema["format"]](value):
-            yield Problem(path, "format", f"is not a {schema['format']}")
+        yield from _check_text(value, schema, path)
     elif _is_number(value):
-        if "minimum" in schema and value < schema["minimum"]:
-            yield Problem(path, "minimum", f"is less than {schema['minimum']}")
-        if "maximum" in schema and value > schema["maximum"]:
-            yield Problem(path, "maximum", f"is more than {schema['maximum']}")
+        yield from _check_number(value, schema, path)
     elif isinstance(value, dict):
         yield from _check_object(value, schema, path)
     elif isinstance(value, list) and "items" in schema:
@@ -234,21 +241,39 @@ def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether draft-07 calls `value` an integer: 5 and 5.0 are, True is not."""
+    """Return whether draft-07 calls `value` an integer: 5 and 5.0 are, True is not."""
     return _is_number(value) and (isinstance(value, int) or value.is_integer())
 
 
 def is_uuid(value: Any) -> bool:
-    """Whether `value` is a UUID of any version, spelled plainly."""
+    """Return whether `value` is a UUID of any version, spelled plainly."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
+def _check_text(value: str, schema: Schema, path: str) -> Iterator[Problem]:
+    shortest = schema.get("minLength", 0)
+    if len(value) < shortest:
+        yield Problem(path, "minLength", f"is shorter than {shortest} characters")
+    if "pattern" in schema and not _ecma(schema["pattern"]).search(value):
+        yield Problem(path, "pattern", f"does not match {schema['pattern']}")
+    if "format" in schema and not _HAS_FORMAT[schema["format"]](value):
+        yield Problem(path, "format", f"is not a {schema['format']}")
+
+
+def _check_number(value: float, schema: Schema, path: str) -> Iterator[Problem]:
+    if "minimum" in schema and value < schema["minimum"]:
+        yield Problem(path, "minimum", f"is less than {schema['minimum']}")
+    if "maximum" in schema and value > schema["maximum"]:
+        yield Problem(path, "maximum", f"is more than {schema['maximum']}")
 
 
 def _check_object(
     value: dict[str, Any], schema: Schema, path: str
 ) -> Iterator[Problem]:
     properties = schema.get("properties", {})
-    missing = [key for key in schema.get("required", ()) if key not in value]
-    yield from (Problem(path, "required", f"{key} is missing") for key in missing)
+    for key in schema.get("required", ()):
+        if key not in value:
+            yield Problem(path, "required", f"{key} is missing")
     for key, member in value.items():
         if key in properties:
             token = key.replace("~", "~0").replace("/", "~1")
@@ -258,7 +283,7 @@ def _check_object(
 
 
 def _is_number(value: Any) -> bool:
-    """Whether JSON can write it as a number: neither True nor what is not finite."""
+    """Return whether JSON can write it as a number: finite, and not a bool."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
@@ -266,7 +291,10 @@ def _is_number(value: Any) -> bool:
 
 @lru_cache
 def _ecma(pattern: str) -> re.Pattern[str]:
-    """`pattern` as ECMA-262 reads it: `\\d` is ASCII and `$` is only the very end."""
+    """Compile `pattern` as ECMA-262 reads it.
+
+    There `\\d` is ASCII and `$` is only the very end.
+    """
     return re.compile(pattern.replace("$", r"\Z"), re.ASCII)
 
 

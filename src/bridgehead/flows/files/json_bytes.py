@@ -1,7 +1,8 @@
-"""From the bytes of a flow file to a JSON object, and back (flows §1).
+"""Turn the bytes of a flow file into a JSON object, and back (flows §1).
 
-Stricter than `json.loads` where leniency would let two readers disagree: no NaN, no numbers beyond a double, no
-duplicate keys in the top-level object, no nesting past a limit. Validation is another matter (documents.py).
+Stricter than `json.loads` where leniency would let two readers disagree: no NaN, no
+numbers beyond a double, no duplicate keys in the top-level object, no nesting past a
+limit. Validation is another matter (documents.py).
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ class Unreadable(ValueError):
 
 
 def read_object(data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`, or Unreadable saying what is wrong with it."""
+    """Return the JSON object in `data`.
+
+    Raise Unreadable saying what is wrong with it.
+    """
     try:
         text = data.removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
@@ -39,7 +43,7 @@ def read_object(data: bytes) -> dict[str, Any]:
 
 
 def parse_json(text: str, **hooks: Any) -> Any:
-    """`json.loads` without NaN, Infinity and numbers that overflow a double."""
+    """Parse as `json.loads` does, but refuse NaN, Infinity and numbers beyond a double."""
     try:
         return json.loads(text, **strict_hooks(), **hooks)
     except Unreadable:
@@ -51,23 +55,29 @@ def parse_json(text: str, **hooks: Any) -> Any:
 
 
 def strict_hooks() -> dict[str, Any]:
-    """What makes a decoder of the standard library refuse numbers that other readers would not have."""
+    """Return what makes a decoder refuse numbers that other readers would not have."""
     return {"parse_constant": _refuse, "parse_float": _finite, "parse_int": _integer}
 
 
 def file_bytes(document: Mapping[str, Any]) -> bytes:
-    """How every flow file is written: ASCII, two-space indent, no final newline."""
+    """Return a document as every flow file has it: ASCII, two-space indent, no final
+    newline.
+    """
     return json.dumps(document, indent=2).encode("ascii")
 
 
 class _Pairs:
-    """Builds each object; after the last call, which is the outermost object, `repeated` is about that one."""
+    """Builds each object, and knows whether the last one repeated a key.
+
+    After the last call, which is the outermost object, `repeated` is about that one.
+    """
 
     repeated: str | None = None
 
     def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         document = dict(pairs)
-        self.repeated = None if len(document) == len(pairs) else _first_repeated(pairs)
+        has_repeated = len(document) != len(pairs)
+        self.repeated = _first_repeated(pairs) if has_repeated else None
         return document
 
 
@@ -98,7 +108,7 @@ def _integer(digits: str) -> int:
 
 
 def _depth(text: str) -> int:
-    """How many brackets are open at once in `text`, which is known to be JSON."""
+    """Return how many brackets are open at once in `text`, which is known to be JSON."""
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return 0
     deepest = depth = 0

@@ -1,4 +1,7 @@
-"""The directory a flow belongs to: whether it is safe, the run lock, and where output may go (flows §1, §10)."""
+"""Open the directory a flow belongs to (flows §1, §10).
+
+Decide whether it is safe and where output may go, and hold its run lock.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,10 @@ class FlowRoot:
 
     @classmethod
     def open(cls, path: Path) -> FlowRoot:
-        """The canonical root, or UnsafeRoot when strangers could interfere with what lies in it."""
+        """Return the canonical root.
+
+        Raise UnsafeRoot if strangers could interfere with what lies in it.
+        """
         canonical = Path(os.path.realpath(path))
         try:
             found = canonical.stat()
@@ -72,7 +78,9 @@ class FlowRoot:
 
     @property
     def allowed_owners(self) -> frozenset[int]:
-        """Whose files are believed: ours, root's, and those of the owner of the root directory."""
+        """Return whose files are believed: ours, root's, and the root directory's
+        owner's.
+        """
         return frozenset({os.geteuid(), 0, self.path.stat().st_uid})
 
     def prepare(self) -> None:
@@ -86,45 +94,41 @@ class FlowRoot:
         make_private_dir(self.private, root=self.path)
 
     def keep_out_of_git(self) -> None:
-        """Name the three files in the repository's own list of what to leave alone, for `git clean` and `git add`."""
+        """Keep `git clean` and `git add` from the three files.
+
+        They are named in the repository's own list of what to leave alone.
+        """
         with suppress(OSError, ValueError):
             git_directory = _git_directory(self.path)
             if git_directory is None or git_directory.stat().st_uid != os.geteuid():
                 return
             # Of a linked work tree: the list is with the main one.
             with suppress(FileNotFoundError):
-                git_directory = (
-                    git_directory / (git_directory / "commondir").read_text().strip()
-                )
-            (git_directory / "info").mkdir(exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            with open(
-                os.open(git_directory / "info" / "exclude", flags, 0o644), "r+"
-            ) as exclude:
-                listed = exclude.read()
-                missing = [
-                    name for name in CHECKPOINT_FILES if name not in listed.splitlines()
-                ]
-                if missing:
-                    start = "" if not listed or listed.endswith("\n") else "\n"
-                    exclude.write(
-                        start + "# a paused flow's files\n" + "\n".join(missing) + "\n"
-                    )
+                common = (git_directory / "commondir").read_text().strip()
+                git_directory = git_directory / common
+            _exclude_checkpoint_files(git_directory)
 
     def is_held(self, lock: str = RUN_LOCK) -> bool:
-        """Whether a process is at work here, as far as the lock's signature says; the lock itself is not touched."""
-        signed = re.match(
-            r"pid ([0-9]+) on (\S+) ", f"{read_holder(self.private / lock) or ''} "
-        )
+        """Return whether a process is at work here, as far as the lock's signature
+        says.
+
+        The lock itself is not touched.
+        """
+        signature = read_holder(self.private / lock) or ""
+        signed = re.match(r"pid ([0-9]+) on (\S+) ", f"{signature} ")
         if signed is None:
             return False
-        if signed[2] != os.uname().nodename:
+        pid, host = signed.groups()
+        if host != os.uname().nodename:
             return True  # another machine's process cannot be looked at from here
-        return is_alive(int(signed[1]))
+        return is_alive(int(pid))
 
     @contextmanager
     def locked(self, name: str = RUN_LOCK) -> Iterator[None]:
-        """Hold the root for this process's run; LockHeld at once when another process does."""
+        """Hold the root for this process's run.
+
+        Raise LockHeld at once if another process does.
+        """
         lock = FileLock(self.private / name, timeout_seconds=0)
         try:
             lock.acquire()
@@ -136,18 +140,25 @@ class FlowRoot:
             lock.release()
 
 
-def refuse_tracked(root: Path) -> None:
-    """Raise JournalTracked when git tracks anything below the private corner of flows."""
-    if not os.path.lexists(root / JOURNAL_FOLDER):
-        return
-    try:
-        git_directory = _git_directory(root)
-        if git_directory is None or not _index_may_name(
-            git_directory / "index", JOURNAL_FOLDER
-        ):
+def _exclude_checkpoint_files(git_directory: Path) -> None:
+    (git_directory / "info").mkdir(exist_ok=True)
+    path = git_directory / "info" / "exclude"
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o644), "r+") as exclude:
+        text = exclude.read()
+        listed = text.splitlines()
+        missing = [name for name in CHECKPOINT_FILES if name not in listed]
+        if not missing:
             return
-    except (OSError, ValueError):
-        pass  # whatever is strange about the git directory, git will know
+        if text and not text.endswith("\n"):
+            exclude.write("\n")
+        exclude.write("# a paused flow's files\n" + "\n".join(missing) + "\n")
+
+
+def refuse_tracked(root: Path) -> None:
+    """Raise JournalTracked if git tracks anything below the private corner of flows."""
+    if not os.path.lexists(root / JOURNAL_FOLDER) or not _git_may_track(root):
+        return
     from bridgehead.host.command import Command
     from bridgehead.host.process import run
 
@@ -161,8 +172,22 @@ def refuse_tracked(root: Path) -> None:
         raise JournalTracked(tracked[0])
 
 
+def _git_may_track(root: Path) -> bool:
+    """Return False if git certainly tracks nothing there, without starting it."""
+    try:
+        git_directory = _git_directory(root)
+        if git_directory is None:
+            return False
+        return _index_may_name(git_directory / "index", JOURNAL_FOLDER)
+    except (OSError, ValueError):
+        return True  # whatever is strange about the git directory, git will know
+
+
 def _git_directory(root: Path) -> Path | None:
-    """The git directory of the work tree that `root` lies in; None outside of any."""
+    """Return the git directory of the work tree that `root` lies in.
+
+    None outside of any.
+    """
     for directory in (root, *root.parents):
         dot_git = directory / ".git"
         if dot_git.is_dir():
@@ -173,46 +198,56 @@ def _git_directory(root: Path) -> Path | None:
 
 
 def _index_may_name(index: Path, folder: str) -> bool:
-    """Whether the index could name a file below `folder`; a No is certain and saves starting git.
+    """Return whether the index could name a file below `folder`.
 
-    Index versions 2 and 3 spell every path out. Version 4 compresses them and a split index keeps them elsewhere.
+    A No is certain and saves starting git. Index versions 2 and 3 spell every path out.
+    Version 4 compresses them and a split index keeps them elsewhere.
     """
     try:
         data = index.read_bytes()
     except FileNotFoundError:
         return False
-    plain = (
-        data[:4] == b"DIRC"
-        and data[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
-        and b"link" not in data
-    )
-    return not plain or folder.encode() in data
+    is_index = data[:4] == b"DIRC"
+    spells_paths = data[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
+    is_split = b"link" in data
+    if not is_index or not spells_paths or is_split:
+        return True
+    return folder.encode() in data
 
 
 def refuse_unsafe_output(output_path: str, root: Path, allowed: Iterable[Path]) -> None:
-    """Raise UnsafePath unless `output_path` lies below the root or another directory the user has named."""
+    """Raise UnsafePath unless `output_path` lies where the user allows it.
+
+    That is below the root or another directory the user has named.
+    """
     reason = _fault(output_path, root, allowed)
     if reason is not None:
         raise UnsafePath("output_path", output_path, reason)
 
 
 def refuse_other_project(project_path: str, root: Path) -> None:
-    """Raise UnsafePath when a state says it belongs to another directory than the one it lies in."""
+    """Raise UnsafePath if a state says it belongs to another directory than its own."""
     if not Path(project_path).is_absolute() or not same_place(project_path, str(root)):
         raise UnsafePath("project_path", project_path, f"it is not {root}")
 
 
 def same_place(one: str, other: str) -> bool:
-    """Whether two spellings lead to the same place; text that no file can be named by leads nowhere."""
-    return one == other or (
-        is_path(one)
-        and is_path(other)
-        and os.path.realpath(one) == os.path.realpath(other)
-    )
+    """Return whether two spellings lead to the same place.
+
+    Text that no file can be named by leads nowhere.
+    """
+    if one == other:
+        return True
+    if not is_path(one) or not is_path(other):
+        return False
+    return os.path.realpath(one) == os.path.realpath(other)
 
 
 def is_path(text: str) -> bool:
-    """Whether a file can have that name: the system can spell it, and nothing in it moves a terminal's cursor."""
+    """Return whether a file can have that name.
+
+    The system can spell it, and nothing in it moves a terminal's cursor.
+    """
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
@@ -231,9 +266,8 @@ def _fault(output_path: str, root: Path, allowed: Iterable[Path]) -> str | None:
     resolved = Path(os.path.realpath(output_path))
     if resolved == root:
         return "it is the project itself"
-    if resolved.is_relative_to(root) and not _PRIVATE.isdisjoint(
-        resolved.relative_to(root).parts
-    ):
+    is_inside = resolved.is_relative_to(root)
+    if is_inside and not _PRIVATE.isdisjoint(resolved.relative_to(root).parts):
         return "it is inside a directory of git or bridgehead"
     if not any(
         resolved.is_relative_to(os.path.realpath(directory))

@@ -1,4 +1,7 @@
-"""`.template-create-state.json` (flows §4, §7): its data classes, a checkpoint read from it (§9), a run's own."""
+"""Keep `.template-create-state.json` (flows §4, §7).
+
+Here are its data classes, a checkpoint read from it (§9), and a run's own.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,13 @@ PHASE_COMPLETE = "phase_complete"
 SETTINGS = ("output_path", "project_path", "template_name")
 _NEEDED_KEYS = ("phase", "phase_name", "checkpoint_name", "created_at", "output_path")
 _STATE_KEYS = (
-    *("version", *_NEEDED_KEYS, "project_path", "template_name"),
-    *("phase_data", "completed_phases", "agent_requests"),
+    "version",
+    *_NEEDED_KEYS,
+    "project_path",
+    "template_name",
+    "phase_data",
+    "completed_phases",
+    "agent_requests",
 )
 """In the order in which they are written."""
 _BLANK_PHASE = {"phase": 0, "phase_name": "", "completed_at": "", "result_summary": ""}
@@ -76,13 +84,16 @@ class Checkpoint(NamedTuple):
 
     @property
     def next_phase(self) -> int:
-        """Where the run goes on when nothing is pending (R7)."""
+        """Return where the run goes on if nothing is pending (R7)."""
         done = self.document["checkpoint_name"] == PHASE_COMPLETE
         return int(self.document["phase"]) + (1 if done else 0)
 
 
 def read_checkpoint(data: bytes, path: Path) -> Checkpoint:
-    """The checkpoint in a state file's bytes, or the refusal that fits what is wrong with it."""
+    """Return the checkpoint in a state file's bytes.
+
+    Raise the refusal that fits what is wrong with it.
+    """
     try:
         raw = read_object(data)
     except Unreadable as error:
@@ -93,12 +104,9 @@ def read_checkpoint(data: bytes, path: Path) -> Checkpoint:
         document = normalise(raw, DocumentKind.STATE, Profile.INTEROP)
     except InvalidDocument as error:
         raise StateInvalid(path, error.problems) from error
-    noted = document.get("phase_data", {}).get(FLOW)
-    return Checkpoint(
-        document,
-        _pending_call(document, path),
-        noted if isinstance(noted, dict) else {},
-    )
+    notes = document.get("phase_data", {}).get(FLOW)
+    flow = notes if isinstance(notes, dict) else {}
+    return Checkpoint(document, _pending_call(document, path), flow)
 
 
 def _pending_call(document: Mapping[str, Any], path: Path) -> Call | None:
@@ -140,26 +148,24 @@ def _pending_request(document: Mapping[str, Any], path: Path) -> dict[str, Any]:
 def _superseded(
     items: list[dict[str, Any]], request: Mapping[str, Any]
 ) -> list[Attempt]:
-    """Earlier attempts of the same call: same phase, same agent, same prompt (R8)."""
+    """Return the earlier attempts of the same call (R8).
+
+    They have the same phase, agent and prompt.
+    """
+    status = AttemptStatus.SUPERSEDED
     wanted = (request["phase"], request["agent_name"], prompt_sha256(request["prompt"]))
-    return [
-        Attempt(
-            "",
-            item,
-            AttemptStatus.SUPERSEDED,
-            _count(item.get("resumes")),
-            _known_type(item),
-        )
-        for item in items
-        if item.get("status") == AttemptStatus.SUPERSEDED
-        and is_uuid(item.get("request_id"))
-        and (item.get("phase"), item.get("agent_name"), item.get("prompt_sha256"))
-        == wanted
-    ]
+    attempts = []
+    for item in items:
+        call = (item.get("phase"), item.get("agent_name"), item.get("prompt_sha256"))
+        is_superseded = item.get("status") == status and is_uuid(item.get("request_id"))
+        if call == wanted and is_superseded:
+            resumes = _count(item.get("resumes"))
+            attempts.append(Attempt("", item, status, resumes, _known_type(item)))
+    return attempts
 
 
 def _known_type(item: Mapping[str, Any]) -> str | None:
-    """The item's error type; items are open, so anything may stand there."""
+    """Return the item's error type; items are open, so anything may stand there."""
     found = item.get("error_type")
     return next((known for known in _ERROR_TYPES if known == found), None)
 
@@ -195,7 +201,10 @@ class TemplateCreateState:
     agent_requests: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """All eleven keys in the order of the file; an unset path or name is None, which the schema refuses."""
+        """Return all eleven keys in the order of the file.
+
+        An unset path or name is None, which the schema refuses.
+        """
         members = {key: getattr(self, key) for key in _STATE_KEYS}
         return {
             **members,
@@ -203,14 +212,17 @@ class TemplateCreateState:
         }
 
     def to_file_dict(self) -> dict[str, Any]:
-        """What is written: `to_dict` without None, so that the file always validates."""
+        """Return what is written: `to_dict` without None, so that it always validates."""
         return {
             key: value for key, value in self.to_dict().items() if value is not None
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TemplateCreateState:
-        """Read without validating; a completed phase without one of its four keys is a KeyError."""
+        """Read without validating.
+
+        A completed phase without one of its four keys is a KeyError.
+        """
         given = {
             key: data[key] for key in _STATE_KEYS if key in data or key in _NEEDED_KEYS
         }
@@ -222,16 +234,18 @@ class TemplateCreateState:
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
-        """Every problem of `document` as a state."""
+        """Return every problem of `document` as a state."""
         return documents.validate(document, DocumentKind.STATE, profile)
 
     @classmethod
     def loads(
         cls, data: bytes, profile: Profile = Profile.INTEROP
     ) -> TemplateCreateState:
-        """Read a file's bytes; Unreadable or InvalidDocument (both ValueErrors) when they hold no valid state.
+        """Read a file's bytes.
 
-        The schema requires nothing of a completed phase, `from_dict` all four keys: what is missing is filled in here.
+        Raise Unreadable or InvalidDocument (both ValueErrors) if they hold no valid
+        state. The schema requires nothing of a completed phase, `from_dict` all four
+        keys: what is missing is filled in here.
         """
         document = documents.load_document(data, DocumentKind.STATE, profile)
         document["completed_phases"] = [
@@ -241,7 +255,11 @@ class TemplateCreateState:
 
 
 class StateFile(RunFiles):
-    """The state of one run. `checkpoint` is what was found in the file; `restoring` when the journal lacks the run."""
+    """The state of one run.
+
+    `checkpoint` is what was found in the file; `restoring` is set if the journal lacks
+        the run.
+    """
 
     def __init__(
         self,
@@ -289,15 +307,14 @@ class StateFile(RunFiles):
             for path, kept in self._recorded.items()
             if not path.startswith(inside)
         }
+        others = [item for item in self._completed if item.get("phase") != number]
         done = {
             "phase": number,
             "phase_name": name,
             "completed_at": self._now(),
             "result_summary": summary,
         }
-        self._completed = [
-            item for item in self._completed if item.get("phase") != number
-        ] + [done]
+        self._completed = [*others, done]
 
     def remember(self, key: str, value: Any) -> None:
         self._phase_data[key] = value
@@ -360,12 +377,9 @@ class StateFile(RunFiles):
         call = self._unclaimed
         if call is None:
             return None
-        asked = call.current.document
-        if (asked["phase"], asked["phase_name"], asked["agent_name"]) != (
-            phase,
-            phase_name,
-            agent,
-        ):
+        request = call.current.document
+        asked = (request["phase"], request["phase_name"], request["agent_name"])
+        if asked != (phase, phase_name, agent):
             return None
         self._unclaimed = None  # the next question of the phase is another one
         return call
@@ -388,30 +402,34 @@ class StateFile(RunFiles):
         return kept
 
     def _note(self, attempt: Attempt) -> None:
-        """Bring the item of a request up to date, or add it; the copy of a request lasts as long as it is pending."""
-        wanted = attempt.request_id.lower()
-        item = next(
-            (
-                known
-                for known in self._items
-                if str(known.get("request_id", "")).lower() == wanted
-            ),
-            None,
-        )
-        if item is None:
-            item = {}
-            self._items.append(item)
+        """Bring the item of a request up to date, or add it.
+
+        The copy of a request lasts as long as it is pending.
+        """
+        item = self._item_for(attempt)
         item |= _item(attempt)
         if attempt.error_type is None:
             item.pop("error_type", None)
         pending: Mapping[str, Any] = self._phase_data.get(PENDING_REQUEST) or {}
         if attempt.status is AttemptStatus.PENDING:
             self._phase_data[PENDING_REQUEST] = dict(attempt.document)
-        elif str(pending.get("request_id", "")).lower() == wanted:
+        elif _has_id(pending, attempt.request_id):
             self._phase_data[PENDING_REQUEST] = None
+
+    def _item_for(self, attempt: Attempt) -> dict[str, Any]:
+        """Return the item of a request, a new one if it has none yet."""
+        for item in self._items:
+            if _has_id(item, attempt.request_id):
+                return item
+        self._items.append({})
+        return self._items[-1]
 
     def _now(self) -> str:
         return utc_text(self._files.clock.now())
+
+
+def _has_id(document: Mapping[str, Any], request_id: str) -> bool:
+    return str(document.get("request_id", "")).lower() == request_id.lower()
 
 
 def _item(attempt: Attempt) -> dict[str, Any]:

@@ -97,7 +97,11 @@ LARGEST_NUMBER = 2**63 - 1
 
 
 class SqliteJournal:
-    """The memory of the flows of one root: one connection, one thread, one writer at a time (its lock sees to that)."""
+    """The memory of the flows of one root.
+
+    It has one connection, one thread and one writer at a time (the root's lock sees to
+    that).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -115,7 +119,11 @@ class SqliteJournal:
                 raise
 
     def _claim_file(self) -> None:
-        """SQLite would follow a link, and create the file with the umask's permissions; what we record is private."""
+        """Create the file for us alone.
+
+        SQLite would follow a link, and create the file with the umask's permissions;
+        what we record is private.
+        """
         try:
             handle = os.open(
                 self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
@@ -152,7 +160,7 @@ class SqliteJournal:
             )
 
     def lookup(self, flow_id: str) -> dict[str, Record]:
-        """Every record of a run by path, in the order they were made."""
+        """Return every record of a run by path, in the order they were made."""
         with self._translated():
             rows = self._db.execute(
                 f"SELECT {RECORD_COLUMNS} FROM step WHERE flow_id = ? ORDER BY rowid",
@@ -161,7 +169,7 @@ class SqliteJournal:
             return {row[0]: Record(*row) for row in rows}
 
     def attempts(self, flow_id: str) -> list[Attempt]:
-        """Every request of a run, in the order they were made."""
+        """Return every request of a run, in the order they were made."""
         with self._translated():
             rows = self._db.execute(
                 f"SELECT {ATTEMPT_COLUMNS} FROM request WHERE flow_id = ? ORDER BY "
@@ -199,7 +207,10 @@ class SqliteJournal:
             self._set_status(flow_id, RunStatus.WAITING, at)
 
     def forget_from(self, flow_id: str, path: str) -> None:
-        """Drop the record at `path`, everything recorded after it, and the requests of dropped calls."""
+        """Drop the record at `path` and everything recorded after it.
+
+        The requests of dropped calls go, too.
+        """
         with self._transaction():
             self._db.execute(
                 "DELETE FROM step WHERE flow_id = :flow_id AND rowid >= "
@@ -222,9 +233,11 @@ class SqliteJournal:
         error: str | None = None,
         drop_open: bool = False,
     ) -> None:
-        """The run can go on: it waits, without the record at `path` and what was recorded after it.
+        """Let the run go on without the record at `path` and what was recorded after
+        it.
 
-        The requests made at `path` are kept, those of other dropped calls are not; open ones go with `drop_open`.
+        It waits. The requests made at `path` are kept, those of other dropped calls are
+        not; open ones go with `drop_open`.
         """
         dropped = (
             "FROM step WHERE flow_id = :flow_id AND rowid >="
@@ -261,7 +274,7 @@ class SqliteJournal:
         error: str | None = None,
         attempts: Sequence[Attempt] = (),
     ) -> None:
-        """The run has come to its end."""
+        """Record that the run has come to its end."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, status, at)
@@ -271,7 +284,10 @@ class SqliteJournal:
             )
 
     def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
-        """Keep the answer to an open request until its run reads it; False when it has one, or is not open."""
+        """Keep the answer to an open request until its run reads it.
+
+        Return False if it has one, or is not open.
+        """
         open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
         with self._transaction():
             changed = self._db.execute(
@@ -297,14 +313,17 @@ class SqliteJournal:
             )
 
     def runs(self) -> list[Run]:
-        """Every run, newest first."""
+        """Return every run, newest first."""
         return self._select_runs("ORDER BY rowid DESC", ())
 
     def run(self, flow_id: str) -> Run | None:
         return next(iter(self._select_runs("WHERE id = ?", (flow_id,))), None)
 
     def unfinished(self) -> Run | None:
-        """The run that is running or waiting; a root has at most one (flows §14)."""
+        """Return the run that is running or waiting.
+
+        A root has at most one (flows §14).
+        """
         open_states = (RunStatus.RUNNING.value, RunStatus.WAITING.value)
         found = self._select_runs(
             "WHERE status IN (?, ?) ORDER BY rowid DESC LIMIT 1", open_states
@@ -312,7 +331,10 @@ class SqliteJournal:
         return next(iter(found), None)
 
     def owner(self, request_id: str) -> tuple[Run, Attempt] | None:
-        """The run that made a request, and the request; ids are compared without case."""
+        """Return the run that made a request, and the request.
+
+        Ids are compared without case.
+        """
         with self._translated():
             row = self._db.execute(
                 f"SELECT flow_id, {ATTEMPT_COLUMNS} FROM request WHERE request_id = ?",
@@ -398,7 +420,10 @@ class SqliteJournal:
 
 
 class MemoryJournal(SqliteJournal):
-    """Lives as long as its process and outlives `close`: for tests, checks, and agents that answer in process."""
+    """Lives as long as its process and outlives `close`.
+
+    It is for tests, checks, and agents that answer in process.
+    """
 
     def __init__(self) -> None:
         super().__init__(Path(":memory:"))

@@ -1,8 +1,11 @@
-"""Give a paused run up: its requests are withdrawn and its files go to post-mortem/ (flows §14). Forget old runs."""
+"""Give a paused run up (flows §14), and forget old runs.
+
+Its requests are withdrawn and its files go to post-mortem/.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -65,9 +68,10 @@ def prune(
     failed: bool = False,
     dry_run: bool = False,
 ) -> tuple[Run, ...]:
-    """Forget runs that ended more than `days` ago, and rejected answers of that age; the runs it does or would forget.
+    """Forget runs that ended more than `days` ago, and rejected answers of that age.
 
-    Failed runs, which could be retried, are forgotten only with `failed`.
+    Return the runs it does or would forget. Failed runs, which could be retried, are
+    forgotten only with `failed`.
     """
     inputs = inputs or RunInputs()
     if not days >= 0:
@@ -84,15 +88,24 @@ def prune(
         )
         if old and not dry_run:
             journal.forget([run.id for run in old])
-    if root.rejected.is_dir() and not dry_run:
-        for path in root.rejected.iterdir():
-            if path.is_file() and path.lstat().st_mtime < before.timestamp():
-                path.unlink(missing_ok=True)
+    if not dry_run:
+        _remove_rejected(root, before)
     return old
 
 
+def _remove_rejected(root: FlowRoot, before: datetime) -> None:
+    if not root.rejected.is_dir():
+        return
+    for path in root.rejected.iterdir():
+        if path.is_file() and path.lstat().st_mtime < before.timestamp():
+            path.unlink(missing_ok=True)
+
+
 def _abandon(run: Run) -> None:
-    """Let a built-in flow clean up. Other flows are not loaded: one whose program is broken must be cancellable."""
+    """Let a built-in flow clean up.
+
+    Other flows are not loaded: one whose program is broken must be cancellable.
+    """
     from bridgehead.flows.discovery import BUILT_IN, find_flow
 
     if run.source not in BUILT_IN:
@@ -103,7 +116,10 @@ def _abandon(run: Run) -> None:
 
 
 def _note_in_state(files: CheckpointFiles, run: Run, withdrawn: list[Attempt]) -> None:
-    """Say so in the state file that is about to be moved; one that cannot be read is moved as it is."""
+    """Note the withdrawal in the state file that is about to be moved.
+
+    A file that cannot be read is moved as it is.
+    """
     content = files.read(files.state_path)
     if not isinstance(content, bytes):
         return

@@ -1,6 +1,8 @@
-"""See that paused runs go on. Drive: run a program, have a handler answer, run it again (flows §5).
+"""See that paused runs go on.
 
-Watch: resume runs of others when their answers have arrived, a few at a time, each in a process of its own.
+Drive: run a program, have a handler answer, run it again (flows §5). Watch: resume runs
+of others when their answers have arrived, a few at a time, each in a process of its
+own.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Final, NamedTuple
 from bridgehead.contract.record_words import is_person
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
-from bridgehead.flows.calls import outstanding_calls
+from bridgehead.flows.calls import Call, outstanding_calls
 from bridgehead.flows.engine.mailbox import Rejected, asked_by, match_response
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import RequestExpired, UnsupportedVersion
@@ -57,7 +59,10 @@ GIVE_UP_SECONDS: Final = 5.0
 FIRST_PATIENCE_SECONDS: Final = 30.0
 LONGEST_PATIENCE_SECONDS: Final = 3600.0
 RECHECK_SECONDS: Final = 15.0
-"""How long a root in which nothing was written is not looked at: an ask may expire, a driver may be killed."""
+"""How long a root in which nothing was written is not looked at.
+
+An ask may expire meanwhile, or a driver be killed.
+"""
 _STDERR_SHOWN: Final = 500
 STDOUT_LIMIT: Final = 64 * MIB
 FIRST_BACKOFF_SECONDS: Final = 0.5
@@ -71,9 +76,10 @@ def drive_loop(
     *,
     max_iterations: int = DEFAULT_MAX_ITERATIONS,
 ) -> int:
-    """Call `run(resume)` until it ends otherwise than paused, `dispatch()` after each pause; the last exit code.
+    """Call `run(resume)` until it does not end paused; return its last exit code.
 
-    After the last permitted run nothing is dispatched any more: its request stays where it is, to be resumed.
+    After each pause `dispatch()` is called. After the last permitted run nothing is
+    dispatched any more: its request stays where it is, to be resumed.
     """
     for iteration in range(max_iterations):
         code = run(iteration > 0)
@@ -85,17 +91,16 @@ def drive_loop(
 
 
 def backoff_before(retry_count: int) -> float:
-    """Seconds a handler that failed is left alone before its next attempt: 0.5, 1, 2, 4 … 30."""
-    return float(
-        min(
-            LONGEST_BACKOFF_SECONDS,
-            FIRST_BACKOFF_SECONDS * 2 ** min(retry_count - 1, 30),
-        )
-    )
+    """Return the seconds to leave a handler that failed alone: 0.5, 1, 2, 4 … 30."""
+    doublings = min(retry_count - 1, 30)
+    return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**doublings))
 
 
 class DriveRequest(NamedTuple):
-    """Run `command` in `directory`; its requests lie there unless its pause line names another root."""
+    """Run `command` in `directory`.
+
+    Its requests lie there unless its pause line names another root.
+    """
 
     command: tuple[str, ...]
     directory: Path
@@ -111,7 +116,10 @@ class DriveResult(NamedTuple):
     stdout: bytes
     runs: int
     gave_up: bool
-    """The program still paused at its last permitted run; its request is left to be resumed."""
+    """The program still paused at its last permitted run.
+
+    Its request can be resumed.
+    """
 
 
 def drive(
@@ -124,8 +132,8 @@ def drive(
     """Drive the command to its end; `on_stderr` gets what it says while it runs."""
     if request.max_iterations < 1:
         raise UserError("--max-iterations must be at least 1")
-    with ExitStack() as held:
-        driver = _Driver(request, handler, inputs or RunInputs(), on_stderr, held)
+    with ExitStack() as locks:
+        driver = _Driver(request, handler, inputs or RunInputs(), on_stderr, locks)
         code = drive_loop(
             driver.run, driver.dispatch, max_iterations=request.max_iterations
         )
@@ -139,10 +147,10 @@ class _Driver:
         handler: Handler,
         inputs: RunInputs,
         on_stderr: Callable[[bytes], None],
-        held: ExitStack,
+        locks: ExitStack,
     ) -> None:
-        self._held = held
-        self._holds: set[Path] = set()
+        self._locks = locks
+        self._locked_roots: set[Path] = set()
         self._request = request
         self._handler = handler
         self._inputs = inputs
@@ -155,7 +163,8 @@ class _Driver:
         words = self._request.command
         if resume and RESUME_FLAG not in words:
             words = (*words, RESUME_FLAG)
-        # The user's own program: it keeps the user's environment, and may leave helpers behind on purpose.
+        # The user's own program: it keeps the user's environment, and may leave helpers
+        # behind on purpose.
         command = Command(
             words,
             env=dict(os.environ),
@@ -177,60 +186,63 @@ class _Driver:
         return result.exit_code
 
     def dispatch(self) -> None:
-        """Have the request answered, and with it what else the run waits for, and put the answers where it looks."""
+        """Have the request answered, and with it what else the run waits for.
+
+        The answers are put where the run looks for them.
+        """
+        root = FlowRoot.open(self._root())
         inputs = self._inputs
-        files = CheckpointFiles(
-            FlowRoot.open(self._root()), inputs.clock, size_limits=inputs.size_limits
-        )
-        # Keep watchers from resuming the run; a program without a journal has none that anybody could resume.
-        if files.root.journal.exists() and files.root.path not in self._holds:
-            self._held.enter_context(files.root.locked(DRIVER_LOCK))
-            self._holds.add(files.root.path)
-        asked = [self._read_request(files)]
+        files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
+        self._keep_watchers_away(root)
+        requests = [self._read_request(files)]
         if self._handler.takes_several and self._request.concurrency > 1:
-            asked += _also_waiting(files, inputs, asked[0].request_id)
-        name = Path(self._request.command[0]).name
-        root = str(files.root.path)
-        for one in asked:
-            deadline = utc_text(deadline_after(one.created_at, one.timeout_seconds))
-            inputs.announcer.asked(OpenRequest("", name, root, one.to_dict(), deadline))
-        if len(asked) == 1:
-            self._answer(asked[0], files)
+            requests += _also_waiting(files, inputs, requests[0].request_id)
+        for request in requests:
+            self._announce(request, root)
+        if len(requests) == 1:
+            self._answer(requests[0], files)
         else:
-            self._answer_all(asked, files)
-        for one in asked:
-            inputs.announcer.settled(one.request_id, root, "answered")
+            self._answer_all(requests, files)
+        for request in requests:
+            inputs.announcer.settled(request.request_id, str(root.path), "answered")
 
-    def _answer(self, asked: AgentRequest, files: CheckpointFiles) -> None:
-        if asked.retry_count:  # the handler has just failed
-            files.clock.sleep(backoff_before(asked.retry_count))
+    def _keep_watchers_away(self, root: FlowRoot) -> None:
+        """Keep watchers from resuming the run while it is driven.
+
+        A program without a journal has no run that anybody could resume.
+        """
+        if root.journal.exists() and root.path not in self._locked_roots:
+            self._locks.enter_context(root.locked(DRIVER_LOCK))
+            self._locked_roots.add(root.path)
+
+    def _announce(self, request: AgentRequest, root: FlowRoot) -> None:
+        name = Path(self._request.command[0]).name
+        deadline = utc_text(deadline_after(request.created_at, request.timeout_seconds))
+        self._inputs.announcer.asked(
+            OpenRequest("", name, str(root.path), request.to_dict(), deadline)
+        )
+
+    def _answer(self, request: AgentRequest, files: CheckpointFiles) -> None:
+        if request.retry_count:  # the handler has just failed
+            files.clock.sleep(backoff_before(request.retry_count))
         # What asks for a person is put to no program.
-        handler = PendingHandler() if is_person(asked.agent_name) else self._handler
-        reply = handler.answer(asked, files)
+        handler = PendingHandler() if is_person(request.agent_name) else self._handler
+        reply = handler.answer(request, files)
         if reply is not None and not self._handler.cancel.cancelled:
-            # Somebody else was quicker, and the first answer stands; or the flow goes on without one.
+            # Somebody else may have been quicker, and the first answer stands; or the
+            # flow goes on without one.
             with suppress(AlreadyAnswered, RequestExpired):
-                give(reply, asked.request_id, files, self._inputs)
+                give(reply, request.request_id, files, self._inputs)
 
-    def _answer_all(self, asked: list[AgentRequest], files: CheckpointFiles) -> None:
-        """Several at once. Ctrl-C, or a handler that cannot be asked, ends those that are under way."""
-        left = asked[::-1]
-        failures: list[Exception] = []
+    def _answer_all(self, requests: list[AgentRequest], files: CheckpointFiles) -> None:
+        """Have several requests answered at once.
 
-        def work() -> None:
-            while left and not failures:
-                try:
-                    self._answer(left.pop(), files)
-                except IndexError:  # another thread took the last one
-                    return
-                except (
-                    Exception
-                ) as error:  # raised again below, in the thread that waits
-                    failures.append(error)
-
+        Ctrl-C, or a handler that cannot be asked, ends those that are under way.
+        """
+        work = _SharedWork(requests, lambda request: self._answer(request, files))
         threads = [
-            threading.Thread(target=work, daemon=True)
-            for _ in range(min(self._request.concurrency, len(asked)))
+            threading.Thread(target=work.run, daemon=True)
+            for _ in range(min(self._request.concurrency, len(requests)))
         ]
         try:
             for thread in threads:
@@ -238,20 +250,22 @@ class _Driver:
             for thread in threads:
                 thread.join()
         except BaseException:
-            left.clear()
+            work.stop()
             self._handler.cancel.cancel()
             for thread in threads:
                 thread.join(GIVE_UP_SECONDS)
             raise
-        if failures:
-            raise failures[0]
+        if work.failures:
+            raise work.failures[0]
 
     def _pass_stderr(self, stream: Stream, chunk: bytes) -> None:
         if stream == "stderr":
             self._on_stderr(chunk)
 
     def _root(self) -> Path:
-        """Where the request lies: as the pause line says, else where the program was started."""
+        """Return where the request lies: as the pause line says, else where the program
+        began.
+        """
         for line in reversed(self.stdout.decode("utf-8", "replace").splitlines()):
             word, _, facts = line.partition(" ")
             if word == PAUSE_WORD:
@@ -294,23 +308,51 @@ class _Driver:
         return AgentRequest.from_dict(document)
 
 
+class _SharedWork:
+    """Requests that several threads take one after another, until one fails."""
+
+    def __init__(
+        self, requests: list[AgentRequest], answer: Callable[[AgentRequest], None]
+    ) -> None:
+        self._left = requests[::-1]
+        self._answer = answer
+        self.failures: list[Exception] = []
+
+    def run(self) -> None:
+        while self._left and not self.failures:
+            try:
+                self._answer(self._left.pop())
+            except IndexError:  # another thread took the last one
+                return
+            except Exception as error:  # raised again in the thread that waits
+                self.failures.append(error)
+
+    def stop(self) -> None:
+        self._left.clear()
+
+
 def _also_waiting(
     files: CheckpointFiles, inputs: RunInputs, on_file: str
 ) -> list[AgentRequest]:
-    """The other open questions of the run that wrote the request: of a `gather` or `map`, which asks all at once."""
+    """Return the other open questions of the run that wrote the request.
+
+    A `gather` or `map` asks all at once.
+    """
     if not files.root.journal.exists():
         return []
     with inputs.open_journal(files.root) as journal:
         owner = journal.owner(on_file)
-        calls = (
-            outstanding_calls(journal.attempts(owner[0].id)).values() if owner else ()
-        )
-        waiting = [call.current for call in calls if call.current.response is None]
-    return [
-        AgentRequest.from_dict(dict(one.document))
-        for one in waiting
-        if one.request_id.lower() != on_file.lower()
-    ]
+        if owner is None:
+            return []
+        run, _ = owner
+        calls = outstanding_calls(journal.attempts(run.id)).values()
+    requests = []
+    for call in calls:
+        attempt = call.current
+        is_other = attempt.request_id.lower() != on_file.lower()
+        if is_other and attempt.response is None:
+            requests.append(AgentRequest.from_dict(dict(attempt.document)))
+    return requests
 
 
 class WaitingRun(NamedTuple):
@@ -322,14 +364,21 @@ class WaitingRun(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Where to look. `ids`: only these runs, which the user is known to have started; None: whatever is paused."""
+    """Where to look.
+
+    `ids`: only these runs, which the user is known to have started; None: whatever is
+        paused.
+    """
 
     root: Path
     ids: frozenset[str] | None = None
 
 
 def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
-    """The paused run of a root if an answer has arrived for it, or an ask of it has expired."""
+    """Return the paused run of a root if it would go on now.
+
+    An answer has arrived for it, or an ask of it has expired.
+    """
     root = FlowRoot.open(place.root)
     if not root.journal.exists() or root.is_held() or root.is_held(DRIVER_LOCK):
         return None
@@ -339,23 +388,38 @@ def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
             return None
         if place.ids is not None and run.id not in place.ids:
             return None
-        calls = outstanding_calls(journal.attempts(run.id)).values()
+        calls = list(outstanding_calls(journal.attempts(run.id)).values())
     now = inputs.clock.now()
-    kept = {call.path for call in calls if call.current.response is not None}
-    over = {call.path for call in calls if call.current.is_expired(now)}
+    ready = _answered_in_files(root, calls, inputs)
+    for call in calls:
+        if call.current.response is not None or call.current.is_expired(now):
+            ready.add(call.path)
+    return WaitingRun(root.path, run, frozenset(ready)) if ready else None
+
+
+def _answered_in_files(
+    root: FlowRoot, calls: Iterable[Call], inputs: RunInputs
+) -> set[str]:
+    """Return the paths of the calls that response files of the root answer."""
     files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
-    read = (files.read(path) for path in files.response_paths())
     asked = asked_by(calls)
-    found = [
-        match_response(content, asked) for content in read if isinstance(content, bytes)
-    ]
-    filed = {one[0].path for one in found if not isinstance(one, Rejected)}
-    ready = frozenset(kept | over | filed)
-    return WaitingRun(root.path, run, ready) if ready else None
+    answered = set()
+    for path in files.response_paths():
+        content = files.read(path)
+        if not isinstance(content, bytes):
+            continue
+        found = match_response(content, asked)
+        if not isinstance(found, Rejected):
+            call, _ = found
+            answered.add(call.path)
+    return answered
 
 
 class Watch:
-    """Resumes what is ready. A run that does not get on is left alone for a while, longer each time."""
+    """Resumes what is ready.
+
+    A run that does not get on is left alone for a while, longer each time.
+    """
 
     def __init__(
         self,
@@ -366,7 +430,10 @@ class Watch:
         concurrency: int = DEFAULT_CONCURRENCY,
         patience_seconds: float = 0.0,
     ) -> None:
-        """`resume` says whether the run got on. `patience_seconds`: how long whoever answered may resume it first."""
+        """`resume` says whether the run got on.
+
+        `patience_seconds`: how long whoever answered may resume it first.
+        """
         self._places = places
         self._resume = resume
         self._inputs = inputs or RunInputs()
@@ -378,7 +445,10 @@ class Watch:
         """By run and what arrived for it: how often it did not get on, and when it may be tried again."""
 
     def look(self) -> int:
-        """Start what is ready and was not tried lately; how many runs are under way afterwards."""
+        """Start what is ready and was not tried lately.
+
+        Return how many runs are under way afterwards.
+        """
         self._under_way = {
             root: thread
             for root, thread in self._under_way.items()
@@ -392,24 +462,30 @@ class Watch:
             try:
                 ready = ready_in(place, self._inputs)
             except BridgeheadError:
-                continue  # the root is gone or cannot be used; whoever resumes it by hand is told
-            if ready is not None:
-                del self._seen[place.root]
-            if ready is not None and self._is_due(ready):
-                thread = threading.Thread(
-                    target=self._bring_back, args=(ready,), daemon=True
-                )
-                self._under_way[place.root] = thread
-                thread.start()
+                # The root is gone or cannot be used; whoever resumes it by hand is told.
+                continue
+            if ready is None:
+                continue
+            del self._seen[place.root]
+            if self._is_due(ready):
+                self._start(place.root, ready)
         return len(self._under_way)
 
+    def _start(self, root: Path, ready: WaitingRun) -> None:
+        thread = threading.Thread(target=self._bring_back, args=(ready,), daemon=True)
+        self._under_way[root] = thread
+        thread.start()
+
     def wait(self) -> None:
-        """Until everything under way has ended or paused again."""
+        """Wait until everything under way has ended or paused again."""
         for thread in list(self._under_way.values()):
             thread.join()
 
     def _is_unchanged(self, root: Path) -> bool:
-        """Whether nothing was ready at the last look and nothing has been written since; told from four times."""
+        """Return whether nothing was ready at the last look or has been written since.
+
+        Four file times tell.
+        """
         private = root / JOURNAL_FOLDER
         names = (
             root / RESPONSE_FILE,
@@ -428,16 +504,17 @@ class Watch:
     def _is_due(self, ready: WaitingRun) -> bool:
         now = self._inputs.clock.monotonic()
         first = (0, now + self._patience_seconds)
-        return now >= self._tried.setdefault((ready.run.id, ready.answers), first)[1]
+        _, due = self._tried.setdefault((ready.run.id, ready.answers), first)
+        return now >= due
 
     def _bring_back(self, ready: WaitingRun) -> None:
         tries, _ = self._tried.pop((ready.run.id, ready.answers), (0, 0.0))
-        if not self._resume(ready):
-            wait = min(
-                LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2 ** min(tries, 30)
-            )
-            until = self._inputs.clock.monotonic() + wait
-            self._tried[ready.run.id, ready.answers] = (tries + 1, until)
+        if self._resume(ready):
+            return
+        doublings = min(tries, 30)
+        wait = min(LONGEST_PATIENCE_SECONDS, FIRST_PATIENCE_SECONDS * 2**doublings)
+        until = self._inputs.clock.monotonic() + wait
+        self._tried[ready.run.id, ready.answers] = (tries + 1, until)
 
 
 def _written_at(path: Path) -> int:
@@ -453,7 +530,7 @@ def resume_in_process(
     show: Callable[[bytes], None],
     cancel: Cancel,
 ) -> bool:
-    """Resume a run with the program it belongs to, in a process that ends with us; whether it got on."""
+    """Resume a run in a process that ends with us; return whether it got on."""
     words = our_command("flow", "resume", ready.run.id, "--dir", str(ready.root))
     say(f"{ready.run.id} {ready.run.name} in {ready.root}: resuming")
     command = Command(
@@ -479,9 +556,8 @@ def resume_in_process(
         say(f"{ready.run.id} has ended")
         show(result.stdout)
         return True
-    said = result.error_text().strip()
-    say(
-        f"{ready.run.id} could not continue: "
-        f"{said[-_STDERR_SHOWN:] or f'exit {result.exit_code}'}"
-    )
+    reason = result.error_text().strip()[-_STDERR_SHOWN:]
+    if not reason:
+        reason = f"exit {result.exit_code}"
+    say(f"{ready.run.id} could not continue: {reason}")
     return False

@@ -1,4 +1,8 @@
-"""Look at the flows of a root: which there are, where each stands, whether its paused run goes on with other code."""
+"""Look at the flows of a root.
+
+Tell which there are, where each stands, and whether its paused run goes on with other
+code.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its own name, without the names it stands in and its number among equals."""
+        """Return its own name, without its number and the names it stands in."""
         return self.path.rpartition("/")[2].partition("#")[0]
 
     @property
@@ -70,10 +74,11 @@ class Step(NamedTuple):
 def steps_of(
     records: Iterable[Record], attempts: Sequence[Attempt]
 ) -> tuple[Step, ...]:
-    """Every recorded step and every open ask, each before what it contains.
+    """Return every recorded step and every open ask, each before what it contains.
 
-    A record knows when its last pass began. What contains other steps began with the first of them, an ask when it was
-    first handed out, however often the run was resumed since.
+    A record knows when its last pass began. What contains other steps began with the
+    first of them, an ask when it was first handed out, however often the run was
+    resumed since.
     """
     asked = {
         attempt.path: str(attempt.document.get("created_at", ""))
@@ -88,24 +93,26 @@ def steps_of(
         for parent in parents_of(path):
             whole = steps.get(parent) or Step(parent, PART, WAITING, step.started)
             steps[parent] = whole._replace(started=min(whole.started, step.started))
-    # Where each path stands: before what it contains; paths of one level as they were made.
-    earliest: dict[str, int] = {}
-    for place, path in enumerate(steps):
-        for parent in (*parents_of(path), path):
-            earliest[parent] = min(place, earliest.get(parent, place))
-    places = {
-        path: [earliest[parent] for parent in (*parents_of(path), path)]
-        for path in earliest
-    }
+    places = _places(steps)
     return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
 
 
+def _places(paths: Iterable[str]) -> dict[str, list[int]]:
+    """Return where each path stands: before what it contains, else as it was made."""
+    earliest: dict[str, int] = {}
+    for place, path in enumerate(paths):
+        for parent in (*parents_of(path), path):
+            earliest[parent] = min(place, earliest.get(parent, place))
+    return {
+        path: [earliest[parent] for parent in (*parents_of(path), path)]
+        for path in earliest
+    }
+
+
 def _recorded(record: Record, asked: str | None) -> Step:
-    error = (
-        None
-        if record.error is None
-        else ": ".join(str(part) for part in json.loads(record.error))
-    )
+    error = None
+    if record.error is not None:
+        error = ": ".join(str(part) for part in json.loads(record.error))
     trace = json.loads(record.result or "null") if record.status == FAILED else None
     return Step(
         record.path,
@@ -139,25 +146,28 @@ class StatusResult(NamedTuple):
 
     @property
     def outstanding(self) -> tuple[Call, ...]:
-        """What waits for an answer, oldest first; a run that has ended waits for nothing."""
-        return (
-            ()
-            if self.run.status.ended
-            else tuple(outstanding_calls(self.attempts).values())
-        )
+        """Return what waits for an answer, oldest first.
+
+        A run that has ended waits for nothing.
+        """
+        if self.run.status.ended:
+            return ()
+        return tuple(outstanding_calls(self.attempts).values())
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """In order, with times; a request that an ended run left open is none of its steps."""
-        over = self.run.status.ended
-        return steps_of(
-            self.records,
-            [made for made in self.attempts if not (over and made.outstanding)],
-        )
+        """Return the steps in order, with times.
+
+        A request that an ended run left open is none of its steps.
+        """
+        attempts: Sequence[Attempt] = self.attempts
+        if self.run.status.ended:
+            attempts = [attempt for attempt in attempts if not attempt.outstanding]
+        return steps_of(self.records, attempts)
 
 
 def list_runs(request: ListRequest) -> ListResult:
-    """Every run the journal of a root knows."""
+    """Return every run the journal of a root knows."""
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
         return ListResult(())
@@ -170,7 +180,10 @@ def list_runs(request: ListRequest) -> ListResult:
 
 
 def status(directory: Path, flow_id: str | None = None) -> StatusResult:
-    """The run with that id, or one that ends in it, the newest without one: its records and what it waits for."""
+    """Return the run with that id, or one that ends in it; without one, the newest.
+
+    With it come its records and what it waits for.
+    """
     root = FlowRoot.open(directory)
     if not root.journal.exists():
         raise NotFound(
@@ -183,7 +196,10 @@ def status(directory: Path, flow_id: str | None = None) -> StatusResult:
 
 
 def as_shown(run: Run, root: FlowRoot) -> Run:
-    """The run as people are told of it: one whose process is gone is not running."""
+    """Return the run as people are told of it.
+
+    One whose process is gone is not running.
+    """
     if run.status is RunStatus.RUNNING and not root.is_held():
         return run._replace(status=RunStatus.INTERRUPTED)
     return run
@@ -203,7 +219,10 @@ class CheckedRun(NamedTuple):
 
 
 def check(flow: Flow, roots: Iterable[Path]) -> tuple[CheckedRun, ...]:
-    """Replay every paused run of the flow in `roots` without effects; nothing is run, written or announced."""
+    """Replay every paused run of the flow in `roots` without effects.
+
+    Nothing is run, written or announced.
+    """
     inputs = RunInputs()
     checked = []
     for path in roots:
@@ -306,28 +325,32 @@ class DryPass(RunPass):
 
 
 def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
-    """The run a person means by an id or its unambiguous ending; the newest when none is named."""
+    """Return the run a person means by an id or its unambiguous ending.
+
+    Return the newest if none is named.
+    """
     if flow_id is None and runs:
         return runs[0]
     found = [run for run in runs if flow_id and run.id.endswith(flow_id)]
     exact = [run for run in found if run.id == flow_id]
-    if len(exact or found) == 1:
-        return (exact or found)[0]
-    several = (
-        f"several runs in {root} match {flow_id!r}: "
-        f"{', '.join(run.id for run in found)}"
-    )
-    raise NotFound(
-        several if found else f"{root} has no run {flow_id or ''}".rstrip(),
-        hint="bridgehead flow list",
-    )
+    meant = exact or found
+    if len(meant) == 1:
+        return meant[0]
+    problem = f"{root} has no run {flow_id or ''}".rstrip()
+    if found:
+        ids = ", ".join(run.id for run in found)
+        problem = f"several runs in {root} match {flow_id!r}: {ids}"
+    raise NotFound(problem, hint="bridgehead flow list")
 
 
 @contextmanager
 def run_to_change(
     directory: Path, flow_id: str, inputs: RunInputs
 ) -> Iterator[tuple[FlowRoot, SqliteJournal, Run]]:
-    """The run a person means, its root and its journal, which nobody else changes meanwhile."""
+    """Yield the run a person means, its root and its journal.
+
+    Nobody else changes them meanwhile.
+    """
     root = FlowRoot.open(directory)
     if not root.journal.exists():
         raise NoCheckpoint(root.path)

@@ -1,4 +1,7 @@
-"""Answer a request, once. Writes the response file so that no handler has to compose JSON (flows §5)."""
+"""Answer a request, once (flows §5).
+
+The response file is written here, so that no handler has to compose JSON.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,10 @@ Admit = Callable[[Mapping[str, Any]], None]
 
 
 class RespondRequest(NamedTuple):
-    """Give `reply` as the answer to a request; to the one in the request file unless an id is given."""
+    """Give `reply` as the answer to a request.
+
+    It is the one in the request file unless an id is given.
+    """
 
     root: Path
     reply: Reply
@@ -58,9 +64,10 @@ def respond(
     inputs: RunInputs | None = None,
     admit: Admit = lambda _: None,
 ) -> RespondResult:
-    """Write the answer; AlreadyAnswered when there is one, NotFound when nobody asked.
+    """Write the answer.
 
-    `admit` is shown the request and raises if it may not be answered this way.
+    Raise AlreadyAnswered if there is one, NotFound if nobody asked. `admit` is shown
+    the request and raises if it may not be answered this way.
     """
     inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
@@ -85,20 +92,22 @@ def respond(
             refuse_unfit(request.reply, owner[1].document)
         path = _give(request.reply, wanted, files, journal, owner)
     if owner is not None:
-        run = owner[0]
+        run, _ = owner
         event_id = f"{run.id}/flow.responded/{wanted}"
         now = utc_text(inputs.clock.now())
         facts = {"request_id": wanted, "status": request.reply.status.value}
-        inputs.announcer.happened(
-            FlowEvent(event_id, "flow.responded", run, now, facts)
-        )
+        event = FlowEvent(event_id, "flow.responded", run, now, facts)
+        inputs.announcer.happened(event)
     return RespondResult(wanted, path)
 
 
 def give(
     reply: Reply, request_id: str, files: CheckpointFiles, inputs: RunInputs
 ) -> Path:
-    """What a handler said, as it is; AlreadyAnswered when somebody was quicker."""
+    """Write what a handler said, as it is.
+
+    Raise AlreadyAnswered if somebody was quicker.
+    """
     with _journal_of(files.root, inputs) as journal:
         owner = _asker(journal, request_id)
         refuse_expired(_attempt(files, owner), inputs.clock.now())
@@ -112,9 +121,10 @@ def refuse_expired(attempt: Attempt | None, now: datetime) -> None:
 
 
 def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
-    """An answer is held against the schema of its request when it is given, as the flow itself will do.
+    """Raise if an answer does not obey the schema of its request.
 
-    Template-create's requests are not: its own table says what becomes of an answer (flows §6).
+    The flow itself will check it again. Template-create's requests are not checked: its
+    own table says what becomes of an answer (flows §6).
     """
     schema = asked.get("context", {}).get(ANSWER_SCHEMA)
     if schema is None or reply.status is not RequestStatus.SUCCESS or not reply.text:
@@ -124,19 +134,25 @@ def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
     from bridgehead.flows.engine.answers import judge_for
 
     verdict = judge_for(None, schema)(reply.text)
-    if isinstance(verdict, Failed):
-        shown = json.dumps(schema, ensure_ascii=False)
-        expected = shown if len(shown) <= SCHEMA_SHOWN else f"{shown[:SCHEMA_SHOWN]}…"
-        why = f"{verdict.message}; expected JSON that obeys {expected}"
-        if offered := schema.get("enum"):
-            why = f"it must be one of: {', '.join(map(str, offered))}"
-        raise UserError(
-            f"the answer was refused: {why}",
-            hint=(
-                "the question stays open: answer again, or say why not with --status "
-                "error --message TEXT"
-            ),
-        )
+    if not isinstance(verdict, Failed):
+        return
+    raise UserError(
+        f"the answer was refused: {_why_unfit(verdict, schema)}",
+        hint=(
+            "the question stays open: answer again, or say why not with --status "
+            "error --message TEXT"
+        ),
+    )
+
+
+def _why_unfit(verdict: Failed, schema: Mapping[str, Any]) -> str:
+    choices = schema.get("enum")
+    if choices:
+        return f"it must be one of: {', '.join(map(str, choices))}"
+    expected = json.dumps(schema, ensure_ascii=False)
+    if len(expected) > SCHEMA_SHOWN:
+        expected = f"{expected[:SCHEMA_SHOWN]}…"
+    return f"{verdict.message}; expected JSON that obeys {expected}"
 
 
 def _on_file(files: CheckpointFiles) -> str | None:
@@ -146,7 +162,10 @@ def _on_file(files: CheckpointFiles) -> str | None:
 def _attempt(
     files: CheckpointFiles, owner: tuple[Run, Attempt] | None
 ) -> Attempt | None:
-    """Return what is answered: as the journal has it, or as the request file of a program without one says."""
+    """Return what is answered.
+
+    It is as the journal has it, or as the request file of a program without one says.
+    """
     if owner is not None:
         return owner[1]
     document = Mailbox(files, Contract.OPEN).request
@@ -155,7 +174,7 @@ def _attempt(
 
 @contextmanager
 def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[SqliteJournal | None]:
-    """The journal of a root; a program without one asks through the file alone."""
+    """Open the journal of a root; a program without one asks through the file alone."""
     if not root.journal.exists():
         yield None
         return
@@ -166,7 +185,7 @@ def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[SqliteJournal | N
 def _asker(
     journal: SqliteJournal | None, request_id: str
 ) -> tuple[Run, Attempt] | None:
-    """The run that waits for this request's answer."""
+    """Return the run that waits for this request's answer, and the request."""
     owner = None if journal is None else journal.owner(request_id)
     if journal is not None and owner is not None and not _is_open(journal, *owner):
         raise AlreadyAnswered(request_id, by=None, at=None)
@@ -174,7 +193,10 @@ def _asker(
 
 
 def _is_open(journal: SqliteJournal, run: Run, attempt: Attempt) -> bool:
-    """An attempt takes an answer as long as its call does, also when a newer attempt is under way (R8)."""
+    """Return whether an attempt still takes an answer.
+
+    It does as long as its call does, also if a newer attempt is under way (R8).
+    """
     if run.status.ended:
         return False
     if attempt.outstanding:
@@ -190,20 +212,24 @@ def _give(
     journal: SqliteJournal | None,
     owner: tuple[Run, Attempt] | None,
 ) -> Path:
-    """Record the answer, then put it where the program looks for it; AlreadyAnswered when there is one.
+    """Record the answer, then put it where the program looks for it.
 
-    The journal comes first: a file in the project may be cleaned away, and of two answers at once it takes one. While
-    the response file holds the answer to another request of the run, the journal alone keeps this one.
+    Raise AlreadyAnswered if there is one. The journal comes first: a file in the
+    project may be cleaned away, and of two answers at once it takes one. While the
+    response file holds the answer to another request of the run, the journal alone
+    keeps this one.
     """
     response = _document(request_id, reply, files)
     inbox = files.root.inbox / f"{request_id}.json"
     if os.path.lexists(inbox) or _answers(files.response_path, request_id, files):
         raise AlreadyAnswered(request_id, by=None, at=None)
-    kept = journal is not None and owner is not None and owner[1].outstanding
-    if kept and journal is not None and not journal.keep_answer(request_id, response):
-        raise AlreadyAnswered(request_id, by=None, at=None)
+    is_kept = False
+    if journal is not None and owner is not None and owner[1].outstanding:
+        is_kept = journal.keep_answer(request_id, response)
+        if not is_kept:
+            raise AlreadyAnswered(request_id, by=None, at=None)
     path = files.response_path
-    if kept and os.path.lexists(path):
+    if is_kept and os.path.lexists(path):
         return files.root.journal
     try:
         write_atomic(
@@ -214,7 +240,7 @@ def _give(
             root=files.root.path,
         )
     except FileTaken as error:
-        if kept:
+        if is_kept:
             return files.root.journal
         if owner is None:
             raise AlreadyAnswered(request_id, by=None, at=None) from error
@@ -242,7 +268,7 @@ def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
 
 
 def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
-    """The answer to a request as the response file holds it."""
+    """Return the answer to a request as the response file holds it."""
     metadata = {
         "model": reply.model,
         "tokens_used": reply.tokens,

@@ -1,4 +1,8 @@
-"""Go on with a run that failed: in itself (`retry`), or in a second run with what it had recorded before a step."""
+"""Go on with a run that failed.
+
+It goes on in itself (`retry`), or in a second run with what it had recorded before a
+step.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,10 @@ class CannotRetry(UserError):
 
 
 def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
-    """Take a failed run up again with everything it has recorded; what failed, or the step named, is done again."""
+    """Take a failed run up again with everything it has recorded.
+
+    What failed, or the step named, is done again.
+    """
     inputs = inputs or RunInputs()
     with run_to_change(request.line.root, request.flow_id, inputs) as (
         root,
@@ -69,7 +76,10 @@ def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
 
 
 def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
-    """Begin a second run with the settings of the first and what it had recorded before `from_step`."""
+    """Begin a second run with the settings of the first.
+
+    It has what the first had recorded before `from_step`.
+    """
     inputs = inputs or RunInputs()
     assert request.from_step is not None
     with run_to_change(request.line.root, request.flow_id, inputs) as (
@@ -100,9 +110,10 @@ def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
 
 
 def what_failed(records: Sequence[Record], error: str) -> str | None:
-    """The path of the record that ended the run; None when it was the code between the steps.
+    """Return the path of the record that ended the run.
 
-    A flow may go on after a failed step, so an older failure counts only when the run's error names it.
+    Return None if it was the code between the steps. A flow may go on after a failed
+    step, so an older failure counts only if the run's error names it.
     """
     failed = [record.path for record in records if record.status == FAILED]
     named = [path for path in failed if path in error]
@@ -112,7 +123,10 @@ def what_failed(records: Sequence[Record], error: str) -> str | None:
 
 
 def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
-    """The first record of the step a person names: by its path, or by its name where that is enough."""
+    """Return the first record of the step a person names.
+
+    It is named by its path, or by its name where that is enough.
+    """
     exact = [
         record.path
         for record in records
@@ -153,7 +167,10 @@ def _refuse_built_in(run: Run) -> None:
 
 
 def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) -> None:
-    """A root has one unfinished run at most (flows §14)."""
+    """Raise OtherRun if the root has another unfinished run.
+
+    It has one at most (flows §14).
+    """
     other = journal.unfinished()
     if other is not None and (run is None or other.id != run.id):
         way = (

@@ -1,4 +1,7 @@
-"""Start a flow by name, or go on with the one paused in a root; the flags every flow understands, in one table."""
+"""Start a flow by name, or go on with the one paused in a root.
+
+The flags every flow understands stand here in one table.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -89,13 +92,18 @@ class CommandLine(NamedTuple):
 
     @property
     def root(self) -> Path:
-        """The directory that was named, else the one the command was given in."""
+        """Return the directory that was named, else that of the command."""
         return Path(self.flags.get("root") or self.flags.get("here") or Path.cwd())
 
     def request(self, **rest: Any) -> RunRequest:
-        """The request these flags make; `rest` are the fields that do not come from flags."""
+        """Return the request these flags make.
+
+        `rest` are the fields that do not come from flags.
+        """
         flags = self.flags
-        missing = flags.get("on_missing_agent")
+        falls_back = None
+        if flags.get("on_missing_agent") is not None:
+            falls_back = flags["on_missing_agent"] == "fallback"
         wait = flags.get("wait_seconds") or 0.0
         if not wait >= 0:  # also refuses "not a number"
             raise FlowMistake(f"--wait must be a number of seconds, not {wait:g}")
@@ -106,9 +114,7 @@ class CommandLine(NamedTuple):
             options=RunOptions(
                 max_retries=flags.get("max_retries"),
                 heuristics_only=flags.get("heuristics_only") or None,
-                missing_agent_falls_back=None
-                if missing is None
-                else missing == "fallback",
+                missing_agent_falls_back=falls_back,
             ),
             key=flags.get("key"),
             resume=bool(flags.get("resume")),
@@ -122,7 +128,10 @@ class CommandLine(NamedTuple):
 
 
 def split_words(words: Sequence[str]) -> CommandLine:
-    """Split a command line; everything after `--`, and every flag not in the table, belongs to the flow."""
+    """Split a command line into common flags and the flow's own words.
+
+    Everything after `--`, and every flag not in the table, belongs to the flow.
+    """
     flags: dict[str, Any] = {}
     own: list[str] = []
     rest = list(words)
@@ -161,13 +170,10 @@ def run_with_options(
     """Run `flow`, found as `source`, with the settings that stand on a command line."""
     inputs = inputs or RunInputs()
     # An option of the flow's own may name the root where --dir does not (flows §1).
-    named = (
-        None
-        if flow.root_in is None or "root" in line.flags
-        else flow.root_in(line.words)
-    )
-    if named is not None:
-        line = line._replace(flags={**line.flags, "root": named})
+    if flow.root_in is not None and "root" not in line.flags:
+        root = flow.root_in(line.words)
+        if root is not None:
+            line = line._replace(flags={**line.flags, "root": root})
     given, defaults = _settings_in(line, flow)
     places = _output_directories(line, flow, inputs)
     if places:
@@ -202,7 +208,7 @@ def resume_paused(
 def paused_in(
     root: FlowRoot, flow_id: str | None, inputs: RunInputs
 ) -> tuple[str, str | None]:
-    """How the flow that is to go on is found again, and the id of the run that is meant.
+    """Return how the flow that is to go on is found again, and the id of its run.
 
     A state file says that it is template-create's, with or without a journal.
     """
@@ -227,14 +233,17 @@ def paused_in(
 def _output_directories(
     line: CommandLine, flow: Flow, inputs: RunInputs
 ) -> tuple[Path, ...]:
-    """Only a flow whose state file names its output needs to know (flows §10)."""
+    """Return where the flow may put its output besides the root (flows §10).
+
+    Only a flow whose state file names its output needs to know.
+    """
     return inputs.output_directories(line.root) if flow.keeps_state_file else ()
 
 
 def _settings_in(
     line: CommandLine, flow: Flow
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The flow's settings in the words of a command line, and the defaults of a new run."""
+    """Return the settings in a command line's words, and the defaults of a new run."""
     if flow.read_words is not None:
         return flow.read_words(line.words, line.root)
     return read_options(flow, line.words), defaults_of(flow)

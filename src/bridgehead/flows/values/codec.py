@@ -1,9 +1,10 @@
-"""Values to JSON and back, so that what a step returned is the same before and after a pause.
+"""Turn values into JSON and back, the same before and after a pause.
 
-The value space is JSON plus what has one obvious JSON form: dataclasses, TypedDicts, named tuples, enums, paths,
-moments, sets, bytes, UUIDs, decimals, keys that are no text, msgspec structs and pydantic models where those libraries
-are in use. A record marks what JSON has no word for (`{"~": "set", "v": [1, 2]}`), so that it comes back as it was
-without a type; people, agents and digests get the plain form. No pickles.
+The value space is JSON plus what has one obvious JSON form: dataclasses, TypedDicts,
+named tuples, enums, paths, moments, sets, bytes, UUIDs, decimals, keys that are no
+text, msgspec structs and pydantic models where those libraries are in use. A record
+marks what JSON has no word for (`{"~": "set", "v": [1, 2]}`), so that it comes back as
+it was without a type; people, agents and digests get the plain form. No pickles.
 """
 
 from __future__ import annotations
@@ -38,14 +39,20 @@ _LATER: Final = frozenset(
     }
 )
 _ALL: Final = _LATER | {"tuple", "datetime", "path"}
-"""What a record marks. Digests mark only what older journals cannot hold: their digests stay as they are."""
+"""What a record marks.
+
+Digests mark only what older journals cannot hold: their digests stay as they are.
+"""
 _NO_MARKS: Final[frozenset[str]] = frozenset()
 _READ: Final = json.JSONDecoder().raw_decode
 _AS_IS: Final = frozenset({str, int, bool, type(None)})
 
 
 def _writer(*, sort_keys: bool) -> Callable[[Any], str]:
-    """Compact JSON from one C encoder; `json.dumps`, and `JSONEncoder.encode` too, make a new one for each value."""
+    """Return a function that writes compact JSON with one C encoder.
+
+    `json.dumps`, and `JSONEncoder.encode` too, make a new one for each value.
+    """
     encoder = json.JSONEncoder(
         separators=(",", ":"), sort_keys=sort_keys, allow_nan=False
     )
@@ -75,14 +82,17 @@ class Unfit(ValueError):
 
 
 class NotRecordable(FlowMistake):
-    """`kind`: the type that has no JSON form."""
+    """A value has no JSON form; `kind` is its type."""
 
     def __init__(self, value: object) -> None:
         self.kind = type(value).__name__ if not isinstance(value, str) else value
         self._say(f"a {self.kind} cannot be recorded")
 
     def named(self, what: str) -> Self:
-        """The same, saying what holds the value: the arguments of a step, the result of one that has run."""
+        """Return the same error, saying what holds the value.
+
+        That is the arguments of a step, or the result of one that has run.
+        """
         self._say(f"{what} cannot be recorded: a {self.kind} cannot be stored")
         return self
 
@@ -97,31 +107,37 @@ class NotRecordable(FlowMistake):
 
 
 def encode(value: Any) -> str:
-    """`value` as the JSON text of a record; NotRecordable when it has no JSON form."""
-    return str(value) if type(value) is int else _WRITE(_plain(value, _ALL))
+    """Return `value` as the JSON text of a record.
+
+    Raise NotRecordable if it has no JSON form.
+    """
+    if type(value) is int:
+        return str(value)
+    return _WRITE(_plain(value, _ALL))
 
 
 def decode(text: str) -> Any:
-    """What `encode` was given, as far as that can be told without its type."""
-    return (
-        json.loads(text, object_hook=_revived)
-        if f'"{_MARK}"' in text
-        else _READ(text)[0]
-    )
+    """Return what `encode` was given, as far as that can be told without its type."""
+    if f'"{_MARK}"' in text:
+        return json.loads(text, object_hook=_revived)
+    return _READ(text)[0]
 
 
 def canonical(value: Any) -> bytes:
-    """The one spelling of `value` that digests are taken of."""
+    """Return the one spelling of `value` that digests are taken of."""
     return _WRITE_SORTED(_plain(value, _LATER)).encode("ascii")
 
 
 def storable(text: str) -> str:
-    """`text` with what cannot be written as UTF-8 (half a surrogate pair, a byte of a file name) made visible."""
+    """Return `text` with what cannot be written as UTF-8 made visible.
+
+    That is half a surrogate pair, or a byte of a file name.
+    """
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_plain(value: Any) -> Any:
-    """`value` made of dict, list, str, int, float, bool and None only, for people and agents to read."""
+    """Return `value` made of plain JSON types only, for people and agents to read."""
     return _plain(value, _NO_MARKS)
 
 
@@ -130,7 +146,7 @@ def _plain(value: Any, marks: frozenset[str]) -> Any:
     if kind in _AS_IS:
         return value
     if kind is tuple and "tuple" not in marks:
-        return [item if type(item) in _AS_IS else _plain(item, marks) for item in value]
+        return _plain_items(value, marks)
     if isinstance(value, Enum):
         return _plain(value.value, marks)
     if isinstance(value, str | int):
@@ -142,73 +158,90 @@ def _plain(value: Any, marks: frozenset[str]) -> Any:
     if isinstance(value, Mapping):
         return _plain_mapping(value, marks)
     if isinstance(value, list):
-        return [item if type(item) in _AS_IS else _plain(item, marks) for item in value]
+        return _plain_items(value, marks)
+    return _plain_object(value, marks)
+
+
+def _plain_items(
+    items: list[Any] | tuple[Any, ...], marks: frozenset[str]
+) -> list[Any]:
+    return [item if type(item) in _AS_IS else _plain(item, marks) for item in items]
+
+
+def _plain_object(value: Any, marks: frozenset[str]) -> Any:
+    """Return the plain form of an object with fields, or of what a record marks."""
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
-        return {
-            name: _plain(getattr(value, name), marks)
-            for name in value.__dataclass_fields__
-        }
+        names = value.__dataclass_fields__
+        return {name: _plain(getattr(value, name), marks) for name in names}
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if _is_struct(type(value)):
         return sys.modules["msgspec"].to_builtins(value)
     name, plain = _named_form(value, marks)
-    return {_MARK: name, "v": plain} if name in marks else plain
+    if name in marks:
+        return {_MARK: name, "v": plain}
+    return plain
 
 
 def _plain_mapping(value: Mapping[Any, Any], marks: frozenset[str]) -> Any:
-    if all(isinstance(key, str) for key in value) and not (
-        _MARK in value and marks is _ALL
-    ):
-        return {
-            _plain(key, marks): _plain(member, marks) for key, member in value.items()
-        }
     pairs = [
-        [_plain(key, marks), _plain(member, marks)] for key, member in value.items()
+        (_plain(key, marks), _plain(member, marks)) for key, member in value.items()
     ]
+    has_text_keys = all(isinstance(key, str) for key in value)
+    looks_marked = marks is _ALL and _MARK in value
+    if has_text_keys and not looks_marked:
+        return dict(pairs)
     if marks is _ALL:
         return {_MARK: "dict", "v": pairs}
     if marks:
         return {
             _MARK: "dict",
-            "v": sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True)),
+            "v": sorted(pairs, key=lambda pair: _sorted_json(pair[0])),
         }
-    return {
-        key if isinstance(key, str) else json.dumps(key): member
-        for key, member in pairs
-    }
+    return {_text_key(key): member for key, member in pairs}
+
+
+def _sorted_json(plain: Any) -> str:
+    return json.dumps(plain, sort_keys=True)
+
+
+def _text_key(key: Any) -> str:
+    return key if isinstance(key, str) else json.dumps(key)
 
 
 def _named_form(value: Any, marks: frozenset[str]) -> tuple[str, Any]:
-    """What JSON has no word for: its name in a record, and its plain form."""
+    """Return what JSON has no word for: its name in a record, and its plain form."""
     kind = type(value)
     if isinstance(value, tuple):
         return "tuple", [_plain(item, marks) for item in value]
     if isinstance(value, set | frozenset):
         items = [_plain(item, marks) for item in value]
         name = "set" if isinstance(value, set) else "frozenset"
-        return name, sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+        return name, sorted(items, key=_sorted_json)
     if isinstance(value, bytes | bytearray):
         return "bytes", b2a_base64(value, newline=False).decode()
     if isinstance(value, datetime):
         return "datetime", value.isoformat()
-    if isinstance(value, date | time):
-        return "date" if isinstance(value, date) else "time", value.isoformat()
+    if isinstance(value, date):
+        return "date", value.isoformat()
+    if isinstance(value, time):
+        return "time", value.isoformat()
     if isinstance(value, timedelta):
-        return "timedelta", value / timedelta(seconds=1) if not marks else [
-            value.days,
-            value.seconds,
-            value.microseconds,
-        ]
+        if marks:
+            return "timedelta", [value.days, value.seconds, value.microseconds]
+        return "timedelta", value / timedelta(seconds=1)
     if isinstance(value, Path):
         return "path", str(value)
-    if (kind.__module__, kind.__name__) in _DEAR:
+    if (kind.__module__, kind.__name__) in _KNOWN_BY_NAME:
         return kind.__name__.lower(), str(value)
     raise NotRecordable(value)
 
 
-_DEAR: Final = frozenset({("uuid", "UUID"), ("decimal", "Decimal")})
-"""Their modules are loaded where such a value exists, and too dear to be loaded for every flow."""
+_KNOWN_BY_NAME: Final = frozenset({("uuid", "UUID"), ("decimal", "Decimal")})
+"""Types by name: importing their modules is too slow to be done for every flow.
+
+Where such a value exists, its module is loaded.
+"""
 _READERS: Final[dict[Any, Callable[[Any], Any]]] = {
     datetime: datetime.fromisoformat,
     date: date.fromisoformat,
@@ -219,7 +252,9 @@ _READERS: Final[dict[Any, Callable[[Any], Any]]] = {
 
 
 def _revived(members: dict[str, Any]) -> Any:
-    make = _MAKERS.get(members[_MARK]) if members.keys() == {_MARK, "v"} else None
+    if members.keys() != {_MARK, "v"}:
+        return members
+    make = _MAKERS.get(members[_MARK])
     return members if make is None else make(members["v"])
 
 
@@ -237,7 +272,7 @@ _MAKERS: Final[dict[Any, Callable[[Any], Any]]] = {
 
 
 def from_plain(plain: Any, wanted: Any = Any) -> Any:
-    """`plain` as a value of the type `wanted`; Unfit when it is none."""
+    """Return `plain` as a value of the type `wanted`; raise Unfit if it is none."""
     if wanted is Any or wanted is object:
         return plain
     origin = typing.get_origin(wanted)
@@ -245,19 +280,8 @@ def from_plain(plain: Any, wanted: Any = Any) -> Any:
         return _from_generic(plain, wanted, origin)
     if wanted is None or wanted is type(None):
         return _require(plain is None, plain, plain, "null")
-    if wanted is float:
-        fits = isinstance(plain, int | float) and not isinstance(plain, bool)
-        return _require(fits, plain, plain, "a number")
-    if wanted is int:
-        if isinstance(plain, float) and plain.is_integer():
-            # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too.
-            return int(plain)
-        return _require(
-            isinstance(plain, int) and not isinstance(plain, bool),
-            plain,
-            plain,
-            "an integer",
-        )
+    if wanted is int or wanted is float:
+        return _number(plain, wanted)
     if wanted is str:
         text = to_plain(plain)  # a record brings paths and moments back as such
         return _require(isinstance(text, str), text, plain, "a str")
@@ -270,6 +294,18 @@ def from_plain(plain: Any, wanted: Any = Any) -> Any:
     raise FlowMistake(f"{wanted!r} cannot be used as the type of a recorded result")
 
 
+def _number(plain: Any, wanted: type[int] | type[float]) -> Any:
+    is_bool = isinstance(plain, bool)
+    if wanted is float:
+        fits = isinstance(plain, int | float) and not is_bool
+        return _require(fits, plain, plain, "a number")
+    if isinstance(plain, float) and plain.is_integer():
+        # JSON has one kind of number; a JSON Schema takes 5.0 for an integer, too.
+        return int(plain)
+    fits = isinstance(plain, int) and not is_bool
+    return _require(fits, plain, plain, "an integer")
+
+
 def _from_class(plain: Any, wanted: type[Any]) -> Any:
     if hasattr(wanted, "__dataclass_fields__") or typing.is_typeddict(wanted):
         return _from_fields(plain, wanted)
@@ -279,7 +315,7 @@ def _from_class(plain: Any, wanted: type[Any]) -> Any:
         return _converted(lambda: sys.modules["msgspec"].convert(plain, wanted))
     if issubclass(wanted, Enum) or wanted is Path:
         return _converted(lambda: wanted(plain))
-    if wanted in _READERS or (wanted.__module__, wanted.__name__) in _DEAR:
+    if wanted in _READERS or (wanted.__module__, wanted.__name__) in _KNOWN_BY_NAME:
         read = _READERS.get(wanted, wanted)
         return plain if isinstance(plain, wanted) else _converted(lambda: read(plain))
     if issubclass(wanted, tuple) and hasattr(wanted, "_fields"):
@@ -300,77 +336,89 @@ def _from_fields(plain: Any, wanted: type[Any]) -> Any:
             except Unfit as error:
                 raise Unfit(f"{name}: {error}") from None
     if typing.is_typeddict(wanted):
-        missing = _required_keys(wanted, hints) - found.keys()
-        return _require(
-            not missing,
-            found,
-            plain,
-            f"complete ({', '.join(sorted(missing))} missing)",
-        )
+        missing = set(required_keys(wanted, hints)) - found.keys()
+        expected = f"complete ({', '.join(sorted(missing))} missing)"
+        return _require(not missing, found, plain, expected)
     return _converted(lambda: wanted(**found))
 
 
-def _required_keys(wanted: Any, hints: Mapping[str, Any]) -> set[str]:
-    """`__required_keys__` does not see `NotRequired` in modules whose annotations are strings."""
-    origins = {name: typing.get_origin(hint) for name, hint in hints.items()}
-    return {
-        name
-        for name, origin in origins.items()
-        if origin is typing.Required
-        or (wanted.__total__ and origin is not typing.NotRequired)
-    }
+def required_keys(wanted: Any, hints: Mapping[str, Any]) -> list[str]:
+    """Return the keys a TypedDict requires, in the order it names them.
+
+    `__required_keys__` does not see `NotRequired` in modules whose annotations are
+    strings.
+    """
+    required = []
+    for name, hint in hints.items():
+        origin = typing.get_origin(hint)
+        is_required = origin is typing.Required
+        if is_required or (wanted.__total__ and origin is not typing.NotRequired):
+            required.append(name)
+    return required
 
 
 def _from_generic(plain: Any, wanted: Any, origin: Any) -> Any:
     inner = typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        complaints = []
-        for choice in inner:
-            try:
-                return from_plain(plain, choice)
-            except Unfit as error:
-                complaints.append(str(error))
-        raise Unfit(" and ".join(complaints))
+        return _first_fit(plain, inner)
     if origin is typing.Literal:
         return _require(plain in inner, plain, plain, f"one of {inner}")
     if origin is typing.Annotated:
         return from_plain(plain, inner[0])
     if origin is tuple:
-        items = _items(plain)
-        kinds = [inner[0]] * len(items) if inner[-1:] == (...,) else inner
-        _require(len(items) == len(kinds), items, plain, f"an array of {len(kinds)}")
-        return tuple(
-            from_plain(item, kind) for item, kind in zip(items, kinds, strict=True)
-        )
+        return _tuple_of(plain, inner)
     if issubclass(origin, Mapping):
         members = _require(isinstance(plain, dict), plain, plain, "an object")
         return {
             _as_key(key, inner[0]): from_plain(member, inner[1])
             for key, member in members.items()
         }
-    made = [from_plain(item, inner[0]) for item in _items(plain)]
-    return origin(made) if origin in (set, frozenset) else made
+    items = [from_plain(item, inner[0]) for item in _items(plain)]
+    return origin(items) if origin in (set, frozenset) else items
+
+
+def _first_fit(plain: Any, choices: tuple[Any, ...]) -> Any:
+    """Return `plain` as a value of the first type it fits."""
+    complaints = []
+    for choice in choices:
+        try:
+            return from_plain(plain, choice)
+        except Unfit as error:
+            complaints.append(str(error))
+    raise Unfit(" and ".join(complaints))
+
+
+def _tuple_of(plain: Any, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a tuple of these types, or of any length if they end in `...`."""
+    items = _items(plain)
+    if kinds[-1:] == (...,):
+        return tuple(from_plain(item, kinds[0]) for item in items)
+    _require(len(items) == len(kinds), items, plain, f"an array of {len(kinds)}")
+    return tuple(
+        from_plain(item, kind) for item, kind in zip(items, kinds, strict=True)
+    )
 
 
 def _items(plain: Any) -> list[Any]:
-    """The items of an array, which a record may bring back as a tuple or a set."""
+    """Return the items of an array; a record may bring it back as a tuple or a set."""
     fits = isinstance(plain, list | tuple | set | frozenset)
     return list(_require(fits, plain, plain, "an array"))
 
 
 def _as_key(key: Any, wanted: Any) -> Any:
-    """JSON has keys of text only: those of other types are read from it."""
+    """Return a key of the type `wanted`, read from text if it is a number or a bool.
+
+    JSON has keys of text only.
+    """
     if isinstance(key, str) and wanted in (int, float, bool):
         return _converted(lambda: from_plain(json.loads(key), wanted))
     return from_plain(key, wanted)
 
 
 def _without_qualifier(hint: Any) -> Any:
-    return (
-        typing.get_args(hint)[0]
-        if typing.get_origin(hint) in (typing.Required, typing.NotRequired)
-        else hint
-    )
+    if typing.get_origin(hint) in (typing.Required, typing.NotRequired):
+        return typing.get_args(hint)[0]
+    return hint
 
 
 def _converted(convert: typing.Callable[[], Any]) -> Any:

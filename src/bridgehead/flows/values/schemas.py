@@ -1,6 +1,8 @@
-"""A result type as the JSON Schema that is shown to an agent and held against its answer.
+"""Turn a result type into the JSON Schema that is shown to an agent.
 
-Says no more than `values.codec.from_plain` asks for: what a schema lets through may still be unfit, never the reverse.
+The schema is held against its answer, too. It says no more than
+`values.codec.from_plain` asks for: what a schema lets through may still be unfit, never
+the reverse.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-from bridgehead.flows.values.codec import to_plain
+from bridgehead.flows.values.codec import required_keys, to_plain
 
 Schema = dict[str, Any]
 
@@ -36,15 +38,15 @@ _PLAIN: Final[dict[Any, Schema]] = {
 }
 
 
-_DEAR: Final[dict[tuple[str, str], Schema]] = {
+_KNOWN_BY_NAME: Final[dict[tuple[str, str], Schema]] = {
     ("uuid", "UUID"): {"type": "string", "format": "uuid"},
     ("decimal", "Decimal"): {"type": ["number", "string"]},
 }
-"""By name: their modules are too dear to be loaded for every flow."""
+"""By name: importing their modules is too slow to be done for every flow."""
 
 
 def schema_of(wanted: Any) -> Schema | None:
-    """The schema of an answer of the type `wanted`; None when any JSON will do."""
+    """Return the schema of an answer of the type `wanted`; None if any JSON will do."""
     return _schema(wanted, ()) or None
 
 
@@ -72,60 +74,47 @@ def _generic(wanted: Any, origin: Any, inside: tuple[Any, ...]) -> Schema:
         return {"type": "array", "minItems": len(inner), "maxItems": len(inner)}
     if isinstance(origin, type) and issubclass(origin, Mapping):
         members = _schema(inner[1], inside) if len(inner) == 2 else {}
-        return {
-            "type": "object",
-            **({"additionalProperties": members} if members else {}),
-        }
+        if not members:
+            return {"type": "object"}
+        return {"type": "object", "additionalProperties": members}
     items = _schema(inner[0], inside) if inner else {}
-    return {"type": "array", **({"items": items} if items else {})}
+    if not items:
+        return {"type": "array"}
+    return {"type": "array", "items": items}
 
 
 def _class(wanted: type[Any], inside: tuple[Any, ...]) -> Schema:
     if typing.is_typeddict(wanted):
         hints = typing.get_type_hints(wanted, include_extras=True)
-        optional = {
-            name
-            for name, hint in hints.items()
-            if typing.get_origin(hint) is typing.NotRequired
-        }
-        required = [name for name in hints if wanted.__total__ and name not in optional]
-        required += [
-            name
-            for name, hint in hints.items()
-            if typing.get_origin(hint) is typing.Required
-        ]
-        return _object(
-            wanted, hints, sorted(set(required), key=list(hints).index), inside
-        )
+        return _object(wanted, hints, required_keys(wanted, hints), inside)
     if hasattr(wanted, "__dataclass_fields__"):
-        missing = sys.modules["dataclasses"].MISSING
-        fields = {
-            name: field
-            for name, field in wanted.__dataclass_fields__.items()
-            if field.init
-        }
-        hints = typing.get_type_hints(wanted, include_extras=True)
-        required = [
-            name
-            for name, field in fields.items()
-            if field.default is missing and field.default_factory is missing
-        ]
-        return _object(
-            wanted,
-            {name: hints[name] for name in fields if name in hints},
-            required,
-            inside,
-        )
+        return _dataclass(wanted, inside)
     if hasattr(wanted, "model_json_schema"):
         return dict(wanted.model_json_schema())
     if issubclass(wanted, Enum):
         return {"enum": [to_plain(member.value) for member in wanted]}
-    if (wanted.__module__, wanted.__name__) in _DEAR:
-        return _DEAR[wanted.__module__, wanted.__name__]
+    if (wanted.__module__, wanted.__name__) in _KNOWN_BY_NAME:
+        return _KNOWN_BY_NAME[wanted.__module__, wanted.__name__]
     msgspec = sys.modules.get("msgspec")
     if msgspec is not None and issubclass(wanted, msgspec.Struct):
         return dict(msgspec.json.schema(wanted))
     return {"type": "array"} if issubclass(wanted, tuple) else {}
+
+
+def _dataclass(wanted: Any, inside: tuple[Any, ...]) -> Schema:
+    # Its definition has imported the module; we do not.
+    missing = sys.modules["dataclasses"].MISSING
+    fields = {
+        name: field for name, field in wanted.__dataclass_fields__.items() if field.init
+    }
+    required = [
+        name
+        for name, field in fields.items()
+        if field.default is missing and field.default_factory is missing
+    ]
+    hints = typing.get_type_hints(wanted, include_extras=True)
+    hints = {name: hints[name] for name in fields if name in hints}
+    return _object(wanted, hints, required, inside)
 
 
 def _object(

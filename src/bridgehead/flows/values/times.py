@@ -1,4 +1,7 @@
-"""Times as the flow files spell them: RFC 3339 with a mandatory zone (flows §1), written in UTC with `Z` (§7)."""
+"""Read and write times as the flow files spell them.
+
+They are RFC 3339 with a mandatory zone (flows §1), written in UTC with `Z` (§7).
+"""
 
 from __future__ import annotations
 
@@ -15,31 +18,38 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def parse_time(text: str) -> datetime | None:
-    """The moment `text` names, or None when it is not one: naive, out of the calendar, or a leap second."""
+    """Return the moment `text` names.
+
+    Return None if it names none: naive, out of the calendar, or a leap second.
+    """
+    if not _RFC3339.fullmatch(text):
+        return None
     try:
-        return (
-            datetime.fromisoformat(text.upper()) if _RFC3339.fullmatch(text) else None
-        )
+        return datetime.fromisoformat(text.upper())
     except ValueError:
         return None
 
 
 def utc_text(moment: datetime) -> str:
-    """`2025-11-18T10:30:00Z`; microseconds appear only when they are not zero."""
-    return (
-        (moment if moment.tzinfo is UTC else moment.astimezone(UTC))
-        .isoformat()
-        .replace("+00:00", "Z")
-    )
+    """Return a moment as `2025-11-18T10:30:00Z`.
+
+    Microseconds appear only if they are not zero.
+    """
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def now_text() -> str:
-    """This moment, as the data classes stamp themselves when nobody passes one in."""
+    """Return this moment, with which the data classes stamp themselves."""
     return utc_text(datetime.now(UTC))
 
 
 def deadline_after(created_at: str, timeout_seconds: float) -> datetime:
-    """When, in UTC, an unanswered request has had its time; at the end of the calendar that is never."""
+    """Return when, in UTC, an unanswered request has had its time.
+
+    At the end of the calendar that is never.
+    """
     created = parse_time(created_at)
     if created is None:
         return NEVER

@@ -196,41 +196,57 @@ def call_tool(caller: Caller, params: Mapping[str, Any]) -> dict[str, Any]:
             f"unknown tool {params.get('name')!r}; known: {', '.join(BY_NAME)}",
         )
     try:
-        reply = _returned(caller, tool, params) or _handler(tool.handler)(
-            caller, _arguments(tool, params)
-        )
-        while (
-            reply.needed is not None
-            and reply.needed.method == ELICIT
-            and not caller.client.sends_envelopes
-        ):
-            item_id = reply.needed.state
-            reply = _handler(tool.takes_form)(
-                caller, item_id, _content(caller.ask(reply.needed.params[item_id]))
-            )
+        reply = _reply_of(caller, tool, params)
     except msgspec.ValidationError as error:
         return refused(caller, f"{tool.name}: {error}")
     except BridgeheadError as error:
-        hint = [f"hint: {error.hint}"] if error.hint else []
-        said = [*map(for_agents, [error.message, *hint]), *caller.warnings]
-        return refused(caller, "\n".join(said))
+        lines = [for_agents(error.message)]
+        if error.hint:
+            lines.append(for_agents(f"hint: {error.hint}"))
+        return refused(caller, "\n".join([*lines, *caller.warnings]))
     except Exception as error:  # one call must not end the server for all others
         logger.exception("%s failed", tool.name)
         return refused(caller, f"internal error: {type(error).__name__}: {error}")
-    if (needed := reply.needed) is not None and (
-        needed.method == ELICIT or caller.client.can_be_asked
-    ):
-        # The same pending requests in the protocol's own way (2026-07-28), by the id of
-        # each.
-        requests = {
-            key: {"method": needed.method, "params": params}
-            for key, params in needed.params.items()
-        }
-        return {
-            "resultType": "input_required",
-            "requestState": needed.state,
-            "inputRequests": requests,
-        }
+    needed = reply.needed
+    if needed is None:
+        return _finished(caller, reply)
+    if needed.method == ELICIT or caller.client.can_be_asked:
+        return _input_required(needed)
+    return _finished(caller, reply)
+
+
+def _reply_of(caller: Caller, tool: Tool, params: Mapping[str, Any]) -> ToolReply:
+    """Return a tool's reply, after the person has seen its forms.
+
+    A client of 2026-07-28 brings the form with its next call instead.
+    """
+    reply = _returned(caller, tool, params)
+    if reply is None:
+        reply = _handler(tool.handler)(caller, _arguments(tool, params))
+    if caller.client.sends_envelopes:
+        return reply
+    while reply.needed is not None and reply.needed.method == ELICIT:
+        item_id = reply.needed.state
+        form = caller.ask(reply.needed.params[item_id])
+        reply = _handler(tool.takes_form)(caller, item_id, _content(form))
+    return reply
+
+
+def _input_required(needed: NeededInput) -> dict[str, Any]:
+    """Return the pending requests in the protocol's own way (2026-07-28), by their ids."""
+    requests = {
+        key: {"method": needed.method, "params": params}
+        for key, params in needed.params.items()
+    }
+    return {
+        "resultType": "input_required",
+        "requestState": needed.state,
+        "inputRequests": requests,
+    }
+
+
+def _finished(caller: Caller, reply: ToolReply) -> dict[str, Any]:
+    """Return a tool's reply; a note explains the foreign text in it."""
     result = reply.result
     text = reply.text
     note = caller.foreign.note

@@ -205,27 +205,29 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _written_out(node: Any, components: Mapping[str, Any], nulls: bool) -> Any:
+    """Return a schema without references, and without what a model need not read.
+
+    Titles repeat our class names, docstrings speak to readers of the code, limits are
+    checked all the same, an empty default is what is not given, results are always
+    whole: a model pays for every word of a schema.
+    """
     if isinstance(node, list):
-        return [_written_out(one, components, nulls) for one in node]
+        return [_written_out(entry, components, nulls) for entry in node]
     if not isinstance(node, dict):
         return node
     if isinstance(node.get("$ref"), str):
         rest = {key: value for key, value in node.items() if key != "$ref"}
         return {**_written_out(components[node["$ref"]], components, nulls), **rest}
-    # Titles repeat our class names, docstrings speak to readers of the code, limits are
-    # checked all the same, an empty default is what is not given, results are always
-    # whole: a model pays for every word of a schema.
-    hidden = (
-        ("title", "description", *(["required"] if nulls else []))
-        if "properties" in node
-        else ()
-    )
-    shown = {
-        key: _written_out(value, components, nulls)
-        for key, value in node.items()
-        if key not in (*hidden, "minLength", "maxLength", "maxItems")
-        and (value or key not in ("default", "required"))
-    }
+    hidden = {"minLength", "maxLength", "maxItems"}
+    if "properties" in node:
+        hidden |= {"title", "description"}
+        if nulls:
+            hidden.add("required")
+    shown: dict[Any, Any] = {}
+    for key, value in node.items():
+        is_empty = not value and key in ("default", "required")
+        if key not in hidden and not is_empty:
+            shown[key] = _written_out(value, components, nulls)
     match shown.pop("anyOf", None):
         case [{"type": str(kind), **rest}, {"type": "null"}]:
             shown = {"type": [kind, "null"] if nulls else kind, **rest, **shown}

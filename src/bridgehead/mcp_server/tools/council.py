@@ -205,19 +205,20 @@ class ProgressMessages(Observer):
     def __init__(self, report: Progress) -> None:
         self._report_with = report
         self._foreign = ForeignText()
-        self._done = self._seats = 0
+        self._done = 0
+        self._seats = 0
 
     def _report(self, message: str) -> None:
         # One more than the seats: the report comes after the last of them.
-        self._report_with(message, self._done, self._seats + 1 if self._seats else 0)
+        total = self._seats + 1 if self._seats else 0
+        self._report_with(message, self._done, total)
 
     def happened(self, bridge: str, line: Mapping[str, Any]) -> None:
-        self._seats = (
-            len(line.get("bridges") or ())
-            if line["event"] == "council_start"
-            else self._seats
-        )
-        self._done += line["event"] in ("bridge_complete", "bridge_converted")
+        event = line["event"]
+        if event == "council_start":
+            self._seats = len(line.get("bridges") or ())
+        if event in ("bridge_complete", "bridge_converted"):
+            self._done += 1
         message = _council_line(line) if bridge == COUNCIL else self._seat_line(line)
         if message:
             self._report(f"{bridge}: {message}")
@@ -231,8 +232,10 @@ class ProgressMessages(Observer):
                 agents = len(line.get("domains") or ()) or 1
                 return f"round {line.get('round') or 1}, {plural(agents, 'agent')}"
             case "output":
-                severity = f"{line['severity']} " if line.get("severity") else ""
-                return f"{severity}{self._foreign.line(str(line.get('title') or line.get('id') or 'a finding'))}"
+                name = line.get("title") or line.get("id") or "a finding"
+                title = self._foreign.line(str(name))
+                severity = line.get("severity")
+                return f"{severity} {title}" if severity else title
             case "challenge":
                 return f"challenges {line.get('target_finding_id') or 'a finding'}"
             case "progress":

@@ -5,7 +5,7 @@ what it has to do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -220,14 +220,15 @@ def _reported(
     fenced = foreign.block(
         without_columns(text), origin=f"report of council {review_id}"
     )
+    status: Literal["reported", "stopped", "aborted"] = "reported"
+    if stopped:
+        status = "stopped"
+    elif isinstance(report, AbortedReport):
+        status = "aborted"
     result = CouncilResult(
         note=foreign.note,
         review_id=review_id,
-        status="stopped"
-        if stopped
-        else "aborted"
-        if isinstance(report, AbortedReport)
-        else "reported",
+        status=status,
         exit_code=code,
         summary="",
         report=fenced,

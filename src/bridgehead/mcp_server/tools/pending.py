@@ -64,46 +64,39 @@ SECRET: Final = re.compile(
     r"(?i)passw|passphrase|secret|token|credential|api.?key|private.?key|\bpin\b|\botp\b"
 )
 KEPT_IN_FORMS: Final = ("type", "enum", "minimum", "maximum", "minLength", "maxLength")
+Properties = Mapping[str, Mapping[str, Any]]
 LONGEST_MESSAGE: Final = 4_000
 NO_ANSWER: Final = "The person was asked and gave no answer; {} stays pending."
 
 
 def pending(caller: Caller, wanted: PendingArguments) -> ToolReply:
     """Return what is open, or one item with its prompt."""
-    foreign = caller.foreign
     with caller.assembly.store(read_only=True) as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         if wanted.id is not None:
-            item = waiting.find(wanted.id)
-            entry = entry_of(item, foreign, with_prompt=True)
-            advice = how_to_answer(item, foreign)
-            schema = (
-                f"The answer is JSON that obeys this schema:\n{entry.schema}"
-                if entry.schema
-                else ""
-            )
-            text = "\n\n".join(
-                filter(
-                    None, [line_of(entry), advice, foreign.note, entry.prompt, schema]
-                )
-            )
-            return ToolReply(
-                PendingResult(note=foreign.note, items=[entry], next=advice), text
-            )
+            return _item_in_full(waiting.find(wanted.id), caller.foreign)
         project = None if wanted.everywhere else caller.assembly.project
         items = waiting.items(PendingFilter(project=project), limit=wanted.limit)
-    entries = [_entry(council, parts, foreign) for council, parts in grouped(items)]
-    advice = (
-        "The tool `pending` with the id of an item or part shows its whole prompt."
-        if entries
-        else ""
-    )
-    text = (
-        "\n".join([*map(line_of, entries), advice])
-        if entries
-        else "Nothing is waiting."
-    )
+    if not items:
+        return ToolReply(PendingResult(items=[], next=""), "Nothing is waiting.")
+    entries = [
+        _entry(council, parts, caller.foreign) for council, parts in grouped(items)
+    ]
+    advice = "The tool `pending` with the id of an item or part shows its whole prompt."
+    text = "\n".join([*map(line_of, entries), advice])
     return ToolReply(PendingResult(items=entries, next=advice), text)
+
+
+def _item_in_full(item: PendingItem, foreign: ForeignText) -> ToolReply:
+    """Return one item with its prompt, and how it can be answered."""
+    entry = entry_of(item, foreign, with_prompt=True)
+    advice = how_to_answer(item, foreign)
+    paragraphs = [line_of(entry), advice, foreign.note, entry.prompt]
+    if entry.schema:
+        paragraphs.append(f"The answer is JSON that obeys this schema:\n{entry.schema}")
+    text = "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+    result = PendingResult(note=foreign.note, items=[entry], next=advice)
+    return ToolReply(result, text)
 
 
 def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
@@ -120,8 +113,8 @@ def answer(caller: Caller, wanted: AnswerArguments) -> ToolReply:
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
         item = waiting.find(wanted.id)
-        unsaid = wanted.text is None and given.status is AnswerStatus.SUCCESS
-        if unsaid or asks_for_person(item.question):
+        without_text = wanted.text is None and given.status is AnswerStatus.SUCCESS
+        if without_text or asks_for_person(item.question):
             form = form_for(caller, item)
             if form is not None:
                 asked = _answered(caller, item, "The person is asked.")
@@ -137,11 +130,11 @@ def answered_by_person(
     item = give_persons_answer(caller, item_id, content)
     if item is not None:
         return _answered(caller, item, how_to_go_on(item, caller.foreign))
-    said = NO_ANSWER.format(item_id)
-    return ToolReply(
-        AnswerResult(id=item_id, state=PendingState.OPEN.value, title="", next=said),
-        said,
+    text = NO_ANSWER.format(item_id)
+    result = AnswerResult(
+        id=item_id, state=PendingState.OPEN.value, title="", next=text
     )
+    return ToolReply(result, text)
 
 
 def give_persons_answer(
@@ -149,88 +142,127 @@ def give_persons_answer(
 ) -> PendingItem | None:
     """Return the item as it is with the person's answer.
 
-    None when there is no answer in the form, or was no form.
+    Return None if the form holds no answer, or there was no form.
     """
     with caller.assembly.store() as store:
         waiting = pending_list(caller.assembly, store, caller.warn)
-        question = (item := waiting.find(item_id)).question
+        item = waiting.find(item_id)
         if form_for(caller, item) is None:
             return None
-        given = content if flat_properties(question.schema) else content.get(ANSWER)
-        if not given and given not in (0, False):
+        text = _text_of_form(item.question, content)
+        if text is None:
             return None
-        plain = isinstance(given, str) and (
-            question.schema is None or bool(question.offers)
-        )
-        text = str(given) if plain else msgspec.json.encode(given).decode()
         by = f"a person at {caller.client.name} (MCP)"
         answer = Answer(text=text, by=by, at=iso_ms(SystemClock().now()))
         return waiting.answer(item_id, answer, Door.FORM)
 
 
+def _text_of_form(question: Question, content: Mapping[str, Any]) -> str | None:
+    """Return what a person entered as the text of an answer; None if it is empty."""
+    value = content if flat_properties(question.schema) else content.get(ANSWER)
+    is_empty = not value and value not in (0, False)
+    if is_empty:
+        return None
+    takes_plain_text = question.schema is None or bool(question.offers)
+    if takes_plain_text and isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()
+
+
 def form_for(caller: Caller, item: PendingItem) -> NeededInput | None:
     """Return the question as a form.
 
-    None where the client shows none, and for what is settled, fits none or may be
-    secret.
+    Return None if the client shows no forms, the question is settled or does not fit a
+    form, or the answer may be a secret.
     """
     question = item.question
-    foreign = ForeignText()
-    schema = question.schema or {"type": "string"}
-    alone = (
-        {"type": "string", "enum": list(question.offers)} if question.offers else schema
-    )
-    asked = flat_properties(schema) or flat_properties({"properties": {ANSWER: alone}})
-    types_text = any(
-        one["type"] == "string" and not one.get("enum") for one in asked.values()
-    )
-    told = (
-        f"{question.title}\n{question.prompt}\n{msgspec.json.encode(schema).decode()}"
-    )
-    unfit = (
-        not asked
-        or any(foreign.plain_line(name) != name for name in asked)
-        or (types_text and SECRET.search(told))
-    )
-    if unfit or item.state is not PendingState.OPEN or not caller.client.offers_forms:
+    if not caller.client.offers_forms:
         return None
-    fields = {
-        name: {
-            **{key: one[key] for key in KEPT_IN_FORMS if one.get(key) is not None},
-            **{
-                key: foreign.plain_line(str(one[key]))
-                for key in ("title", "description")
-                if one.get(key)
-            },
-        }
-        for name, one in asked.items()
+    if item.state is not PendingState.OPEN:
+        return None
+    properties = _form_properties(question)
+    if not properties or _has_unsafe_name(properties):
+        return None
+    if _takes_free_text(properties) and _mentions_a_secret(question):
+        return None
+    params = {
+        "message": _form_message(item),
+        "requestedSchema": _form_schema(question, properties),
     }
-    required = [
-        name for name in schema.get("required") or () if name in fields
-    ] or list(fields)[: ANSWER in fields]
-    form = {"type": "object", "properties": fields, "required": required}
-    lines = [
-        f"  {escape_controls(line)}"
-        for line in question.text[:LONGEST_MESSAGE].strip().splitlines()
-    ]
-    cut = [f"  … `bridgehead pending {item.id}` shows all of it"] * (
-        len(question.text) > LONGEST_MESSAGE
-    )
-    asker = foreign.plain_line(question.origin)
-    head = f"{asker} asks ({item.id}): {foreign.plain_line(question.title)}"
-    params = {"message": "\n".join([head, *lines, *cut]), "requestedSchema": form}
     return NeededInput(item.id, ELICIT, {item.id: params})
 
 
+def _form_properties(question: Question) -> Properties:
+    """Return the fields of a form: those of the schema, or one for the whole answer."""
+    properties = flat_properties(question.schema)
+    if properties:
+        return properties
+    answer: Mapping[str, Any] = question.schema or {"type": "string"}
+    if question.offers:
+        answer = {"type": "string", "enum": list(question.offers)}
+    return flat_properties({"properties": {ANSWER: answer}})
+
+
+def _has_unsafe_name(properties: Properties) -> bool:
+    """Return whether a client could show a name as something it is not."""
+    foreign = ForeignText()
+    return any(foreign.plain_line(name) != name for name in properties)
+
+
+def _takes_free_text(properties: Properties) -> bool:
+    return any(
+        field["type"] == "string" and not field.get("enum")
+        for field in properties.values()
+    )
+
+
+def _mentions_a_secret(question: Question) -> bool:
+    schema = msgspec.json.encode(question.schema or {"type": "string"}).decode()
+    text = f"{question.title}\n{question.prompt}\n{schema}"
+    return SECRET.search(text) is not None
+
+
+def _form_schema(question: Question, properties: Properties) -> dict[str, Any]:
+    """Return the schema of a form, with nothing in it that a client must not show."""
+    fields = {name: _form_field(field) for name, field in properties.items()}
+    schema = question.schema or {}
+    required = [name for name in schema.get("required") or () if name in fields]
+    if not required and ANSWER in fields:
+        required = [ANSWER]
+    return {"type": "object", "properties": fields, "required": required}
+
+
+def _form_field(field: Mapping[str, Any]) -> dict[str, Any]:
+    foreign = ForeignText()
+    kept = {key: field[key] for key in KEPT_IN_FORMS if field.get(key) is not None}
+    for key in ("title", "description"):
+        if field.get(key):
+            kept[key] = foreign.plain_line(str(field[key]))
+    return kept
+
+
+def _form_message(item: PendingItem) -> str:
+    """Return what stands above a form: who asks, and what."""
+    question = item.question
+    foreign = ForeignText()
+    asker = foreign.plain_line(question.origin)
+    title = foreign.plain_line(question.title)
+    lines = [f"{asker} asks ({item.id}): {title}"]
+    for line in question.text[:LONGEST_MESSAGE].strip().splitlines():
+        lines.append(f"  {escape_controls(line)}")
+    if len(question.text) > LONGEST_MESSAGE:
+        lines.append(f"  … `bridgehead pending {item.id}` shows all of it")
+    return "\n".join(lines)
+
+
 def answer_request(caller: Caller, request_id: str, given: Answer) -> ToolReply:
-    """Return a flow's request by its own id.
+    """Answer a flow's request by its own id.
 
     A program that told nobody what it asks is answered in its directory.
     """
     with caller.assembly.store() as store:
-        for root in dict.fromkeys(
-            [caller.assembly.cwd, caller.assembly.places.project]
-        ):
+        roots = (caller.assembly.cwd, caller.assembly.places.project)
+        for root in dict.fromkeys(roots):
             key = QuestionKey(
                 part=Part.FLOWS, key=request_id, project=os.path.realpath(root)
             )
@@ -298,14 +330,14 @@ def _entry(
             f'answer each part, then the tool `council` with {{"resume": '
             f'"{foreign.line(council)}"}}'
         ),
-        parts=[msgspec.to_builtins(one) for one in shown],
+        parts=[msgspec.to_builtins(entry) for entry in shown],
     )
 
 
 def entry_of(
     item: PendingItem, foreign: ForeignText, *, with_prompt: bool = False
 ) -> PendingEntry:
-    """One item as data; its prompt is foreign text, whoever wrote it."""
+    """Return one item as data; its prompt is foreign text, whoever wrote it."""
     question = item.question
     origin = f"pending item {item.id}"
     prompt = foreign.block(question.prompt, origin=origin, trust=Trust.UNVERIFIED)

@@ -192,10 +192,10 @@ def _say_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
     """Say, and announce, what of it concerns this rig."""
     if rig.settings is None or not arrived:
         return
-    from bridgehead.rigs.operations.inbox import desk
+    from bridgehead.rigs.operations.inbox import inbox_contents
     from bridgehead.rigs.views.listings import closed_again
 
-    found = desk(rig)
+    found = inbox_contents(rig)
     asked = [debt.asked.turn for debt in found.owes if debt.asked.turn.path in arrived]
     answers = [notice.turn for notice in found.delivered if notice.turn.path in arrived]
     for ends in found.conflicts:

@@ -1,4 +1,4 @@
-"""What concerns this rig: what it owes, what it is owed, what was delivered and not seen (rigs §8 inbox)."""
+"""What a rig owes, is owed, and was sent without having seen it (rigs §8 inbox)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -33,157 +33,227 @@ from bridgehead.rigs.trust.verification_kinds import (
 )
 from bridgehead.rigs.views.listings import Debt, Inbox, Notice
 
-_AT_ONCE = 5000  # turns that are held in memory
+_MOST_TURNS = 5000  # in memory at the same time
 
 
-class Desk(NamedTuple):
-    """Everything that concerns one rig, newest first; what is kept out of its threads is not in it."""
+class InboxContents(NamedTuple):
+    """Everything that concerns one rig, newest first, without what is in quarantine."""
 
     owes: Sequence[Debt]
     owed: Sequence[Debt]
     delivered: Sequence[Notice]  # and not seen
-    # Debts of rigs that this one, a human's, answers for: its own once they are overdue.
+    # Debts of the rigs a human's rig answers for: its own once they are overdue.
     entrusted: Sequence[Debt]
     conflicts: Sequence[tuple[Turn, ...]]  # threads that were closed more than once
 
     def escalated(self, now_ms: int) -> list[Debt]:
+        """Return the entrusted debts that are overdue."""
         return [debt for debt in self.entrusted if debt.owed.is_overdue(now_ms)]
 
 
 def inbox(rig: Rig) -> Inbox:
-    """The desk of this rig, with when the remote was last looked at and who was heard of when."""
+    """Return what concerns this rig, and how recent our knowledge of the others is."""
     known = catalogue(rig)
-    found = desk(rig, known)
+    contents = inbox_contents(rig, known)
     now = rig.now_ms()
-    looked_at = rig.repository.last_fetch_ms()
-    looked = iso_timestamp(looked_at) if looked_at is not None else None
+    fetched_ms = rig.repository.last_fetch_ms()
     return Inbox(
-        *found._replace(entrusted=found.escalated(now)),
-        looked,
-        lambda: last_heard(known),
-        now,
+        owes=contents.owes,
+        owed=contents.owed,
+        delivered=contents.delivered,
+        escalated=contents.escalated(now),
+        conflicts=contents.conflicts,
+        remote_seen_at=None if fetched_ms is None else iso_timestamp(fetched_ms),
+        last_heard=lambda: last_heard(known),
+        now_ms=now,
     )
 
 
 def listed_debts(
     known: Catalogue, debts: Sequence[Debt]
 ) -> list[tuple[ListedEnvelope, Verification]]:
-    """The questions of debts with everything the index knows about them."""
-    threads = dict.fromkeys(debt.asked.turn.thread_id for debt in debts)
-    by_path = {
-        envelope.path: envelope
-        for name in threads
-        for envelope in known.listing(name).envelopes
-    }
+    """Return the questions of debts with everything the index knows about them."""
+    by_path: dict[str, ListedEnvelope] = {}
+    for thread_id in dict.fromkeys(debt.asked.turn.thread_id for debt in debts):
+        for envelope in known.listing(thread_id).envelopes:
+            by_path[envelope.path] = envelope
     return [(by_path[debt.asked.turn.path], debt.asked.verification) for debt in debts]
 
 
-def desk(rig: Rig, known: Catalogue | None = None) -> Desk:
-    """Work out what concerns this rig from one look at the bridge."""
-    own = str(rig.config.rig_id)
-    private_dir = rig.repository.private_dir
+def inbox_contents(rig: Rig, known: Catalogue | None = None) -> InboxContents:
+    """Return what concerns this rig, from one look at the bridge."""
     known = known or catalogue(rig)
     tell_left_out(rig, known.survey)
-    identities = Identities(rig)
-    members = identities.membership.members
-    wards = frozenset(member.rig for member in members if member.human == own)
-    observers = frozenset(
-        member.rig for member in members if member.role is Role.OBSERVER
-    )
-    unseen = Crossings(private_dir).with_turn
-    seen = Seen(private_dir)
+    builder = InboxBuilder(rig, known)
+    for threads in _batches(known, known.thread_ids(naming=builder.rigs)):
+        builder.add(threads)
+        for turns in threads:
+            known.let_go(turns[0].thread_id)
+    return builder.finish()
 
-    def concerns(debtor: str, creditor: str) -> bool:
-        return (own in (debtor, creditor) or debtor in wards) and observers.isdisjoint(
-            (debtor, creditor)
-        )
 
-    def owed_in(thread: list[Turn], judge: _Judge | None = None) -> list[Obligation]:
-        is_closed = known.is_closed(thread[0].thread_id)
-        if judge is None:
-            return obligations(
-                thread, concerns=concerns, unseen=unseen, is_closed=is_closed
+class _ThreadMatters(NamedTuple):
+    """What one thread holds for a rig if every turn is by whom it says."""
+
+    turns: Sequence[Turn]
+    obligations: Sequence[Obligation]
+    delivered: Sequence[Turn]  # and not seen
+
+    @property
+    def thread_id(self) -> str:
+        return self.turns[0].thread_id
+
+    def deciding_turns(self) -> Iterator[Turn]:
+        """Yield the questions, what their recipients wrote, and the ends."""
+        questions = {obligation.asked.path for obligation in self.obligations}
+        debtors = {obligation.debtor for obligation in self.obligations}
+        if not questions:
+            return
+        for turn in self.turns:
+            decides = (
+                turn.sender in debtors
+                or turn.type == CLOSING_TYPE
+                or turn.path in questions
             )
-        return obligations(
-            thread,
-            concerns=concerns,
-            counts=judge.counts,
-            settles=judge.settles,
-            unseen=unseen,
-            is_closed=is_closed,
-        )
+            if decides and turn.commit_sha is not None:
+                yield turn
 
-    naming = known.thread_ids(naming=(own, *wards))
-    debts: list[Debt] = []
-    delivered: list[Notice] = []
-    conflicts: list[tuple[Turn, ...]] = []
-    for threads in _threads(known, naming):
-        owing = [(thread, owed) for thread in threads if (owed := owed_in(thread))]
-        arrived = [
-            turn
-            for thread in threads
-            for turn in unseen_deliveries(seen, known, thread, own)
-        ]
-        ends = [(thread, tuple(closings(thread))) for thread in threads]
-        again = [
-            end
-            for thread, end in ends
-            if len(end) > 1 and any(own in (t.sender, *t.recipients) for t in thread)
-        ]
-        judge = _Judge(rig, known, identities)
-        judge.look_at(
-            [
-                *arrived,
-                *(turn for thread, owed in owing for turn in _concerned(thread, owed)),
+
+class InboxBuilder:
+    """Collects what concerns one rig, a few threads at a time."""
+
+    def __init__(self, rig: Rig, known: Catalogue) -> None:
+        self._rig = rig
+        self._known = known
+        self._own = str(rig.config.rig_id)
+        self._identities = Identities(rig)
+        members = self._identities.membership.members
+        self._entrusted = frozenset(
+            member.rig for member in members if member.human == self._own
+        )
+        self._observers = frozenset(
+            member.rig for member in members if member.role is Role.OBSERVER
+        )
+        private_dir = rig.repository.private_dir
+        self._crossings = Crossings(private_dir)
+        self._seen = Seen(private_dir)
+        self._debts: list[Debt] = []
+        self._delivered: list[Notice] = []
+        self._conflicts: list[tuple[Turn, ...]] = []
+
+    @property
+    def rigs(self) -> tuple[str, ...]:
+        """The rigs whose threads matter: this one, and those it answers for."""
+        return (self._own, *self._entrusted)
+
+    def add(self, threads: Sequence[Sequence[Turn]]) -> None:
+        """Add what some threads hold for this rig; their signatures are checked together."""
+        found = [self._matters(turns) for turns in threads]
+        judge = _Judge(self._rig, self._known, self._identities)
+        judge.look_at(_turns_to_judge(found))
+        for matters in found:
+            self._debts += self._open_debts(matters, judge)
+            self._delivered += [
+                judge.notice(turn) for turn in matters.delivered if judge.is_shown(turn)
             ]
+            ends = tuple(closings(matters.turns))
+            if len(ends) > 1 and self._takes_part(matters.turns):
+                self._conflicts.append(ends)
+
+    def finish(self) -> InboxContents:
+        """Return everything that was added, newest first."""
+        if self._seen.is_new:
+            self._seen.begin()
+        debts = _newest_first(self._debts)
+        delivered = sorted(
+            self._delivered, key=lambda notice: notice.turn.order_key(), reverse=True
         )
-        waiting = [
-            judge.debt(one)
-            for thread, owed in owing
-            for one in (
-                owed_in(thread, judge)
-                if thread[0].thread_id in judge.doubtful
-                else owed
+        return InboxContents(
+            owes=[debt for debt in debts if debt.owed.debtor == self._own],
+            owed=[debt for debt in debts if debt.owed.asked.sender == self._own],
+            delivered=delivered,
+            entrusted=[debt for debt in debts if debt.owed.debtor in self._entrusted],
+            conflicts=self._conflicts,
+        )
+
+    def _matters(self, turns: Sequence[Turn]) -> _ThreadMatters:
+        return _ThreadMatters(
+            turns,
+            obligations(
+                turns,
+                concerns=self._concerns,
+                unseen=self._crossings.with_turn,
+                is_closed=self._known.is_closed(turns[0].thread_id),
+            ),
+            unseen_deliveries(self._seen, self._known, turns, self._own),
+        )
+
+    def _open_debts(self, matters: _ThreadMatters, judge: "_Judge") -> list[Debt]:
+        """Return what is open in a thread once the verdicts on its turns are known."""
+        found = matters.obligations
+        if matters.thread_id in judge.doubtful:
+            found = obligations(
+                matters.turns,
+                concerns=self._concerns,
+                counts=judge.counts,
+                settles=judge.settles,
+                unseen=self._crossings.with_turn,
+                is_closed=self._known.is_closed(matters.thread_id),
             )
-            if one.is_open and judge.is_shown(one.asked)
+        return [
+            Debt(judge.notice(obligation.asked), obligation)
+            for obligation in found
+            if obligation.is_open and judge.is_shown(obligation.asked)
         ]
-        debts += waiting
-        delivered += [judge.notice(turn) for turn in arrived if judge.is_shown(turn)]
-        conflicts += again
-        for thread in threads:
-            known.let_go(thread[0].thread_id)
-    if seen.is_new:
-        seen.begin()
-    return Desk(
-        _newest_first(debt for debt in debts if debt.owed.debtor == own),
-        _newest_first(debt for debt in debts if debt.owed.asked.sender == own),
-        sorted(delivered, key=lambda notice: notice.turn.order_key(), reverse=True),
-        _newest_first(debt for debt in debts if debt.owed.debtor in wards),
-        conflicts,
-    )
+
+    def _concerns(self, debtor: str, creditor: str) -> bool:
+        if debtor in self._observers or creditor in self._observers:
+            return False
+        return self._own in (debtor, creditor) or debtor in self._entrusted
+
+    def _takes_part(self, turns: Iterable[Turn]) -> bool:
+        return any(self._own in (turn.sender, *turn.recipients) for turn in turns)
 
 
-def _threads(known: Catalogue, names: Iterable[str]) -> Iterator[list[list[Turn]]]:
-    """Yield the turns of threads, so many threads at a time as are held in memory together.
+def _turns_to_judge(threads: Sequence[_ThreadMatters]) -> list[Turn]:
+    """Return the turns on which it depends what is owed and shown."""
+    turns: list[Turn] = []
+    for matters in threads:
+        turns += matters.delivered
+    for matters in threads:
+        turns += matters.deciding_turns()
+    return turns
 
-    In no order: what waits is sorted once it is found, which in most threads is nothing.
+
+def _batches(known: Catalogue, names: Iterable[str]) -> Iterator[list[list[Turn]]]:
+    """Yield the turns of threads, as many threads at a time as fit into memory.
+
+    In no order: the contents are sorted at the end, and most threads hold nothing.
     """
-    some: list[list[Turn]] = []
+    batch: list[list[Turn]] = []
+    size = 0
     for name in names:
-        if name != MEMBERS_THREAD and (listed := known.listing(name).envelopes):
-            some.append([envelope.turn for envelope in listed])
-        if sum(map(len, some)) >= _AT_ONCE:
-            yield some
-            some = []
-    yield some
+        if name == MEMBERS_THREAD:
+            continue
+        turns = [envelope.turn for envelope in known.listing(name).envelopes]
+        if not turns:
+            continue
+        batch.append(turns)
+        size += len(turns)
+        if size >= _MOST_TURNS:
+            yield batch
+            batch = []
+            size = 0
+    yield batch
 
 
 def unseen_deliveries(
     seen: Seen, known: Catalogue, thread: Sequence[Turn], own: str
 ) -> list[Turn]:
-    """Answers to this rig that none of its turns takes up and that nobody here has looked at.
+    """Return the answers to this rig that it has neither taken up nor looked at.
 
-    At the first look in a clone, what lies in closed threads before their end counts as seen, then and later.
+    At the first look in a clone, what lies in closed threads before their end counts
+    as seen, then and later.
     """
     found = deliveries(thread, own)
     if found and seen.is_new and known.is_closed(found[0].thread_id):
@@ -193,7 +263,7 @@ def unseen_deliveries(
 
 
 def last_heard(known: Catalogue) -> dict[str, str]:
-    """When each rig last wrote, as its commits say, by name."""
+    """Return when each rig last wrote, as its commits say, by name."""
     heard: dict[str, int] = {}
     for envelope in known.envelopes():
         sender = envelope.turn.sender
@@ -204,7 +274,10 @@ def last_heard(known: Catalogue) -> dict[str, str]:
 
 
 class _Judge:
-    """Verdicts on the turns that matter, asked for once each. Most are unsigned, and nothing can speak against them."""
+    """Asks once for the verdict on each turn that matters.
+
+    Most turns are unsigned, and nothing can speak against them.
+    """
 
     def __init__(self, rig: Rig, known: Catalogue, identities: Identities) -> None:
         self._rig = rig
@@ -214,52 +287,67 @@ class _Judge:
         self._listed: dict[str, ListedEnvelope] = {}  # those that had to be looked at
         self.doubtful: set[str] = set()  # threads that hold one of them
 
-    def look_at(self, turns: Iterable[Turn]) -> None:
-        wanted = {
-            turn.path: turn.thread_id
-            for turn in turns
-            if turn.path not in self._verdicts
-        }
-        everything = (
-            self._identities.judges_unsigned or self._identities.keyring.knows_anybody
-        )
-        listed = [
-            envelope
-            for name in dict.fromkeys(wanted.values())
-            for envelope in self._known.listing(name).envelopes
-            if (everything or envelope.signed or envelope.is_relay or envelope.findings)
-            and envelope.path in wanted
-        ]
+    def look_at(self, turns: Sequence[Turn]) -> None:
+        """Find the verdicts on turns."""
+        listed = self._in_need_of_a_look(turns)
         verifier = listed_verifier(self._rig, self._known, listed, self._identities)
         verdicts = verifier.judge(subjects_of_listed(self._rig, listed))
-        self._verdicts |= dict.fromkeys(wanted, _NOTHING_AGAINST)
-        for envelope, found in zip(listed, verdicts, strict=True):
-            self._verdicts[envelope.path] = found
+        for turn in turns:
+            self._verdicts[turn.path] = _NOTHING_AGAINST
+        for envelope, verdict in zip(listed, verdicts, strict=True):
+            self._verdicts[envelope.path] = verdict
             self._listed[envelope.path] = envelope
             self.doubtful.add(envelope.turn.thread_id)
 
+    def _in_need_of_a_look(self, turns: Sequence[Turn]) -> list[ListedEnvelope]:
+        """Return the envelopes of those turns that something may speak against."""
+        identities = self._identities
+        all_may_be_bad = identities.judges_unsigned or identities.keyring.knows_anybody
+        paths = {turn.path for turn in turns}
+        found: list[ListedEnvelope] = []
+        for thread_id in dict.fromkeys(turn.thread_id for turn in turns):
+            for envelope in self._known.listing(thread_id).envelopes:
+                may_be_bad = (
+                    all_may_be_bad
+                    or envelope.signed
+                    or envelope.is_relay
+                    or envelope.findings
+                )
+                if may_be_bad and envelope.path in paths:
+                    found.append(envelope)
+        return found
+
     def is_shown(self, turn: Turn) -> bool:
-        """What came by a clone or a pull by hand met no gate: it is judged here at the latest."""
+        """Tell whether a turn is shown.
+
+        What came by a clone or a pull by hand met no gate: it is judged here at the
+        latest.
+        """
         listed = self._listed.get(turn.path)
         return listed is None or not is_kept_out(
             self._known, listed, self._verdicts[turn.path]
         )
 
     def counts(self, turn: Turn) -> bool:
-        """Tell whether a turn can settle anything: shown, and signed where that name has a key."""
-        if turn.path not in self._listed:
+        """Tell whether a turn can settle anything.
+
+        It must be shown, and signed where that name has a key.
+        """
+        listed = self._listed.get(turn.path)
+        if listed is None:
             return True
-        found = self._verdicts[turn.path]
-        if not self.is_shown(turn) or Kind.RELAY_UNATTESTED in found.kinds:
+        verdict = self._verdicts[turn.path]
+        if not self.is_shown(turn) or Kind.RELAY_UNATTESTED in verdict.kinds:
             return False
-        place = place_of(self._listed[turn.path])
-        verified = found.state is VerificationState.VERIFIED
-        return verified or not self._identities.keyring.must_sign(turn.sender, place)
+        if verdict.state is VerificationState.VERIFIED:
+            return True
+        return not self._identities.keyring.must_sign(turn.sender, place_of(listed))
 
     def settles(self, end: Turn, owed: Obligation) -> bool:
-        """Tell whether the end of a thread settles this: what a member with a key asked, no stranger ends.
+        """Tell whether the end of a thread settles an obligation.
 
-        Whoever was asked may end it as they may answer it.
+        No stranger ends what a member with a key asked; whoever was asked may end it
+        as they may answer it.
         """
         asked = self._listed.get(owed.asked.path)
         if end.path not in self._listed or asked is None:
@@ -277,21 +365,8 @@ class _Judge:
         return False
 
     def notice(self, turn: Turn) -> Notice:
+        """Return a turn with the verdict on it."""
         return Notice(turn, self._verdicts[turn.path])
-
-    def debt(self, one: Obligation) -> Debt:
-        return Debt(self.notice(one.asked), one)
-
-
-def _concerned(thread: Sequence[Turn], owed: Sequence[Obligation]) -> Iterator[Turn]:
-    """The turns on which it depends what is owed: the questions, what their recipients said, and the end."""
-    asked = {one.asked.path for one in owed}
-    debtors = {one.debtor for one in owed}
-    for turn in thread:
-        if turn.commit_sha is not None and (
-            turn.sender in debtors or turn.type == CLOSING_TYPE or turn.path in asked
-        ):
-            yield turn
 
 
 _NOTHING_AGAINST = Verification(VerificationState.UNVERIFIED)

@@ -70,9 +70,9 @@ def _with_debts(
     """Add what this rig owes, is owed and was sent in each thread."""
     if not known.names_naming([rig.config.rig_id]):
         return [thread._replace(owe=0, owed=0, unseen=0) for thread in threads]
-    from bridgehead.rigs.operations.inbox import desk
+    from bridgehead.rigs.operations.inbox import inbox_contents
 
-    found = desk(rig, known)
+    found = inbox_contents(rig, known)
     owe = _by_thread(debt.asked for debt in found.owes)
     owed = _by_thread(debt.asked for debt in found.owed)
     unseen = _by_thread(found.delivered)

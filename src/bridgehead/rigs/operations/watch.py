@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from bridgehead.errors import BridgeheadError, UserError
 from bridgehead.rigs.envelope.text import iso_timestamp
 from bridgehead.rigs.operations.catalogue import Catalogue, catalogue, wanted_thread
-from bridgehead.rigs.operations.inbox import desk
+from bridgehead.rigs.operations.inbox import inbox_contents
 from bridgehead.rigs.operations.status import standing_freezes, status
 from bridgehead.rigs.operations.sync import SyncRequest, sync
 from bridgehead.rigs.operations.thread import thread, verify_listed
@@ -74,7 +74,7 @@ def wait(rig: Rig, request: WaitRequest) -> Waited:
             if error.message != problem:
                 rig.tell(f"warning: {error.message}")
             problem = error.message
-        found = desk(rig)
+        found = inbox_contents(rig)
         fresh = [
             *found.delivered,
             *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN),
@@ -253,7 +253,7 @@ def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
     """Debts past their time that this rig has, or answers for, by question and debtor."""
     if rig.settings is None:
         return {}
-    found = desk(rig, known)
+    found = inbox_contents(rig, known)
     now = rig.now_ms()
     late = [
         debt for debt in (*found.owes, *found.entrusted) if debt.owed.is_overdue(now)

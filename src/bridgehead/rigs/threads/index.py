@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from bridgehead.errors import plural
 from bridgehead.rigs.envelope.envelope import Envelope, parse_envelope
 from bridgehead.rigs.envelope.names import envelope_at
 from bridgehead.rigs.repositories.index import (
@@ -222,7 +223,7 @@ class EnvelopeIndex:
         wanted = self._files.content_ids
         missing = sorted(wanted.items() - stored.items())
         if len(missing) >= LONG:
-            self._tell(f"reading {len(missing)} envelopes…")
+            self._tell(f"reading {plural(len(missing), 'envelope')}…")
         self._take_in_history()
         self._index.forget_files(path for path, _ in stored.items() - wanted.items())
         for start in range(0, len(missing), _AT_ONCE):

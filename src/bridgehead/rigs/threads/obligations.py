@@ -1,8 +1,10 @@
 """What rigs owe one another, as the envelopes of a thread say it (rigs §8 inbox).
 
-A question opens an obligation for each recipient. An ACK takes it on, perhaps with an estimate; a RESPONSE, a RESULT, a
-human's DECISIONS or a refusal (status ❌) discharges it; STATE never does. The end of the thread settles the rest.
-A state machine over turns: what it returns depends on what stands where in history, not on the order of reading.
+A question opens an obligation for each recipient. An ACK takes it on, perhaps with an
+estimate; a RESPONSE, a RESULT, a human's DECISIONS or a refusal (status ❌) discharges
+it; STATE never does. The end of the thread settles the rest. A state machine over
+turns: what it returns depends on what stands where in history, not on the order of
+reading.
 """
 
 import re
@@ -21,7 +23,7 @@ ANSWERING_TYPES = frozenset({"RESPONSE", "RESULT", "DECISIONS"})
 UNNAMED_ANSWERS = frozenset({"RESPONSE", "RESULT"})  # may answer without saying what
 DELIVERING_TYPES = frozenset({"RESPONSE", "RESULT", "RESOLUTION"})
 CLOSING_TYPE = "RESOLUTION"
-_SHORTEST = 7  # of a reference
+_SHORTEST_REFERENCE = 7
 _BY = re.compile(
     r", by ([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z)$"
 )
@@ -49,19 +51,25 @@ class Obligation(NamedTuple):
 
     @property
     def due(self) -> str:
-        """When it is to be done: by the question or, where it was taken on, by the estimate; empty if nobody said."""
-        said = [
-            due_of(turn.status) for turn in (self.asked, self.turn) if turn is not None
-        ]
-        return min(filter(None, said), default="")
+        """Return when it is to be done; empty if nobody said.
+
+        The question may say so, and whoever takes it on may give an estimate; the
+        earlier time counts.
+        """
+        times = [due_of(self.asked.status)]
+        if self.turn is not None:
+            times.append(due_of(self.turn.status))
+        return min(filter(None, times), default="")
 
     def is_overdue(self, now_ms: int) -> bool:
-        due = timestamp_ms(self.due) if self.is_open and self.due else None
-        return due is not None and due < now_ms
+        if not self.is_open or not self.due:
+            return False
+        due_ms = timestamp_ms(self.due)
+        return due_ms is not None and due_ms < now_ms
 
 
 def due_of(status: str) -> str:
-    """Return the time a status names at its end, as `--by` writes it; empty if it names none."""
+    """Return the time at the end of a status, as `--by` writes it; empty if none."""
     found = _BY.search(status)
     return found[1] if found else ""
 
@@ -82,78 +90,88 @@ def obligations(
 ) -> list[Obligation]:
     """Return what the turns of one thread leave owed and settled, oldest question first.
 
-    `concerns` picks debtor and creditor; `counts` tells whether a turn really is by whom it says, `settles` whether the
-    end that somebody put to the thread is one for this obligation, too. `unseen` names, for
-    the path of an answer, what came in while it was on its way. `is_closed` without a turn that says so settles all.
+    `concerns` picks debtor and creditor. `counts` tells whether a turn really is by
+    whom it says, `settles` whether the end that somebody put to the thread holds for
+    this obligation, too. `unseen` names, for the path of an answer, what came in while
+    it was on its way. `is_closed` without a turn that says so settles all.
     """
-    turns = sorted((turn for turn in thread if turn.commit_sha is not None), key=place)
-    owed = [
-        Obligation(turn, debtor)
-        for turn in turns
-        if turn.type in ASKING_TYPES
-        for debtor in dict.fromkeys(turn.recipients)
-        if debtor != turn.sender and concerns(debtor, turn.sender)
-    ]
+    turns = _committed(thread)
+    owed = _opened(turns, concerns)
     if not owed:
         return []
-    debtors = {one.debtor for one in owed}
-    said = [
-        (turn, effect)
-        for turn in turns
-        if turn.sender in debtors and (effect := _effect(turn)) is not None
+    debtors = {obligation.debtor for obligation in owed}
+    answers = [
+        turn for turn in turns if turn.sender in debtors and _effect(turn) is not None
     ]
-    if named := [turn for turn, _ in said if _names_something(turn)]:
-        owed = _after_naming(owed, named, counts)
-    owed = _after_the_rest(
-        owed, [one for one in said if not _names_something(one[0])], counts, unseen
-    )
-    ends = [turn for turn in turns if turn.type == CLOSING_TYPE and counts(turn)]
-    if ends:
-        owed = [_after_the_end(one, ends, settles) for one in owed]
-    elif is_closed and not any(turn.type == CLOSING_TYPE for turn in turns):
-        owed = [_settled(one) for one in owed]
-    return owed
+    naming = [turn for turn in answers if _names_something(turn)]
+    if naming:
+        owed = _after_naming(owed, naming, counts)
+    unnaming = [turn for turn in answers if not _names_something(turn)]
+    owed = _after_unnaming(owed, unnaming, counts, unseen)
+    ends = [turn for turn in turns if turn.type == CLOSING_TYPE]
+    if not ends:
+        return [_settled(obligation) for obligation in owed] if is_closed else owed
+    counting_ends = [end for end in ends if counts(end)]
+    return [_after_ends(obligation, counting_ends, settles) for obligation in owed]
 
 
 def closings(thread: Iterable[Turn]) -> list[Turn]:
     """Return the turns that end a thread, oldest first; more than one is a conflict."""
-    return sorted(
-        (
-            turn
-            for turn in thread
-            if turn.type == CLOSING_TYPE and turn.commit_sha is not None
-        ),
-        key=place,
-    )
+    return _committed(turn for turn in thread if turn.type == CLOSING_TYPE)
 
 
 def deliveries(thread: Sequence[Turn], rig_id: str) -> list[Turn]:
-    """Return the answers and endings others addressed to a rig that no later turn of its own knows, oldest first."""
-    found = [
+    """Return the answers and endings to a rig that no later turn of its own knows.
+
+    Oldest first.
+    """
+    delivered = _committed(turn for turn in thread if _delivers_to(rig_id, turn))
+    if not delivered:
+        return []
+    by_name = _TurnsByName(delivered)
+    taken_up: set[str] = set()
+    last_place = (-1, "")  # of the turns that take up all before them
+    for turn in thread:
+        if turn.sender != rig_id or turn.commit_sha is None:
+            continue
+        taken_up.update(answered.path for answered in by_name.named_by(turn))
+        if not _names_something(turn):
+            last_place = max(last_place, place(turn))
+    return [
         turn
-        for turn in thread
-        if turn.type in DELIVERING_TYPES
-        and turn.commit_sha is not None
+        for turn in delivered
+        if place(turn) > last_place and turn.path not in taken_up
+    ]
+
+
+def _delivers_to(rig_id: str, turn: Turn) -> bool:
+    return (
+        turn.type in DELIVERING_TYPES
         and turn.sender != rig_id
         and rig_id in turn.recipients
-    ]
-    if not found:
-        return []
-    own = [
-        turn for turn in thread if turn.sender == rig_id and turn.commit_sha is not None
-    ]
-    last = max(
-        (place(turn) for turn in own if not _names_something(turn)), default=(-1, "")
-    )
-    named = _Named(found)
-    known = {turn.path for answer in own for turn in named.by(answer)}
-    return sorted(
-        (turn for turn in found if place(turn) > last and turn.path not in known),
-        key=place,
     )
 
 
-class _Named:
+def _committed(turns: Iterable[Turn]) -> list[Turn]:
+    """Return the turns that are in history, oldest first."""
+    return sorted((turn for turn in turns if turn.commit_sha is not None), key=place)
+
+
+def _opened(
+    turns: Iterable[Turn], concerns: Callable[[str, str], bool]
+) -> list[Obligation]:
+    """Return an obligation for each recipient of each question."""
+    opened: list[Obligation] = []
+    for turn in turns:
+        if turn.type not in ASKING_TYPES:
+            continue
+        for recipient in dict.fromkeys(turn.recipients):
+            if recipient != turn.sender and concerns(recipient, turn.sender):
+                opened.append(Obligation(turn, recipient))
+    return opened
+
+
+class _TurnsByName:
     """Finds the turns that another one names, by commit or by hash, among many."""
 
     def __init__(self, turns: Iterable[Turn]) -> None:
@@ -163,18 +181,18 @@ class _Named:
         for turn in self._turns:
             self._by_hash.setdefault(turn.body_hash, []).append(turn)
 
-    def by(self, answer: Turn) -> Iterator[Turn]:
+    def named_by(self, answer: Turn) -> Iterator[Turn]:
         for reference in answer.references:
-            at = (
-                bisect_left(self._commits, reference)
-                if len(reference) >= _SHORTEST
-                else len(self._commits)
-            )
-            while at < len(self._commits) and self._commits[at].startswith(reference):
-                yield self._turns[at]
-                at += 1
+            if len(reference) >= _SHORTEST_REFERENCE:
+                yield from self._with_commit(reference)
         if answer.in_reply_to:
             yield from self._by_hash.get(answer.in_reply_to, ())
+
+    def _with_commit(self, reference: str) -> Iterator[Turn]:
+        at = bisect_left(self._commits, reference)
+        while at < len(self._commits) and self._commits[at].startswith(reference):
+            yield self._turns[at]
+            at += 1
 
 
 def _names_something(turn: Turn) -> bool:
@@ -182,12 +200,12 @@ def _names_something(turn: Turn) -> bool:
 
 
 def place(turn: Turn) -> tuple[int, str]:
-    """Where a turn stands in history; of one commit, by name."""
+    """Return where a turn stands in history; within one commit, by name."""
     return (turn.position or 0, turn.filename)
 
 
 def _effect(turn: Turn) -> DebtState | None:
-    """What a turn of a debtor can do to an obligation."""
+    """Return what a turn of a debtor can make of an obligation."""
     if turn.type == "STATE":
         return None
     if status_class(turn.status) is StatusClass.CANCELLED:
@@ -200,83 +218,110 @@ def _effect(turn: Turn) -> DebtState | None:
 def _after_naming(
     owed: list[Obligation], answers: list[Turn], counts: Callable[[Turn], bool]
 ) -> list[Obligation]:
-    """Carry out the turns that name a question, wherever they stand: an answer outweighs a refusal, that an ACK."""
-    asked = {one.asked.path: one.asked for one in owed}
-    named = _Named(asked.values())
-    about: dict[tuple[str, str], list[Turn]] = {}
+    """Carry out the turns that name a question, wherever they stand."""
+    questions = {obligation.asked.path: obligation.asked for obligation in owed}
+    by_name = _TurnsByName(questions.values())
+    answers_to: dict[tuple[str, str], list[Turn]] = {}
     for turn in answers:
-        for question in named.by(turn):
-            about.setdefault((question.path, turn.sender), []).append(turn)
-    return [
-        _after_all(one, about.get((one.asked.path, one.debtor), ()), counts)
-        for one in owed
-    ]
-
-
-def _after_all(
-    one: Obligation, answers: Sequence[Turn], counts: Callable[[Turn], bool]
-) -> Obligation:
-    for turn in sorted(
-        answers,
-        key=lambda turn: (
-            _WEIGHT.index(_effect(turn)),
-            turn.date,
-            turn.filename,
-            turn.commit_sha,
-        ),
-    ):
-        if counts(turn):
-            return one._replace(state=_effect(turn) or one.state, turn=turn)
-    return one
-
-
-_WEIGHT = (DebtState.DISCHARGED, DebtState.DECLINED, DebtState.TAKEN, None)
-
-
-def _after_the_rest(
-    owed: list[Obligation],
-    answers: list[tuple[Turn, DebtState]],
-    counts: Callable[[Turn], bool],
-    unseen: Callable[[str], Collection[str]],
-) -> list[Obligation]:
-    """Carry out the turns that name nothing: each is about the newest open question of a recipient before it."""
-    result = list(owed)
-    waiting: dict[str, list[int]] = {}  # by debtor, oldest first
-    upcoming = deque(
-        (place(one.asked), at) for at, one in enumerate(owed) if one.is_open
-    )
-    for turn, effect in answers:
-        if turn.type not in UNNAMED_ANSWERS and effect is DebtState.DISCHARGED:
-            continue
-        here = place(turn)
-        while upcoming and upcoming[0][0] < here:
-            at = upcoming.popleft()[1]
-            waiting.setdefault(owed[at].debtor, []).append(at)
-        crossed = unseen(turn.path)
-        mine = waiting.get(turn.sender, [])
-        for at in reversed(mine):
-            asked = result[at].asked
-            if asked.sender in turn.recipients and not (
-                crossed and asked.path in crossed
-            ):
-                if counts(turn):
-                    result[at] = Obligation(asked, turn.sender, effect, turn)
-                    if effect is not DebtState.TAKEN:
-                        mine.remove(at)
-                break
+        for question in by_name.named_by(turn):
+            answers_to.setdefault((question.path, turn.sender), []).append(turn)
+    result: list[Obligation] = []
+    for obligation in owed:
+        key = (obligation.asked.path, obligation.debtor)
+        result.append(_after_heaviest(obligation, answers_to.get(key, []), counts))
     return result
 
 
-def _after_the_end(
-    one: Obligation,
+def _after_heaviest(
+    obligation: Obligation, answers: list[Turn], counts: Callable[[Turn], bool]
+) -> Obligation:
+    """Carry out the answer with most weight that counts."""
+    for turn in sorted(answers, key=_by_weight):
+        if counts(turn):
+            state = _effect(turn) or obligation.state
+            return obligation._replace(state=state, turn=turn)
+    return obligation
+
+
+# An answer outweighs a refusal, and that an ACK.
+_WEIGHT = (DebtState.DISCHARGED, DebtState.DECLINED, DebtState.TAKEN, None)
+
+
+def _by_weight(turn: Turn) -> tuple[int, str, str, str]:
+    weight = _WEIGHT.index(_effect(turn))
+    return (weight, turn.date, turn.filename, turn.commit_sha or "")
+
+
+def _after_unnaming(
+    owed: list[Obligation],
+    answers: list[Turn],
+    counts: Callable[[Turn], bool],
+    unseen: Callable[[str], Collection[str]],
+) -> list[Obligation]:
+    """Carry out the turns that name nothing, oldest first.
+
+    Each is about the newest open question of one of its recipients before it.
+    """
+    result = list(owed)
+    waiting = _WaitingQuestions(owed)
+    for turn in answers:
+        effect = _effect(turn)
+        must_name = turn.type not in UNNAMED_ANSWERS
+        if effect is None or (effect is DebtState.DISCHARGED and must_name):
+            continue
+        waiting.read_up_to(place(turn))
+        index = waiting.meant_by(turn, unseen(turn.path))
+        if index is None or not counts(turn):
+            continue
+        result[index] = owed[index]._replace(state=effect, turn=turn)
+        if effect is not DebtState.TAKEN:
+            waiting.remove(index)
+    return result
+
+
+class _WaitingQuestions:
+    """The open questions before a place in history, as indices of obligations."""
+
+    def __init__(self, owed: Sequence[Obligation]) -> None:
+        self._owed = owed
+        self._upcoming = deque(
+            index for index, obligation in enumerate(owed) if obligation.is_open
+        )
+        self._by_debtor: dict[str, list[int]] = {}  # oldest first
+
+    def read_up_to(self, here: tuple[int, str]) -> None:
+        """Go on in history: what was asked before `here` waits now."""
+        while self._upcoming and place(self._owed[self._upcoming[0]].asked) < here:
+            index = self._upcoming.popleft()
+            self._by_debtor.setdefault(self._owed[index].debtor, []).append(index)
+
+    def meant_by(self, answer: Turn, unseen: Collection[str]) -> int | None:
+        """Return the newest question that an answer can be about."""
+        for index in reversed(self._by_debtor.get(answer.sender, [])):
+            question = self._owed[index].asked
+            if question.sender in answer.recipients and question.path not in unseen:
+                return index
+        return None
+
+    def remove(self, index: int) -> None:
+        self._by_debtor[self._owed[index].debtor].remove(index)
+
+
+def _after_ends(
+    obligation: Obligation,
     ends: Sequence[Turn],
     settles: Callable[[Turn, Obligation], bool],
 ) -> Obligation:
+    """Settle an open obligation if one of the ends after it settles it."""
+    if not obligation.is_open:
+        return obligation
     for end in reversed(ends):
-        if place(one.asked) < place(end) and one.is_open and settles(end, one):
-            return _settled(one)
-    return one
+        if place(obligation.asked) < place(end) and settles(end, obligation):
+            return _settled(obligation)
+    return obligation
 
 
-def _settled(one: Obligation) -> Obligation:
-    return one._replace(state=DebtState.SETTLED) if one.is_open else one
+def _settled(obligation: Obligation) -> Obligation:
+    if not obligation.is_open:
+        return obligation
+    return obligation._replace(state=DebtState.SETTLED)

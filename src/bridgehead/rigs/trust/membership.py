@@ -1,13 +1,15 @@
-"""Who takes part in a bridge, with which keys, in which role, from when to when (rigs §10, membership).
+"""Who takes part in a bridge, with which keys, in which role, from when to when.
 
-Membership is itself envelopes: signed STATE turns of the reserved thread, each with one block of acts in its body:
+See rigs §10, membership. Membership is itself envelopes: signed STATE turns of the
+reserved thread, each with one block of acts in its body:
 
     ```json bridgehead-membership
     [{"act": "join", "rig": "mac-m5max", "role": "rig", "key": "ssh-ed25519 AAAA…"}]
     ```
 
-`Membership` folds them, oldest first. Nothing is ever taken back: a key has a place where it came and perhaps one where
-it went, and each turn is judged by what held at its own place in history.
+`Membership` folds them, oldest first. Nothing is ever taken back: a key has a place
+where it came and perhaps one where it went, and each turn is judged by what held at
+its own place in history.
 """
 
 import json
@@ -34,7 +36,11 @@ _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
 
 
 class Role(StrEnum):
-    """What a member is: a human speaks through a rig whose name ends in -relay; an observer asks and owes nothing."""
+    """What a member is.
+
+    A human speaks through a rig whose name ends in -relay; an observer asks and owes
+    nothing.
+    """
 
     HUMAN = "human"
     RIG = "rig"
@@ -42,9 +48,8 @@ class Role(StrEnum):
 
 
 class ActKind(StrEnum):
-    JOIN = (
-        "join"  # also says role, human and freeze anew for somebody who is in already
-    )
+    # A join also changes role, human and freeze of somebody who is in already.
+    JOIN = "join"
     ADD_KEY = "add_key"
     RETIRE_KEY = "retire_key"
     LEAVE = "leave"
@@ -58,19 +63,18 @@ class Act(NamedTuple):
     key: str = ""  # join, add_key: `type blob`; retire_key: the fingerprint
     role: Role | None = None
     human: str = ""  # who answers for a rig when it is overdue
-    freeze_minutes: int | None = (
-        None  # the longest freeze this member may ask for; 0: none
-    )
-    since: str = (
-        ""  # retire_key, leave: what the key signed from then on is not believed
-    )
+    # The longest freeze this member may ask for; 0: none.
+    freeze_minutes: int | None = None
+    # retire_key, leave: what the key signed from then on is not believed.
+    since: str = ""
 
     def json_object(self) -> dict[str, object]:
-        said = self._asdict()
-        return {
-            "act": str(said.pop("kind")),
-            **{k: v for k, v in said.items() if v not in ("", None)},
+        fields = self._asdict()
+        kind = fields.pop("kind")
+        given = {
+            name: value for name, value in fields.items() if value not in ("", None)
         }
+        return {"act": str(kind), **given}
 
 
 class ActUnreadable(NamedTuple):
@@ -91,62 +95,78 @@ def read_acts(body: str) -> list[Act] | ActUnreadable:
     if len(blocks) != 1:
         return ActUnreadable("there must be one block of acts")
     try:
-        said = json.loads(blocks[0])
+        values = json.loads(blocks[0])
     except (ValueError, RecursionError):
         return ActUnreadable("the block is not JSON")
-    if not isinstance(said, list) or not 0 < len(said) <= _MOST_ACTS:
+    if not isinstance(values, list) or not 0 < len(values) <= _MOST_ACTS:
         return ActUnreadable(f"the block must be a list of 1 to {_MOST_ACTS} acts")
-    acts = [_read_act(one) for one in said]
-    unreadable = next((act for act in acts if isinstance(act, ActUnreadable)), None)
-    return unreadable or [act for act in acts if isinstance(act, Act)]
+    acts: list[Act] = []
+    for value in values:
+        act = _read_act(value)
+        if isinstance(act, ActUnreadable):
+            return act
+        acts.append(act)
+    return acts
 
 
-def _read_act(said: object) -> Act | ActUnreadable:
-    if not isinstance(said, dict) or said.get("act") not in set(ActKind):
+def _read_act(value: object) -> Act | ActUnreadable:
+    if not isinstance(value, dict) or value.get("act") not in list(ActKind):
         return ActUnreadable(f"act must be one of {', '.join(ActKind)}")
-    kind = ActKind(said["act"])
-    rig = said.get("rig")
-    key = said.get("key", "")
-    role = said.get("role")
-    human = said.get("human", "")
-    since = said.get("since", "")
-    minutes = said.get("freeze_minutes")
+    kind = ActKind(value["act"])
+    rig = value.get("rig")
+    key = value.get("key", "")
+    role = value.get("role")
+    human = value.get("human", "")
+    since = value.get("since", "")
+    minutes = value.get("freeze_minutes")
     if not isinstance(rig, str) or not is_rig_id(rig):
         return ActUnreadable("rig must be a rig id")
-    wanted = _FINGERPRINT if kind is ActKind.RETIRE_KEY else _KEY
-    needs_key = kind is not ActKind.LEAVE
-    if (
-        not isinstance(key, str)
-        or bool(key) != needs_key
-        or (key and not wanted.fullmatch(key))
-    ):
+    if not _is_key_for(kind, key):
         return ActUnreadable(
             "key must be a public key, of a retired one the fingerprint"
         )
-    if role is not None and (
-        role not in set(Role) or (role == Role.HUMAN) != rig.endswith(RELAY_SUFFIX)
-    ):
+    if role is not None and not _is_role_for(rig, role):
         return ActUnreadable(
             f"role must be one of {', '.join(Role)}; a human's rig ends in "
             f"{RELAY_SUFFIX}"
         )
-    if not isinstance(human, str) or (
-        human and not (is_rig_id(human) and human.endswith(RELAY_SUFFIX))
-    ):
+    if not _is_human(human):
         return ActUnreadable(f"human must be a rig that ends in {RELAY_SUFFIX}")
     if not isinstance(since, str) or (since and timestamp_ms(since) is None):
         return ActUnreadable("since must be a date with a time")
-    if minutes is not None and (
-        type(minutes) is not int or not 0 <= minutes <= MOST_FREEZE_MINUTES
-    ):
+    if minutes is not None and not _is_number_of_minutes(minutes):
         return ActUnreadable(
             f"freeze_minutes must be a number up to {MOST_FREEZE_MINUTES}"
         )
     return Act(kind, rig, key, Role(role) if role else None, human, minutes, since)
 
 
+def _is_key_for(kind: ActKind, key: object) -> bool:
+    if kind is ActKind.LEAVE:
+        return key == ""
+    shape = _FINGERPRINT if kind is ActKind.RETIRE_KEY else _KEY
+    return isinstance(key, str) and shape.fullmatch(key) is not None
+
+
+def _is_role_for(rig: str, role: object) -> bool:
+    is_humans_rig = rig.endswith(RELAY_SUFFIX)
+    return role in list(Role) and (role == Role.HUMAN) == is_humans_rig
+
+
+def _is_human(human: object) -> bool:
+    """Tell whether a value names a human's rig, or nobody."""
+    if not isinstance(human, str):
+        return False
+    return not human or (is_rig_id(human) and human.endswith(RELAY_SUFFIX))
+
+
+def _is_number_of_minutes(value: object) -> bool:
+    is_bool = isinstance(value, bool)
+    return isinstance(value, int) and not is_bool and 0 <= value <= MOST_FREEZE_MINUTES
+
+
 def fingerprint_of(key: str) -> str | None:
-    """Return the name of an SSH public key that means the same everywhere; None if its text is no base64."""
+    """Return the fingerprint of an SSH public key; None if its text is no base64."""
     from base64 import b64decode, b64encode
     from binascii import Error
     from hashlib import sha256
@@ -160,33 +180,41 @@ def fingerprint_of(key: str) -> str | None:
 
 
 class Pin(NamedTuple):
-    """A key trusted by hand: for rigs by name, or for a person by e-mail, who may be called by its first part."""
+    """A key trusted by hand, of rigs by name or of a person by e-mail address.
+
+    A person's rig may be called by the first part of the address.
+    """
 
     fingerprint: str
     principals: tuple[str, ...]  # patterns of addresses, names of rigs
     since: int = ARRIVING  # position from which unsigned turns of theirs are refused
 
     def names(self, email: str | None = None) -> frozenset[str]:
-        """Return the rigs this key may speak as; `email` stands for patterns that mean it."""
-        rigs = frozenset(who for who in self.principals if is_rig_id(who))
-        addresses = [
-            who for who in self.principals if "@" in who and not re.search("[*?!]", who)
-        ]
+        """Return the rigs this key may speak as.
+
+        `email` stands for the patterns that match it.
+        """
+        rigs = frozenset(name for name in self.principals if is_rig_id(name))
+        if rigs:
+            return rigs
+        names: set[str] = set()
+        for principal in self.principals:
+            if "@" in principal and not re.search("[*?!]", principal):
+                names |= names_of_person(principal)
         if email and self.covers(email):
-            addresses.append(email)
-        return rigs or frozenset(
-            name for address in addresses for name in names_of_person(address)
-        )
+            names |= names_of_person(email)
+        return frozenset(names)
 
     def covers(self, email: str) -> bool:
-        """Tell whether this is the key of the person with that address (ssh_config PATTERNS)."""
-        if any(
-            who.startswith("!") and _matches(email, who[1:]) for who in self.principals
-        ):
+        """Tell whether this is the key of the person with that address.
+
+        The principals are read like ssh_config PATTERNS.
+        """
+        excluded = [who[1:] for who in self.principals if who.startswith("!")]
+        if any(_matches(email, pattern) for pattern in excluded):
             return False
-        return any(
-            _matches(email, who) for who in self.principals if not who.startswith("!")
-        )
+        included = [who for who in self.principals if not who.startswith("!")]
+        return any(_matches(email, pattern) for pattern in included)
 
     @property
     def is_of_a_rig(self) -> bool:
@@ -194,8 +222,12 @@ class Pin(NamedTuple):
 
 
 def names_of_person(email: str) -> frozenset[str]:
-    """Return what the rig of the person with this address is called: mike@example.com is mike, and mike-relay."""
-    name = re.sub("[^a-z0-9-]+", "-", email.partition("@")[0].lower()).strip("-")
+    """Return what the rigs of the person with this address may be called.
+
+    Those of mike@example.com are mike and mike-relay.
+    """
+    first_part = email.partition("@")[0].lower()
+    name = re.sub("[^a-z0-9-]+", "-", first_part).strip("-")
     return frozenset({name, name + RELAY_SUFFIX}) if is_rig_id(name) else frozenset()
 
 
@@ -216,18 +248,21 @@ NOW = Place("", ARRIVING)
 
 
 class Entry(NamedTuple):
-    """A committed turn of the reserved thread: who it says it is from, and whose key signed it."""
+    """A committed turn of the reserved thread."""
 
     place: Place
     path: str
     blob: str
-    sender: str
+    sender: str  # as the turn says
     signer: str | None  # fingerprint of a good signature
     acts: tuple[Act, ...] | ActUnreadable
 
 
 class Order:
-    """What comes before what. `parents` is None while history is one line; in a graph only descent counts."""
+    """What comes before what.
+
+    `parents` is None while history is one line; in a graph only descent counts.
+    """
 
     def __init__(self, parents: Mapping[str, Sequence[str]] | None = None) -> None:
         self._parents = parents
@@ -251,19 +286,23 @@ class Order:
 
     def _reach(self, start: str, *, down: bool) -> frozenset[str]:
         if (start, down) not in self._reached:
-            edges: Mapping[str, Sequence[str]] = (
-                (self._parents or {}) if down else self._children
-            )
-            found: set[str] = set()
-            pending = [start]
-            while pending:
-                fresh = [
-                    one for one in edges.get(pending.pop(), ()) if one not in found
-                ]
-                found.update(fresh)
-                pending += fresh
-            self._reached[start, down] = frozenset(found)
+            edges: Mapping[str, Sequence[str]] = self._children
+            if down:
+                edges = self._parents or {}
+            self._reached[start, down] = _reachable(start, edges)
         return self._reached[start, down]
+
+
+def _reachable(start: str, edges: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Return everything that can be reached from `start`."""
+    found: set[str] = set()
+    pending = [start]
+    while pending:
+        commits = edges.get(pending.pop(), ())
+        fresh = [commit for commit in commits if commit not in found]
+        found.update(fresh)
+        pending += fresh
+    return frozenset(found)
 
 
 class MemberKey(NamedTuple):
@@ -289,7 +328,11 @@ class Member(NamedTuple):
 
 
 class Membership:
-    """The fold of all entries: by path, those that were carried out, and why others changed nothing."""
+    """The fold of all entries.
+
+    `carried_out` and `refused` tell, by path, which entries changed something, and why
+    others did not.
+    """
 
     def __init__(
         self,
@@ -301,7 +344,11 @@ class Membership:
         is_pinned: Callable[[str], bool] = lambda _rig: False,
         pinned_key: Callable[[str, str], bool] = lambda _rig, _fingerprint: False,
     ) -> None:
-        """`founding` is the blob of the entry this clone saw first; hand-pinned keys outrank what members say."""
+        """Fold the entries, oldest first.
+
+        `founding` is the blob of the entry this clone saw first; hand-pinned keys
+        outrank what members say.
+        """
         self._order = order or Order()
         self._keys: list[MemberKey] = []
         self._members: dict[str, Member] = {}
@@ -313,12 +360,16 @@ class Membership:
         self._may_found = may_found
         self._is_pinned = is_pinned
         self._pinned_key = pinned_key
-        for entry in sorted(entries, key=lambda one: (one.place.position, one.path)):
-            if self.founded is None and founding is not None and entry.blob != founding:
-                self.refused[entry.path] = (
-                    "it comes before the entry this clone first saw"
-                )
-            elif reason := self._take_in(entry):
+        oldest_first = sorted(
+            entries, key=lambda entry: (entry.place.position, entry.path)
+        )
+        for entry in oldest_first:
+            awaits_founding = self.founded is None and founding is not None
+            if awaits_founding and entry.blob != founding:
+                reason: str | None = "it comes before the entry this clone first saw"
+            else:
+                reason = self._take_in(entry)
+            if reason is not None:
                 self.refused[entry.path] = reason
 
     @property
@@ -344,7 +395,10 @@ class Membership:
         return [key for key in self._keys if key.rig == rig]
 
     def has_key(self, rig: str, place: Place) -> bool:
-        """Tell whether somebody had, by then, ever put a key on record: from there on that name must sign."""
+        """Tell whether a rig had, by then, ever put a key on record.
+
+        From there on that name must sign.
+        """
         return any(
             key.rig == rig and self._order.follows(place, key.added)
             for key in self._keys
@@ -355,26 +409,31 @@ class Membership:
         return frozenset(
             key.rig
             for key in self._keys
-            if key.fingerprint == fingerprint
-            and self._was_there(key, place)
-            and (
-                key.since_ms is None or place.committed_at * 1000 < key.since_ms
-            )  # from then on not to be believed
+            if key.fingerprint == fingerprint and self._held_at(key, place)
         )
 
     def is_retired(self, fingerprint: str, rig: str, place: Place) -> bool:
-        """Tell whether a key was this rig's once and not, or not to be believed, at a place."""
-        return rig not in self.holders(fingerprint, place) and any(
+        """Tell whether a key was once this rig's and is not to be believed at a place."""
+        if rig in self.holders(fingerprint, place):
+            return False
+        return any(
             key.fingerprint == fingerprint
-            for key in self._keys
-            if key.rig == rig and self._order.follows(place, key.added)
+            for key in self.keys_of(rig)
+            if self._order.follows(place, key.added)
         )
 
-    def _was_there(self, key: MemberKey, place: Place) -> bool:
-        """Tell whether a turn had the key's coming in its history and is itself in the history of its going."""
-        return self._order.follows(place, key.added) and (
-            key.retired is None or self._order.precedes(place, key.retired)
-        )
+    def _held_at(self, key: MemberKey, place: Place) -> bool:
+        """Tell whether a key was in force for a turn at a place.
+
+        The turn has the coming of the key in its history, and is itself in the history
+        of its going.
+        """
+        if not self._order.follows(place, key.added):
+            return False
+        if key.retired is not None and not self._order.precedes(place, key.retired):
+            return False
+        # From `since` on the key is not to be believed.
+        return key.since_ms is None or place.committed_at * 1000 < key.since_ms
 
     def _take_in(self, entry: Entry) -> str | None:
         """Carry out an entry; return why not, if it is refused."""
@@ -384,25 +443,26 @@ class Membership:
             return "it is not signed by a key it can be held against"
         if self.founded is None:
             return self._found(entry, entry.acts, entry.signer)
-        speaks = entry.sender in self.holders(
-            entry.signer, entry.place
-        ) or self._pinned_key(entry.sender, entry.signer)
-        if not speaks or self.member(entry.sender) is None:
+        if not self._is_by_member(entry, entry.signer):
             return self._request(entry, entry.acts, entry.signer)
-        reason = next(
-            (why for act in entry.acts if (why := self._objection(entry, act))), None
-        )
-        for act in entry.acts if reason is None else ():
+        for act in entry.acts:
+            reason = self._objection(entry, act)
+            if reason is not None:
+                return reason
+        for act in entry.acts:
             self._carry_out(entry, act)
-        return reason
+        return None
+
+    def _is_by_member(self, entry: Entry, signer: str) -> bool:
+        """Tell whether an entry is signed by the member it says it is from."""
+        if self.member(entry.sender) is None:
+            return False
+        is_holder = entry.sender in self.holders(signer, entry.place)
+        return is_holder or self._pinned_key(entry.sender, signer)
 
     def _found(self, entry: Entry, acts: Sequence[Act], signer: str) -> str | None:
         first = acts[0]
-        if (
-            first.kind is not ActKind.JOIN
-            or first.rig != entry.sender
-            or fingerprint_of(first.key) != signer
-        ):
+        if not _is_own_join(first, entry.sender, signer):
             return (
                 "the first entry must be a rig's own join, signed with the key it names"
             )
@@ -414,14 +474,13 @@ class Membership:
         return None
 
     def _request(self, entry: Entry, acts: Sequence[Act], signer: str) -> str | None:
-        """A stranger may ask to be let in, with the key that signed the question, and nothing else."""
+        """Note that a stranger asks to be let in, with the key that signed the entry.
+
+        A stranger may do nothing else.
+        """
         act = acts[0]
-        own = (
-            act.kind is ActKind.JOIN
-            and act.rig == entry.sender
-            and fingerprint_of(act.key) == signer
-        )
-        if not own or len(acts) > 1 or self.has_key(act.rig, entry.place):
+        asks_to_join = len(acts) == 1 and _is_own_join(act, entry.sender, signer)
+        if not asks_to_join or self.has_key(act.rig, entry.place):
             return (
                 f"{entry.sender} is not a member at this point, or signs with a key "
                 "that is not its own"
@@ -431,85 +490,132 @@ class Membership:
         return None
 
     def _objection(self, entry: Entry, act: Act) -> str | None:
-        actor = self._members[entry.sender]
-        own = act.rig == entry.sender and act.kind is not ActKind.JOIN
-        humans = any(member.role is Role.HUMAN for member in self.members)
-        if not own and actor.role is not (Role.HUMAN if humans else Role.RIG):
-            return f"{entry.sender} may change nothing but its own keys" + (
-                "; a human member decides" if humans else ""
-            )
-        if (
-            self._is_pinned(act.rig)
-            and act.key
-            and not own
-            and act.kind is not ActKind.RETIRE_KEY
-        ):
-            name = fingerprint_of(act.key) or ""
-            if not (
-                self._pinned_key(act.rig, name)
-                or act.rig in self.holders(name, entry.place)
-            ):
+        """Return why a member may not carry out an act; None if it may."""
+        changes_itself = act.rig == entry.sender and act.kind is not ActKind.JOIN
+        if not changes_itself:
+            reason = self._missing_right(entry.sender)
+            if reason is not None:
+                return reason
+            if self._contradicts_pin(act, entry.place):
                 return f"another key is pinned for {act.rig} in this clone"
         if act.kind is not ActKind.JOIN and self.member(act.rig) is None:
             return f"{act.rig} is not a member"
-        owner = self.holders(fingerprint_of(act.key) or "", entry.place) - {act.rig}
-        return f"that key belongs to {', '.join(sorted(owner))}" if owner else None
+        holders = self.holders(fingerprint_of(act.key) or "", entry.place)
+        others = sorted(holders - {act.rig})
+        return f"that key belongs to {', '.join(others)}" if others else None
+
+    def _missing_right(self, actor: str) -> str | None:
+        """Return why a member may not decide about others; None if it may.
+
+        Humans decide; where there are none, rigs do.
+        """
+        role = self._members[actor].role
+        if any(member.role is Role.HUMAN for member in self.members):
+            if role is Role.HUMAN:
+                return None
+            return (
+                f"{actor} may change nothing but its own keys; a human member decides"
+            )
+        if role is Role.RIG:
+            return None
+        return f"{actor} may change nothing but its own keys"
+
+    def _contradicts_pin(self, act: Act, place: Place) -> bool:
+        """Tell whether an act gives a rig another key than the one pinned by hand."""
+        gives_key = bool(act.key) and act.kind is not ActKind.RETIRE_KEY
+        if not gives_key or not self._is_pinned(act.rig):
+            return False
+        fingerprint = fingerprint_of(act.key) or ""
+        if self._pinned_key(act.rig, fingerprint):
+            return False
+        return act.rig not in self.holders(fingerprint, place)
 
     def _carry_out(self, entry: Entry, act: Act) -> None:
-        place = entry.place
         self.carried_out.add(entry.path)
-        if act.kind is ActKind.JOIN:
-            self.requests.pop(act.rig, None)
-            self.carried_out.update(
-                [self._asked_in[act.key]] if act.key in self._asked_in else ()
-            )
-            self._members[act.rig] = _joined(act, self.member(act.rig), entry)
-        if act.kind in (ActKind.JOIN, ActKind.ADD_KEY):
-            fingerprint = fingerprint_of(act.key) or ""
-            if act.rig not in self.holders(fingerprint, NOW):
-                self._keys.append(MemberKey(act.rig, act.key, fingerprint, place))
-            return
-        gone = act.key if act.kind is ActKind.RETIRE_KEY else None
-        if act.kind is ActKind.LEAVE:
-            self._members[act.rig] = self._members[act.rig]._replace(left=place)
-        self._keys = [
-            key._replace(
-                retired=place, since_ms=timestamp_ms(act.since) if act.since else None
-            )
-            if key.rig == act.rig
-            and key.retired is None
-            and gone in (None, key.fingerprint)
-            else key
-            for key in self._keys
-        ]
+        match act.kind:
+            case ActKind.JOIN:
+                self._admit(entry, act)
+                self._add_key(act, entry.place)
+            case ActKind.ADD_KEY:
+                self._add_key(act, entry.place)
+            case ActKind.RETIRE_KEY:
+                self._retire_keys(act, entry.place)
+            case ActKind.LEAVE:
+                self._dismiss(act, entry.place)
+                self._retire_keys(act, entry.place)
+
+    def _admit(self, entry: Entry, act: Act) -> None:
+        self.requests.pop(act.rig, None)
+        if act.key in self._asked_in:
+            self.carried_out.add(self._asked_in[act.key])
+        before = self.member(act.rig)
+        if before is None:
+            self._members[act.rig] = _new_member(act, entry)
+        else:
+            self._members[act.rig] = _changed_member(act, before)
+
+    def _dismiss(self, act: Act, place: Place) -> None:
+        # The first entry may name somebody who never was in.
+        member = self.member(act.rig)
+        if member is not None:
+            self._members[act.rig] = member._replace(left=place)
+
+    def _add_key(self, act: Act, place: Place) -> None:
+        fingerprint = fingerprint_of(act.key) or ""
+        if act.rig not in self.holders(fingerprint, NOW):
+            self._keys.append(MemberKey(act.rig, act.key, fingerprint, place))
+
+    def _retire_keys(self, act: Act, place: Place) -> None:
+        """Retire the key an act names, or all keys of a rig that leaves."""
+        since_ms = timestamp_ms(act.since) if act.since else None
+        for index, key in enumerate(self._keys):
+            if key.rig != act.rig or key.retired is not None:
+                continue
+            if act.kind is ActKind.LEAVE or key.fingerprint == act.key:
+                self._keys[index] = key._replace(retired=place, since_ms=since_ms)
 
 
-def _joined(act: Act, before: Member | None, entry: Entry) -> Member:
-    by_name = Role.HUMAN if act.rig.endswith(RELAY_SUFFIX) else Role.RIG
-    role = act.role or (before.role if before else by_name)
-    admitted_by = (
-        entry.sender
-        if entry.sender.endswith(RELAY_SUFFIX) and entry.sender != act.rig
-        else ""
+def _is_own_join(act: Act, sender: str, signer: str) -> bool:
+    """Tell whether a rig joins by itself, with the key that signed."""
+    return (
+        act.kind is ActKind.JOIN
+        and act.rig == sender
+        and fingerprint_of(act.key) == signer
     )
-    usual = (
-        before.freeze_minutes
-        if before
-        else HUMAN_FREEZE_MINUTES
-        if role is Role.HUMAN
-        else 0
-    )
-    return Member(
-        act.rig,
-        role,
-        act.human or (before.human if before else admitted_by),
-        usual if act.freeze_minutes is None else act.freeze_minutes,
-        before.joined if before else entry.place,
-    )
+
+
+def _new_member(act: Act, entry: Entry) -> Member:
+    """Return a member as its first join makes it."""
+    role = act.role
+    if role is None:
+        role = Role.HUMAN if act.rig.endswith(RELAY_SUFFIX) else Role.RIG
+    human = act.human
+    admitted_by_human = entry.sender.endswith(RELAY_SUFFIX) and entry.sender != act.rig
+    if not human and admitted_by_human:
+        human = entry.sender
+    freeze_minutes = act.freeze_minutes
+    if freeze_minutes is None:
+        freeze_minutes = HUMAN_FREEZE_MINUTES if role is Role.HUMAN else 0
+    return Member(act.rig, role, human, freeze_minutes, entry.place)
+
+
+def _changed_member(act: Act, before: Member) -> Member:
+    """Return a member with what another join says anew."""
+    changed = before
+    if act.role is not None:
+        changed = changed._replace(role=act.role)
+    if act.human:
+        changed = changed._replace(human=act.human)
+    if act.freeze_minutes is not None:
+        changed = changed._replace(freeze_minutes=act.freeze_minutes)
+    return changed
 
 
 class Keyring:
-    """Whose key is whose at a place in history: what was pinned by hand, and what the members say."""
+    """Whose key is whose at a place in history.
+
+    It knows what was pinned by hand, and what the members say.
+    """
 
     def __init__(
         self, pins: Sequence[Pin] = (), membership: Membership | None = None
@@ -522,7 +628,10 @@ class Keyring:
         return bool(self._pins) or self.membership.founded is not None
 
     def must_sign(self, rig: str, place: Place) -> bool:
-        """Tell whether a name has had a key by then. What was there before its key was is not held against it."""
+        """Tell whether a name has had a key by then.
+
+        What it wrote before it had a key is not held against it.
+        """
         return self.membership.has_key(rig, place) or any(
             pin.since <= place.position and rig in pin.names() for pin in self._pins
         )
@@ -535,31 +644,43 @@ class Keyring:
         person: str | None = None,
         email: str = "",
     ) -> "Standing":
-        """Say how the key that made a good signature stands to the rig that is named.
+        """Return how the key that made a good signature stands to the rig that is named.
 
-        `person` is whom the signers file, or OpenPGP, says it is of; `email` that of the commit's author.
+        `person` is who owns the key according to the signers file, or OpenPGP; `email`
+        is that of the commit's author.
         """
-        pins = [pin for pin in self._pins if pin.fingerprint in keys] if person else []
-        if person and not pins and "@" in person:
-            pins = [Pin(keys[0] if keys else "", (person,))]
-        held = frozenset(
-            holder for key in keys for holder in self.membership.holders(key, place)
-        )
-        claims = frozenset(name for pin in pins for name in pin.names(email))
-        addressed = [pin for pin in pins if not pin.is_of_a_rig]
+        membership = self.membership
+        pins = self._pins_of(keys, person) if person else []
+        pinned_names: set[str] = set()
+        for pin in pins:
+            pinned_names |= pin.names(email)
+        holders: set[str] = set()
+        for key in keys:
+            holders |= membership.holders(key, place)
+        is_retired = any(membership.is_retired(key, rig, place) for key in keys)
         return Standing(
-            on_record=is_pinned(self._pins, rig) or self.membership.has_key(rig, place),
+            on_record=is_pinned(self._pins, rig) or membership.has_key(rig, place),
             must_sign=self.must_sign(rig, place),
-            owns=rig in claims or rig in held,
-            is_known=bool(pins or held),
-            of_another=bool(held) or any(pin.is_of_a_rig for pin in pins),
-            retired=any(self.membership.is_retired(key, rig, place) for key in keys)
-            and rig not in claims,
-            wrong_author=rig not in held
-            and bool(addressed)
-            and len(addressed) == len(pins)
-            and not any(pin.covers(email) for pin in addressed),
+            owns=rig in pinned_names or rig in holders,
+            is_known=bool(pins or holders),
+            of_another=bool(holders) or any(pin.is_of_a_rig for pin in pins),
+            retired=is_retired and rig not in pinned_names,
+            wrong_author=rig not in holders and _are_of_another_person(pins, email),
         )
+
+    def _pins_of(self, keys: Sequence[str], person: str) -> list[Pin]:
+        """Return the pins of keys; a person whose keys are not pinned counts as one."""
+        pins = [pin for pin in self._pins if pin.fingerprint in keys]
+        if not pins and "@" in person:
+            return [Pin(keys[0] if keys else "", (person,))]
+        return pins
+
+
+def _are_of_another_person(pins: Sequence[Pin], email: str) -> bool:
+    """Tell whether these keys are people's, and none is of the one with this address."""
+    if not pins or any(pin.is_of_a_rig for pin in pins):
+        return False
+    return not any(pin.covers(email) for pin in pins)
 
 
 class Standing(NamedTuple):
@@ -569,9 +690,8 @@ class Standing(NamedTuple):
     must_sign: bool = False  # and had it by then
     owns: bool = False  # it is that rig's key
     is_known: bool = False  # it is somebody's whom this clone knows
-    of_another: bool = (
-        False  # of a rig by name; a person's key may be used by their machines
-    )
+    # It is of a rig by name; a person's key may be used by their machines.
+    of_another: bool = False
     retired: bool = False  # it was that rig's
     wrong_author: bool = False  # a person's key on a commit by another address
 

@@ -81,25 +81,25 @@ class GeminiContent(Wire):
     def read(self, scenario: str, path: str, body: Mapping[str, Any]) -> ModelRequest:
         endpoint = self.endpoint.search(path)
         contents = objects(body.get("contents"))
-        said = [
+        user_contents = [
             content for content in contents if content.get("role", "user") == "user"
         ]
-        declared = [
-            d
-            for tool in objects(body.get("tools"))
-            for d in objects(tool.get("functionDeclarations"))
+        texts = [
+            _text(content) for content in user_contents if not _is_tool_result(content)
         ]
+        tools = []
+        for tool in objects(body.get("tools")):
+            for declaration in objects(tool.get("functionDeclarations")):
+                tools.append(str(declaration.get("name", "")))
+        streamed = endpoint is not None and endpoint["verb"] == "streamGenerateContent"
         return ModelRequest(
             wire=self.name,
             scenario=scenario,
             model=endpoint["model"] if endpoint else "",
-            user_texts=tuple(
-                _text(content) for content in said if not _is_tool_result(content)
-            ),
-            tools=tuple(str(declaration.get("name", "")) for declaration in declared),
+            user_texts=tuple(texts),
+            tools=tuple(tools),
             answers_tool=bool(contents) and _is_tool_result(contents[-1]),
-            streamed=endpoint is not None
-            and endpoint["verb"] == "streamGenerateContent",
+            streamed=streamed,
         )
 
     def whole(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:

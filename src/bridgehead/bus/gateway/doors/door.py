@@ -1,10 +1,13 @@
-"""A door: people of another network (chat rooms, voice devices) talk to the bus without knowing of it.
+"""A door: people of another network (chat rooms, voice devices) talk to the bus without
+knowing of it.
 
-A door is one participant in managing mode; each of its rooms is a channel with a session of its own. To add one, derive
-from `Door` and write three methods: `run` stays connected to the network and calls `heard` for what is said there,
-`speak` says something in a room, `think` shows there that an answer is being made. One that can show an answer while it
-is made says so by `shows_pieces` and writes `piece`, too; one with many people behind it makes each room a participant
-by `participant`. Everything else is the bus's: sessions, policy and limits of the record, turns, late answers.
+A door is one participant in managing mode; each of its rooms is a channel with a
+session of its own. To add one, derive from `Door` and write three methods: `run` stays
+connected to the network and calls `heard` for what is said there, `speak` says
+something in a room, `think` shows there that an answer is being made. One that can show
+an answer while it is made says so by `shows_pieces` and writes `piece`, too; one with
+many people behind it makes each room a participant by `participant`. Everything else is
+the bus's: sessions, policy and limits of the record, turns, late answers.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from bridgehead.errors import BridgeheadError
 
 _log: Final = logging.getLogger("bridgehead.bus")
 STOP_WORDS: Final = frozenset({"stop", "!stop"})
-TOLD: Final = frozenset({"needs_you", "finished", "failed"})
+WORTH_SAYING: Final = frozenset({"needs_you", "finished", "failed"})
 """The notices that are worth a word in a room."""
 
 
@@ -53,34 +56,49 @@ class Door(ABC):
 
     @abstractmethod
     async def run(self) -> None:
-        """Be connected and listen; whatever it raises, it is called again after a while."""
+        """Be connected and listen.
+
+        Whatever it raises, it is called again after a while.
+        """
 
     @abstractmethod
     def speak(
         self, room: str, text: str, message_id: str | None, *, is_open: bool
     ) -> None:
-        """Say `text` in a room, as an answer to a message where there is one; must not wait."""
+        """Say `text` in a room, as an answer to a message where there is one.
+
+        Must not wait.
+        """
 
     @abstractmethod
     def think(self, room: str, message_id: str, *, on: bool) -> None:
-        """An answer to a message is being made, or no longer; must not wait."""
+        """Show that an answer to a message is being made, or no longer.
+
+        Must not wait.
+        """
 
     def piece(self, room: str, text: str, message_id: str) -> None:  # noqa: B027
-        """One more piece of the answer to a message; must not wait. The whole is said in the end, to every door."""
+        """Show one more piece of an answer; must not wait.
+
+        In the end every door speaks the whole.
+        """
 
     def participant(self, room: str) -> str:
-        """Who speaks in a room: the door itself, unless its rooms take part each for itself."""
+        """Return who speaks in a room: the door itself, unless its rooms take part each
+        for itself.
+        """
         return self._record.id
 
     def heard(self, room: str, text: str, message_id: str) -> None:
-        """A person said something in a room, under an id that the network gave it."""
+        """Take what a person said in a room, under an id that the network gave it."""
         speaker = self.participant(room)
-        if self._relay.hears_answer(
+        is_answer = self._relay.hears_answer(
             speaker,
             text,
             self._shown_to(speaker),
             lambda became: self._read_back(room, speaker, became),
-        ):
+        )
+        if is_answer:
             return
         value: dict[str, Any] = {
             "text": text,
@@ -100,7 +118,9 @@ class Door(ABC):
         return self._shown.setdefault(participant_id, ShownQuestions())
 
     def _read_back(self, room: str, participant_id: str, became: ItemAnswered) -> None:
-        """Say what became of an answer, and the question again where another one was answered."""
+        """Say what became of an answer, and the question again where another one was
+        answered.
+        """
         lines = [became.sentence]
         if became.notice is not None:
             self._shown_to(participant_id).show(became.notice)
@@ -108,7 +128,10 @@ class Door(ABC):
         self.speak(room, "\n".join(lines), None, is_open=False)
 
     def hush(self) -> None:  # noqa: B027
-        """Whatever is being said is to end; where words are there at once there is nothing to do."""
+        """Whatever is being said is to end.
+
+        Where words are there at once there is nothing to do.
+        """
 
     async def start(self) -> None:
         await self.join()
@@ -116,7 +139,10 @@ class Door(ABC):
 
     async def join(self) -> None:
         entering = self._relay.join(self._record, self)
-        if entering is not None and (error := await entering) is not None:
+        if entering is None:
+            return
+        error = await entering
+        if error is not None:
             raise error
 
     def keep_running(self) -> None:
@@ -135,75 +161,80 @@ class Door(ABC):
             began = now()
             try:
                 await self.run()
-            except (
-                Exception
-            ) as error:  # a network is a guest; the bus goes on without it
-                kind = (
-                    ""
-                    if isinstance(error, BridgeheadError)
-                    else f"{type(error).__name__}: "
-                )
-                _log.warning("%s: %s%s", self._record.id, kind, error)
-            pauses = waits() if now() - began > LONGEST_WAIT_S else pauses
+            except BridgeheadError as error:
+                _log.warning("%s: %s", self._record.id, error)
+            # A network is a guest: the bus goes on without it.
+            except Exception as error:
+                kind = type(error).__name__
+                _log.warning("%s: %s: %s", self._record.id, kind, error)
+            if now() - began > LONGEST_WAIT_S:
+                pauses = waits()
             await asyncio.sleep(next(pauses))
 
-    # -- ParticipantConnection ------------------------------------------------------------------------------------
+    # -- ParticipantConnection ------------------------------------------------
 
     def welcome(self, source: str) -> None:
         _log.debug("%s is %s on the bus", self._record.id, source)
 
     def deliver(self, delivery: Delivery, place: str = "") -> None:
-        """What the bus says; `place` is the room of a participant, for what is said outside of its conversations."""
+        """Say what the bus says.
+
+        `place` is the room for what is said outside of conversations.
+        """
         if delivery.topic == STOP:
             self.hush()
         if delivery.topic not in (PIECE, SPEAK, HANDLED, NOTICE):
             return
         message = msgspec.json.decode(delivery.body)
-        named = message["context"].get("utterance_id")
+        data = message["data"]
+        message_id = message["context"].get("utterance_id")
+        is_open = message_id in self._open
         room = context_session_id(message["context"])
         if place and room.partition(" ")[0] != place:
             room = place
         if delivery.topic == NOTICE:
-            notice = msgspec.convert(message["data"], Notice)
-            reader = self.participant(place) if place else self._record.id
-            who = self._relay.bridge.known.get(reader)
-            may_answer = who is not None and who.record.has(Grant.APPROVE)
-            if notice.status in TOLD and (place or self.listens):
-                self._shown_to(reader).show(notice)
-                self.speak(
-                    room,
-                    notice.words(self.longest_notice, may_answer=may_answer),
-                    None,
-                    is_open=False,
-                )
-        elif delivery.topic == PIECE:
-            if named in self._open:
-                self._shown_to(delivery.participant).speak()
-                self.piece(room, str(message["data"].get("text", "")), named)
+            self._show_notice(msgspec.convert(data, Notice), room, place)
         elif delivery.topic == SPEAK:
             self._shown_to(delivery.participant).speak()
             self.speak(
-                room,
-                str(message["data"].get("utterance", "")),
-                named,
-                is_open=named in self._open,
+                room, str(data.get("utterance", "")), message_id, is_open=is_open
             )
-        elif self._open.pop(named, None) is not None:
-            self.think(room, named, on=False)
+        elif not is_open:
+            return
+        elif delivery.topic == PIECE:
+            self._shown_to(delivery.participant).speak()
+            self.piece(room, str(data.get("text", "")), message_id)
+        else:
+            del self._open[message_id]
+            self.think(room, message_id, on=False)
+
+    def _show_notice(self, notice: Notice, room: str, place: str) -> None:
+        """Say a notice that is worth a word, and keep its question in view."""
+        if notice.status not in WORTH_SAYING:
+            return
+        if not place and not self.listens:
+            return
+        reader = self.participant(place) if place else self._record.id
+        known = self._relay.bridge.known.get(reader)
+        may_answer = known is not None and known.record.has(Grant.APPROVE)
+        self._shown_to(reader).show(notice)
+        text = notice.words(self.longest_notice, may_answer=may_answer)
+        self.speak(room, text, None, is_open=False)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        """A message was refused: the one that is named, else the newest, which is the one being taken."""
-        named = str(details.get("utterance_id", next(reversed(self._open), "")))
-        room = self._open.get(named)
-        if room is not None:
-            self.speak(
-                room,
-                REFUSED.get(code, f"The bridge refused that ({code})."),
-                named,
-                is_open=True,
-            )
-            del self._open[named]
-            self.think(room, named, on=False)
+        """Say that a message was refused.
+
+        The one that is named, else the newest, which is being taken.
+        """
+        newest = next(reversed(self._open), "")
+        message_id = str(details.get("utterance_id", newest))
+        room = self._open.get(message_id)
+        if room is None:
+            return
+        reason = REFUSED.get(code, f"The bridge refused that ({code}).")
+        self.speak(room, reason, message_id, is_open=True)
+        del self._open[message_id]
+        self.think(room, message_id, on=False)
 
     def close(self, code: CloseCode) -> None:
         if self._task is not None:

@@ -1,11 +1,14 @@
-"""The Matrix door: rooms and threads of a Matrix account, encrypted ones too, talk to the assistant.
+"""The Matrix door: rooms and threads of a Matrix account, encrypted ones too, talk to
+the assistant.
 
-What is said there is asked for (an account like a person's), or brought by the server (an application service); from
-then on it is the same. Each room is a participant of its own, so that none waits for another, and what is answered
-late is told in the room where it was asked.
+What is said there is asked for (an account like a person's), or brought by the server
+(an application service); from then on it is the same. Each room is a participant of its
+own, so that none waits for another, and what is answered late is told in the room where
+it was asked.
 
-Nothing is posted twice: what is posted has a transaction id made of the message that it answers, the server knows the
-ids it has seen, and how far everything has been answered is kept beside the other state of the bridge.
+Nothing is posted twice: what is posted has a transaction id made of the message that it
+answers, the server knows the ids it has seen, and how far everything has been answered
+is kept beside the other state of the bridge.
 """
 
 from __future__ import annotations
@@ -46,7 +49,10 @@ EDIT_S: Final = 1.0
 MOST_ANSWERED: Final = 2000
 MOST_TRANSACTIONS: Final = 1000
 MOST_FALLBACK: Final = 500
-"""Characters of an edit for programs that know no edits; the text is in it once more, and a message has 64 KiB."""
+"""Characters of an edit for programs that know no edits.
+
+The text is in it once more, and a message has 64 KiB.
+"""
 MAX_BYTES: Final = 64 * 1024 * 1024
 REGISTER: Final = "/_matrix/client/v3/register"
 TIMELINE: Final = {"room": {"timeline": {"limit": 50}}}
@@ -57,6 +63,7 @@ UNREADABLE: Final = (
 NO_KEYS: Final = (
     "I cannot read encrypted rooms; invite me to one that is not encrypted."
 )
+LONGEST_CHANNEL: Final = 128
 _MEDIA: Final = ("m.image", "m.file", "m.audio", "m.video", "m.location")
 
 
@@ -74,8 +81,21 @@ class MatrixState(msgspec.Struct):
     """Open messages that the server has brought and will not bring again."""
 
 
+class RoomMessage(msgspec.Struct, frozen=True):
+    """Which message an event of a room is about."""
+
+    id: str
+    """The event, or the one that it edits."""
+    room: str
+    """The room, and the thread if it is in one."""
+    is_edit: bool = False
+
+
 class MatrixDoor(Door):
-    """One account, which talks to those it is allowed to; with a name to `serve_as` it is an application service."""
+    """One account, which talks to those it is allowed to.
+
+    With a name to `serve_as` it is an application service.
+    """
 
     listens = False  # its rooms do
     shows_pieces = True
@@ -112,7 +132,7 @@ class MatrixDoor(Door):
         self._sending: dict[str, asyncio.Task[None]] = {}
         """The last thing that is done in each room; the next one waits for it."""
 
-    # -- Door -----------------------------------------------------------------------------------------------------
+    # -- Door -----------------------------------------------------------------
 
     async def run(self) -> None:
         make_private_dir(self._folder)
@@ -149,8 +169,9 @@ class MatrixDoor(Door):
             ordinal = self._said[message_id] = self._said.get(message_id, 0) + 1
             self._stop_showing(message_id)
         # What is said to nobody in particular is said in every room.
-        for one in (room_id,) if room_id.startswith("!") else tuple(self._client.rooms):
-            self._later(one, self._answer(one, root, text, message_id, ordinal))
+        room_ids = [room_id] if room_id.startswith("!") else list(self._client.rooms)
+        for target in room_ids:
+            self._later(target, self._answer(target, root, text, message_id, ordinal))
 
     def piece(self, room: str, text: str, message_id: str) -> None:
         if message_id not in self._showing:
@@ -166,17 +187,21 @@ class MatrixDoor(Door):
         shown = ""
         while True:
             await asyncio.sleep(EDIT_S)
-            if (text := "".join(pieces)) != shown:
-                self._later(
-                    room_id,
-                    self._answer(room_id, root, text, message_id, 1, is_whole=False),
-                )
-                await asyncio.wait((self._sending[room_id],))
-                shown = text
+            text = "".join(pieces)
+            if text == shown:
+                continue
+            self._later(
+                room_id,
+                self._answer(room_id, root, text, message_id, 1, is_whole=False),
+            )
+            await asyncio.wait((self._sending[room_id],))
+            shown = text
 
     def _stop_showing(self, message_id: str) -> None:
-        if (showing := self._showing.pop(message_id, None)) is not None:
-            showing[1].cancel()
+        showing = self._showing.pop(message_id, None)
+        if showing is not None:
+            _pieces, task = showing
+            task.cancel()
 
     def think(self, room: str, message_id: str, *, on: bool) -> None:
         room_id = room.partition(" ")[0]
@@ -195,7 +220,9 @@ class MatrixDoor(Door):
             self._leave(room_id)
 
     def participant(self, room: str) -> str:
-        """The room as a participant, with the rights of the door as they are now; its threads belong to it."""
+        """Return the room as a participant, with the rights of the door as they are
+        now; its threads belong to it.
+        """
         room_id = room.partition(" ")[0]
         known = self._relay.bridge.known
         of_door = known.get(self._record.id)
@@ -218,7 +245,8 @@ class MatrixDoor(Door):
         return record.id
 
     def _name(self, room_id: str) -> str:
-        return f"{CHAT_PREFIX}{self._record.id[:32]}-{hashlib.sha256(room_id.encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256(room_id.encode()).hexdigest()
+        return f"{CHAT_PREFIX}{self._record.id[:32]}-{digest[:16]}"
 
     def _leave(self, room_id: str) -> None:
         self._client.rooms.pop(room_id, None)
@@ -226,13 +254,19 @@ class MatrixDoor(Door):
             self._relay.leave(self._name(room_id), connection, goodbye=True)
 
     def forget(self, room_id: str) -> None:
-        """The bus has ended the part of a room; it begins again with the next message."""
+        """Forget a room that the bus has dismissed.
+
+        It joins again with the next message.
+        """
         self._rooms.pop(room_id, None)
 
-    # -- what comes -----------------------------------------------------------------------------------------------
+    # -- what comes -----------------------------------------------------------
 
     async def _sync(self, since: str | None, *, is_first: bool) -> str:
-        """Take what is new since a token; returns the next one. The first time the rooms are told as a whole."""
+        """Take what is new since a token; returns the next one.
+
+        The first time the rooms are told as a whole.
+        """
         synced = _checked(
             await self._client.sync(SYNC_MS, TIMELINE, since=since, full_state=is_first)
         )
@@ -248,7 +282,9 @@ class MatrixDoor(Door):
         return str(synced.next_batch)
 
     async def _be_brought(self, name: str) -> NoReturn:
-        """Be an application service: know the rooms and what was open, then wait for what the server brings."""
+        """Be an application service: know the rooms and what was open, then wait for
+        what the server brings.
+        """
         wanted = {
             "type": "m.login.application_service",
             "username": name,
@@ -258,17 +294,8 @@ class MatrixDoor(Door):
         async with await self._client.send(
             "POST", REGISTER, json.dumps(wanted), headers
         ) as reply:
-            if (
-                reply.status != 200
-                and (refused := await reply.json()).get("errcode") != "M_USER_IN_USE"
-            ):
-                why = (
-                    f"{refused.get('error')}; list the file in "
-                    "app_service_config_files there and restart it"
-                )
-                raise BridgeheadError(
-                    f"the Matrix server refused the registration: {why}"
-                )
+            if reply.status != 200:
+                _check_registration(await reply.json())
         self._client.user_id = _checked(await self._client.whoami()).user_id
         rooms = (
             {"room_id": room_id}
@@ -281,56 +308,56 @@ class MatrixDoor(Door):
         raise AssertionError("this future is never set")
 
     async def transaction(self, name: str, events: list[Any]) -> bool:
-        """Take what the server brings, each transaction once; False as long as it must try again."""
+        """Take what the server brings, each transaction once.
+
+        False as long as it must try again.
+        """
         async with self._taking:
             if self.is_ready and name not in self._state.transactions:
                 for event in events:
                     await self._event(event)
-                self._state.transactions = [*self._state.transactions, name][
-                    -MOST_TRANSACTIONS:
-                ]
+                transactions = [*self._state.transactions, name]
+                self._state.transactions = transactions[-MOST_TRANSACTIONS:]
                 # Before the server is told that it need not bring this again.
                 await self._advance()
             return self.is_ready
 
     async def _event(self, event: Any) -> None:
-        """Take one event that was brought. Whatever is wrong with it, the server would bring it again for ever."""
+        """Take one event that was brought.
+
+        Whatever is wrong with it, the server would bring it again for ever.
+        """
         try:
             await self._bring(event, event["room_id"])
-        except (
-            aiohttp.ClientError,
-            TimeoutError,
-        ):  # nothing is wrong with it, but with the server, or the way there
+        # Nothing is wrong with the event, but with the server, or the way there.
+        except (aiohttp.ClientError, TimeoutError):
             raise
         except Exception as error:
             _log.warning("an event was skipped: %s: %s", type(error).__name__, error)
 
     async def _bring(self, event: dict[str, Any], room_id: str) -> None:
-        """Take an event as if it had been asked for, with the state of a room that is new to us."""
+        """Take an event as if it had been asked for, with the state of a room that is
+        new to us.
+        """
         is_own = (
             event.get("type") == "m.room.member"
             and event["state_key"] == self._client.user_id
         )
         membership = event["content"]["membership"] if is_own else "join"
         if membership == "invite":
-            told: dict[str, Any] = {"invite_state": {"events": [event]}}
+            update: dict[str, Any] = {"invite_state": {"events": [event]}}
         elif membership == "join":
-            is_new = room_id not in self._client.rooms
-            state = (
-                _checked(await self._client.room_get_state(room_id)).events
-                if is_new
-                else []
-            )
-            told = {
-                "state": {"events": state},
-                "timeline": {"events": [event] if "type" in event else []},
-            }
+            state = []
+            if room_id not in self._client.rooms:
+                state = _checked(await self._client.room_get_state(room_id)).events
+            timeline = [event] if "type" in event else []
+            update = {"state": {"events": state}, "timeline": {"events": timeline}}
         else:
             self._leave(room_id)
             return
         sync = {
             "next_batch": secrets.token_hex(8),
-            "rooms": {membership: {room_id: told}},
+            "rooms": {membership: {room_id: update}},
         }
         synced = _checked(nio.SyncResponse.from_dict(sync))
         await self._client.receive_response(synced)
@@ -348,14 +375,13 @@ class MatrixDoor(Door):
             self._leave(room_id)
         for room_id, joined in synced.rooms.join.items():
             self.participant(room_id)
-            for event in joined.timeline.events if is_heard else ():
+            if not is_heard:
+                continue
+            for event in joined.timeline.events:
                 try:
                     self._received(room_id, event)
-                except (
-                    AttributeError,
-                    TypeError,
-                    ValueError,
-                ) as error:  # anybody may send anything
+                # Anybody may send anything.
+                except (AttributeError, TypeError, ValueError) as error:
                     _log.warning("an event in %s was skipped: %s", room_id, error)
 
     async def _invited(self, room_id: str, invited: Any) -> None:
@@ -373,71 +399,72 @@ class MatrixDoor(Door):
             _checked(await self._client.room_leave(room_id))
 
     def may_speak(self, user: str) -> bool:
-        """Whether this user may invite and ask: by name, or as one of a server (`*:example.org`)."""
+        """Whether this user may invite and ask: by name, or as one of a server
+        (`*:example.org`).
+        """
         server = user.partition(":")[2]
         return user in self._allow or (bool(server) and f"*:{server}" in self._allow)
 
     def _received(self, room_id: str, event: nio.Event) -> None:
+        """Take an event of a room from somebody who may speak to us."""
         if event.sender == self._client.user_id or not self.may_speak(event.sender):
             return
         content = event.source.get("content", {})
-        relation = (
-            content.get("m.relates_to")
-            if isinstance(content.get("m.relates_to"), dict)
-            else {}
-        )
-        is_edit = relation.get("rel_type") == "m.replace"
-        message_id = str(relation.get("event_id")) if is_edit else event.event_id
-        root = (
-            relation.get("event_id") if relation.get("rel_type") == "m.thread" else None
-        )
-        room = (
-            f"{room_id} {root}"
-            if isinstance(root, str) and len(room_id) + len(root) < 128
-            else room_id
-        )
-        if message_id in self._open or (
-            message_id in self._state.answered and not is_edit
-        ):
+        message = _room_message(room_id, event.event_id, content)
+        if message.id in self._open:
+            return
+        if message.id in self._state.answered and not message.is_edit:
             return
         if self._is_closed(room_id):
-            if room_id not in self._cannot_read and isinstance(
-                event, nio.MegolmEvent | nio.RoomMessage
-            ):
-                self._cannot_read.add(room_id)
-                self.speak(room_id, NO_KEYS, None, is_open=False)
+            self._excuse_missing_keys(room_id, event)
         elif isinstance(event, nio.RoomMessageText):
-            said = (
-                content.get("m.new_content", {}).get("body") if is_edit else event.body
-            )
-            if (
-                isinstance(said, str)
-                and said.strip()
-                and self._is_addressed(room_id, content, said)
-            ):
-                self._later(
-                    room_id,
-                    self._client.room_read_markers(
-                        room_id, event.event_id, event.event_id
-                    ),
-                )
-                self.heard(room, said, message_id)
-                if self._serve_as is not None and message_id in self._open:
-                    self._state.brought[message_id] = event.source
+            self._received_text(room_id, event, message)
         elif isinstance(event, nio.MegolmEvent):
-            self.speak(room, UNREADABLE, message_id, is_open=False)
-        elif content.get("msgtype") in _MEDIA and self._is_addressed(
-            room_id, content, ""
-        ):
-            self.speak(room, ONLY_TEXT, message_id, is_open=False)
+            self.speak(message.room, UNREADABLE, message.id, is_open=False)
+        elif content.get("msgtype") not in _MEDIA:
+            return
+        elif self._is_addressed(room_id, content, ""):
+            self.speak(message.room, ONLY_TEXT, message.id, is_open=False)
+
+    def _excuse_missing_keys(self, room_id: str, event: nio.Event) -> None:
+        """Say once in an encrypted room that nothing can be read there."""
+        is_message = isinstance(event, nio.MegolmEvent | nio.RoomMessage)
+        if is_message and room_id not in self._cannot_read:
+            self._cannot_read.add(room_id)
+            self.speak(room_id, NO_KEYS, None, is_open=False)
+
+    def _received_text(
+        self, room_id: str, event: nio.RoomMessageText, message: RoomMessage
+    ) -> None:
+        """Put a text to the assistant if it is meant for it."""
+        content = event.source["content"]
+        text = event.body
+        if message.is_edit:
+            text = content.get("m.new_content", {}).get("body")
+        if not isinstance(text, str) or not text.strip():
+            return
+        if not self._is_addressed(room_id, content, text):
+            return
+        self._later(
+            room_id,
+            self._client.room_read_markers(room_id, event.event_id, event.event_id),
+        )
+        self.heard(message.room, text, message.id)
+        if self._serve_as is not None and message.id in self._open:
+            self._state.brought[message.id] = event.source
 
     def _is_closed(self, room_id: str) -> bool:
-        """Whether a room is encrypted and we have no keys, as an application service: nothing goes out in the clear."""
+        """Whether a room is encrypted and we have no keys, as an application service:
+        nothing goes out in the clear.
+        """
         room = self._client.rooms.get(room_id)
         return room is not None and room.encrypted and self._client.olm is None
 
     def _is_addressed(self, room_id: str, content: dict[str, Any], said: str) -> bool:
-        """In a room with others the assistant is spoken to by name; alone with somebody, always."""
+        """In a room with others the assistant is spoken to by name.
+
+        Alone with somebody, always.
+        """
         room = self._client.rooms.get(room_id)
         if room is None or room.member_count <= 2:
             return True
@@ -447,10 +474,10 @@ class MatrixDoor(Door):
         names = {own, own[1:].partition(":")[0], room.user_name(own) or own}
         return own in mentioned or any(name.lower() in said.lower() for name in names)
 
-    # -- what goes ------------------------------------------------------------------------------------------------
+    # -- what goes ------------------------------------------------------------
 
     def _later(self, room_id: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Do it after what is under way in the room, so that answers keep their order."""
+        """Do the work after what is under way in the room, to keep the order."""
         self._sending[room_id] = asyncio.get_running_loop().create_task(
             _after(self._sending.get(room_id), work)
         )
@@ -465,25 +492,25 @@ class MatrixDoor(Door):
         *,
         is_whole: bool = True,
     ) -> None:
-        """Post a text. The first answer to a message takes the place of its beginning, or of one to earlier words."""
+        """Post a text. The first answer to a message takes the place of its beginning,
+        or of one to earlier words.
+        """
         named = str(message_id)
-        begun = (
-            self._state.begun.get(named) or self._state.answered.get(named)
-            if ordinal == 1
-            else None
-        )
+        edited = None
+        if ordinal == 1:
+            edited = self._state.begun.get(named) or self._state.answered.get(named)
         unique = f"{message_id} {text}" if message_id else secrets.token_hex(16)
-        if ordinal and not begun:
-            # The first answer to a message is that also when it is made again in other words after a restart.
+        if ordinal and not edited:
+            # The first answer to a message stays the first when it is made again in
+            # other words after a restart.
             unique = f"{message_id} {ordinal if is_whole else 'begun'}"
-        sent = await self._post(
-            room_id,
-            message_content(text, root, message_id, begun),
-            f"{room_id} {unique}",
-        )
-        if sent is not None and ordinal and is_whole:
-            self._state.answered.setdefault(named, begun or sent)
-        elif sent is not None and not is_whole and not begun:
+        content = message_content(text, root, message_id, edited)
+        sent = await self._post(room_id, content, f"{room_id} {unique}")
+        if sent is None:
+            return
+        if ordinal and is_whole:
+            self._state.answered.setdefault(named, edited or sent)
+        elif not is_whole and not edited:
             self._state.begun[named] = sent
             await self._advance()
 
@@ -503,15 +530,13 @@ class MatrixDoor(Door):
                     ignore_unverified_devices=True,
                 )
                 break
-            except (
-                aiohttp.ClientError,
-                TimeoutError,
-            ):  # the server is away; it knows what it has got before
+            # The server is away; it knows what it has got before.
+            except (aiohttp.ClientError, TimeoutError):
                 await asyncio.sleep(wait_s)
         return str(_checked(sent).event_id)
 
     async def _note(self, message_id: str) -> None:
-        """The message has had its end marker; one that was answered by silence is answered, too."""
+        """Note the end marker of a message; silence is an answer, too."""
         self._state.answered.setdefault(message_id, "")
         while len(self._state.answered) > MOST_ANSWERED:
             del self._state.answered[next(iter(self._state.answered))]
@@ -522,7 +547,9 @@ class MatrixDoor(Door):
         await self._advance()
 
     async def _advance(self) -> None:
-        """Keep how far everything is answered: the next start asks again what was still open."""
+        """Keep how far everything is answered: the next start asks again what was still
+        open.
+        """
         while self._batches and not self._batches[0][1]:
             self._state.since = self._batches.popleft()[0]
         kept = msgspec.json.encode(self._state)
@@ -546,16 +573,33 @@ class MatrixRoomParticipant:
         return self._door.is_ready
 
 
+def _room_message(room_id: str, event_id: str, content: dict[str, Any]) -> RoomMessage:
+    relation = content.get("m.relates_to")
+    if not isinstance(relation, dict):
+        return RoomMessage(event_id, room_id)
+    kind = relation.get("rel_type")
+    target = relation.get("event_id")
+    if kind == "m.replace":
+        return RoomMessage(str(target), room_id, is_edit=True)
+    if kind == "m.thread" and isinstance(target, str):
+        thread = f"{room_id} {target}"
+        if len(thread) <= LONGEST_CHANNEL:
+            return RoomMessage(event_id, thread)
+    return RoomMessage(event_id, room_id)
+
+
 def message_content(
     text: str, root: str, message_id: str | None, edited: str | None
 ) -> dict[str, Any]:
-    """A text as Matrix wants it: an edit of an earlier one, an answer in a thread, an answer, or neither."""
+    """Return a text as Matrix wants it: an edit of an earlier one, an answer in a
+    thread, an answer, or neither.
+    """
     content: dict[str, Any] = {"msgtype": "m.text", "body": text}
     reply = {"m.in_reply_to": {"event_id": message_id}} if message_id else {}
     if edited:
         relation: dict[str, Any] = {"rel_type": "m.replace", "event_id": edited}
-        told = {"msgtype": "m.text", "body": f"* {text[:MOST_FALLBACK]}"}
-        return {**told, "m.new_content": content, "m.relates_to": relation}
+        fallback = {"msgtype": "m.text", "body": f"* {text[:MOST_FALLBACK]}"}
+        return {**fallback, "m.new_content": content, "m.relates_to": relation}
     if root:
         relation = {
             "rel_type": "m.thread",
@@ -564,7 +608,9 @@ def message_content(
             **reply,
         }
         return {**content, "m.relates_to": relation}
-    return {**content, "m.relates_to": reply} if reply else content
+    if reply:
+        return {**content, "m.relates_to": reply}
+    return content
 
 
 async def _after(
@@ -582,6 +628,15 @@ def _checked(reply: Any) -> Any:
     if isinstance(reply, nio.ErrorResponse):
         raise BridgeheadError(f"the Matrix server refused a request: {reply.message}")
     return reply
+
+
+def _check_registration(refused: dict[str, Any]) -> None:
+    """Raise unless our name was refused because we have it already."""
+    if refused.get("errcode") != "M_USER_IN_USE":
+        raise BridgeheadError(
+            f"the Matrix server refused the registration: {refused.get('error')}; "
+            "list the file in app_service_config_files there and restart it"
+        )
 
 
 def _read(path: Path) -> MatrixState:

@@ -1,8 +1,8 @@
-"""Matrix as an application service: the file that makes the bus known to a server, and where that server brings what
-is said.
+"""Matrix as an application service: the file that makes the bus known to a server, and
+where that server brings what is said.
 
-We serve the few routes ourselves: a framework for bridges would be a second Matrix library beside the one that the door
-reads events and sends with.
+We serve the few routes ourselves: a framework for bridges would be a second Matrix
+library beside the one that the door reads events and sends with.
 """
 
 from __future__ import annotations
@@ -26,15 +26,23 @@ from bridgehead.host.files import read_bounded, write_atomic
 _log: Final = logging.getLogger("bridgehead.bus.matrix")
 TRANSACTIONS: Final = "/_matrix/app/v1/transactions/"
 TRANSACTION_BYTES: Final = 16 * 1024 * 1024
-"""A server brings up to a hundred messages of 64 KiB at once, and brings them again for ever if they are not taken."""
+"""A server brings up to a hundred messages of 64 KiB at once, and brings them again for
+ever if they are not taken.
+"""
 MAX_BYTES: Final = 64 * 1024
 USER: Final = "bridgehead"
-"""What the assistant is called on the server; the file may be changed before the server knows it."""
+"""What the assistant is called on the server.
+
+The file may be changed before the server knows it.
+"""
 _Filled = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """What both sides know of each other; everything else in the file is for the server."""
+    """What both sides know of each other.
+
+    Everything else in the file is for the server.
+    """
 
     as_token: _Filled
     hs_token: _Filled
@@ -48,7 +56,10 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 def registration_in(path: Path, url: str) -> Registration:
-    """The registration in a file; where there is none, one with fresh tokens for a server that reaches us at `url`."""
+    """Return the registration in a file.
+
+    Where there is none, one with fresh tokens for a server that reaches us at `url`.
+    """
     if not path.exists():
         facts = {
             "id": USER,
@@ -81,7 +92,9 @@ def registration_in(path: Path, url: str) -> Registration:
 
 
 class AppserviceEndpoint(Site):
-    """`/_matrix/app/v1/`: the token of the registration is looked at first, and only who has it is read."""
+    """`/_matrix/app/v1/`: the token of the registration is looked at first, and only
+    who has it is read.
+    """
 
     def __init__(
         self, gateway: Gateway, registration: Registration, door: MatrixDoor

@@ -1,7 +1,9 @@
-"""Words from audio and audio from words: Wyoming services by URL, else pocketsphinx and espeak-ng on this machine.
+"""Words from audio and audio from words: Wyoming services by URL, else pocketsphinx and
+espeak-ng on this machine.
 
-What a peer announces is bounded before it is read. The built-in two run in processes of their own: recognition takes
-seconds, holds Python's lock meanwhile, and is ended by ending its process.
+What a peer announces is bounded before it is read. The built-in two run in processes of
+their own: recognition takes seconds, holds Python's lock meanwhile, and is ended by
+ending its process.
 """
 
 from __future__ import annotations
@@ -34,16 +36,24 @@ CONNECT_S: Final = 10.0
 WORK_S: Final = 60.0
 """How long a service, or a program in its place, may take for one piece of work."""
 AT_ONCE: Final = 2
-"""Programs under way at once; each satellite has one for each direction at most, so they take turns."""
+"""Programs under way at once.
+
+Each satellite has one for each direction at most, so they take turns.
+"""
 SURE: Final = 1e-18
-"""How sure pocketsphinx must be of the one word it listens for; less hears it in other words, too."""
+"""How sure pocketsphinx must be of the one word it listens for.
+
+Less hears it in other words, too.
+"""
 _RECOGNISER: Final = our_python(
     "-c", "from bridgehead.bus.gateway.doors.speech import main; main()"
 )
 
 
 class WyomingPeer(asyncio.StreamReader):
-    """A connection to a satellite or a service, on which nobody announces more than we keep."""
+    """A connection to a satellite or a service, on which nobody announces more than we
+    keep.
+    """
 
     writer: asyncio.StreamWriter
 
@@ -55,7 +65,7 @@ class WyomingPeer(asyncio.StreamReader):
         return await super().readexactly(n)
 
     async def event(self, *kinds: str) -> Event:
-        """The next event, or the next of these kinds."""
+        """Return the next event, or the next of these kinds."""
         while True:
             try:
                 event = await async_read_event(self)
@@ -90,7 +100,9 @@ class WyomingPeer(asyncio.StreamReader):
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[WyomingPeer]:
-    """A connection to `tcp://host:port`, which notices in a minute that the other side has lost its power."""
+    """Yield a connection to `tcp://host:port`, which notices in a minute that the other
+    side has lost its power.
+    """
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     peer = WyomingPeer()
@@ -109,7 +121,9 @@ async def connected(url: str) -> AsyncIterator[WyomingPeer]:
 
 
 class Utterance:
-    """Cuts out of a stream what is said next: from its first word to the pause behind it."""
+    """Cuts out of a stream what is said next: from its first word to the pause behind
+    it.
+    """
 
     def __init__(self) -> None:
         self._endpointer = Endpointer(sample_rate=MICROPHONE["rate"])
@@ -118,7 +132,9 @@ class Utterance:
         self.said = bytearray()
 
     def add(self, audio: bytes) -> bool:
-        """Take some more; whether it is over: after a pause, at the greatest length, or because nobody speaks."""
+        """Take some more; whether it is over: after a pause, at the greatest length, or
+        because nobody speaks.
+        """
         self._rest += audio
         size = self._endpointer.frame_bytes
         while len(self._rest) >= size:
@@ -132,7 +148,10 @@ class Utterance:
 
 
 class Speech:
-    """What the satellites of one bus share: three services; None of the first two stands for the built-in one."""
+    """What the satellites of one bus share: three services.
+
+    None of the first two stands for the built-in one.
+    """
 
     def __init__(
         self, stt: str | None, tts: str | None, wake: str | None, lang: str | None
@@ -153,7 +172,10 @@ class Speech:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def recognise(self, audio: bytes, only: str | None = None) -> str:
-        """The words in it, perhaps none; with `only`, whether this one is in it is all that is asked."""
+        """Return the words in the audio, perhaps none.
+
+        With `only`, listen for that word alone.
+        """
         if self._stt is None:
             return (
                 await self._run((*_RECOGNISER, *([only] if only else ())), audio)
@@ -188,7 +210,7 @@ class Speech:
     async def synthesise(
         self, text: str, lang: str | None
     ) -> AsyncGenerator[tuple[dict[str, int], bytes], None]:
-        """The text spoken, in pieces as they are made, each with its form."""
+        """Yield the text spoken, in pieces as they are made, each with its form."""
         lang = lang or self._lang
         if self._tts is None:
             wav = await self._run(
@@ -238,7 +260,10 @@ class Speech:
 
 
 def main() -> None:
-    """Print what is said in the audio on standard input; with a word as argument, that word if it is in there."""
+    """Print what is said in the audio on standard input.
+
+    With a word as argument, that word if it is in there.
+    """
     only = (
         {"lm": None, "keyphrase": sys.argv[1], "kws_threshold": SURE}
         if sys.argv[1:]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -36,7 +37,7 @@ from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_readin
 from bridgehead.council.scope.scope import Scope
 from bridgehead.errors import plural
 from bridgehead.host import process
-from bridgehead.host.command import Cancel, Command, CommandResult
+from bridgehead.host.command import Cancel
 from bridgehead.host.secrets_scan import without_secrets
 
 _MOST_PLACES: Final = 40
@@ -45,12 +46,15 @@ MOST_OUTPUTS: Final = 500
 
 
 def is_quotable(message: Message, withheld: Mapping[str, str]) -> bool:
-    """Lines of files that bear a secret are named, not repeated: reports travel further than files."""
+    """Tell if a report may repeat the line; it travels further than a file with secrets."""
     return message.quotable and message.path not in withheld
 
 
 def quoted(message: Message, texts: Mapping[str, str], *, quote: bool) -> str:
-    """`path:line` and the line in backticks, in a longer run of them where the line has some (council §25.1)."""
+    """Return `path:line` and the line in backticks (council §25.1).
+
+    If the line itself has backticks, a longer run of them stands around it.
+    """
     place = f"{message.path}:{message.line}"
     lines = FileText(texts[message.path]).lines
     if not quote or not 1 <= message.line <= len(lines):
@@ -88,37 +92,62 @@ class Examined:
 
 
 def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
-    """Those that can run here, of those the settings ask for."""
-    wanted = setup.text_options("tools")
-    asked = [
-        analyser for analyser in ANALYSERS if not wanted or analyser.name in wanted
-    ]
-    here = tuple(
-        found for analyser in asked if (found := _found(analyser, machine)) is not None
-    )
+    """Return the analysers that can run here, of those the settings ask for."""
+    found = [_located(analyser, machine) for analyser in _wanted_analysers(setup)]
+    here = tuple(analyser for analyser in found if analyser is not None)
     # Looking for secrets needs no program; by itself it is no review.
-    return here if wanted or any(not isinstance(one, Secrets) for one in here) else ()
+    only_secrets = all(isinstance(analyser, Secrets) for analyser in here)
+    if only_secrets and not setup.text_options("tools"):
+        return ()
+    return here
 
 
 def absent_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
-    """Those that cannot, of those the settings ask for."""
+    """Return the analysers that cannot run here, of those the settings ask for."""
     here = {analyser.name for analyser in available_analysers(setup, machine)}
-    wanted = setup.text_options("tools")
-    return tuple(
-        one
-        for one in ANALYSERS
-        if one.name not in here and (not wanted or one.name in wanted)
-    )
+    wanted = _wanted_analysers(setup)
+    return tuple(analyser for analyser in wanted if analyser.name not in here)
 
 
-def _found(analyser: Analyser, machine: Machine) -> Analyser | None:
-    """The analyser as it can be run here: in this process, importable, beside this Python, or on PATH (council §23)."""
-    if isinstance(analyser, Secrets) or (
-        analyser.module and machine.can_import(analyser.module)
-    ):
+def _wanted_analysers(setup: SeatSetup) -> list[Analyser]:
+    names = setup.text_options("tools")
+    return [analyser for analyser in ANALYSERS if not names or analyser.name in names]
+
+
+def _located(analyser: Analyser, machine: Machine) -> Analyser | None:
+    """Return the analyser as it can be run here, or None (council §23).
+
+    It may run in this process, as a module, beside this Python or from PATH.
+    """
+    if isinstance(analyser, Secrets):
+        return analyser
+    if analyser.module and machine.can_import(analyser.module):
         return analyser
     program = machine.beside_python(analyser.name) or machine.which(analyser.name)
     return type(analyser)(program) if program else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Inquiry:
+    """What one analyser is asked, and what it answered before."""
+
+    analyser: Analyser
+    keys: Mapping[str, bytes]
+    """The files it looks at, and the key its answer about each is kept under."""
+    known: Mapping[str, list[Message]]
+    """Its kept answers, by path."""
+    unread: Mapping[str, str]
+    """The text of the files it has no kept answer about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AnalyserAnswer:
+    """What one analyser says about its files, or why it says nothing."""
+
+    analyser: Analyser
+    messages: Mapping[str, list[Message]]
+    """By the path of every file it was asked about."""
+    failure: UnreadableAnswer | None = None
 
 
 def examine(
@@ -131,57 +160,28 @@ def examine(
     cache: Path | None = None,
     absent: Sequence[Analyser] = (),
 ) -> Examined:
-    """Run the analysers over the scope in a copy of their own; secret-bearing files are looked at too, here only.
+    """Run the analysers over a copy of the scope, and return what they found.
 
-    What they said before about the same content is not asked again. Those `absent` that would have had something to
-    look at are named in the warnings.
+    They look at secret-bearing files too, on this machine only. Answers about the same
+    content are taken from the cache. Analysers in `absent` that would have had
+    something to look at are named in the warnings.
     """
     texts = {**scope.texts, **scope.withheld_texts}
     readable = {
         path: text for path, text in texts.items() if is_worth_reading(path, text)
     }
-
-    def run(command: Command) -> CommandResult:
-        return process.run(
-            command, timeout_seconds=timeout_seconds, idle_seconds=None, cancel=cancel
-        )
-
-    answers = AnswerCache(cache)
-    asked = [_asked(one, readable) for one in analysers]
-    known = answers.read({key: path for keys in asked for path, key in keys.items()})
-    missing = [
-        {path: readable[path] for path, key in keys.items() if key not in known}
-        for keys in asked
-    ]
-    with TemporaryDirectory(prefix="bridgehead-static-") as name:
-        folder = Path(name).resolve()
-        for one, unread in zip(analysers, missing, strict=True):
-            if not isinstance(one, Secrets):
-                _write_texts(folder, unread)
-        with ThreadPoolExecutor(max_workers=len(analysers) or 1) as pool:
-            replies = list(
-                pool.map(
-                    lambda one, unread: _answer_of(
-                        one, unread, folder, environment, run
-                    ),
-                    analysers,
-                    missing,
-                )
-            )
-    said = [
-        _by_path(reply, keys, known) for reply, keys in zip(replies, asked, strict=True)
-    ]
-    new = {
-        keys[path]: messages
-        for found, keys, unread in zip(said, asked, missing, strict=True)
-        if not isinstance(found, UnreadableAnswer)
-        for path, messages in found.items()
-        if path in unread
-    }
-    answers.write(new, known)
-    examined = _examined(analysers, said, texts, scope)
+    answer_cache = AnswerCache(cache)
+    inquiries = _inquiries(analysers, readable, answer_cache)
+    run = partial(
+        process.run, timeout_seconds=timeout_seconds, idle_seconds=None, cancel=cancel
+    )
+    answers = _ask_all(inquiries, environment, run)
+    _keep_answers(inquiries, answers, answer_cache)
+    examined = _examined(answers, texts, scope)
     missed = [
-        f"analyser_absent:{one.name}" for one in absent if any(map(one.wants, readable))
+        f"analyser_absent:{analyser.name}"
+        for analyser in absent
+        if any(map(analyser.wants, readable))
     ]
     attempts = [
         Attempt(one, frozenset(keys), reply)
@@ -240,8 +240,27 @@ def _look(analyser: Analyser, path: str, failed: Sequence[Attempt]) -> Look:
     return Look(by=analyser.name, on=path, outcome=Looked.TO_THE_END)
 
 
-def _asked(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
-    """The files an analyser looks at, and the name its answer is kept under."""
+def _inquiries(
+    analysers: Sequence[Analyser], texts: Mapping[str, str], cache: AnswerCache
+) -> list[_Inquiry]:
+    """Return what each analyser is to be asked, after a look into the cache."""
+    keys_of = [_keys(analyser, texts) for analyser in analysers]
+    wanted: dict[bytes, str] = {}
+    for keys in keys_of:
+        wanted.update((key, path) for path, key in keys.items())
+    kept = cache.read(wanted)
+    return [
+        _Inquiry(
+            analyser,
+            keys,
+            known={path: kept[key] for path, key in keys.items() if key in kept},
+            unread={path: texts[path] for path, key in keys.items() if key not in kept},
+        )
+        for analyser, keys in zip(analysers, keys_of, strict=True)
+    ]
+
+
+def _keys(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
     digest = analyser.digest()
     return {
         path: key_of(digest, path, text)
@@ -250,115 +269,117 @@ def _asked(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
     }
 
 
-def _answer_of(
-    analyser: Analyser,
-    texts: Mapping[str, str],
-    folder: Path,
-    environment: Mapping[str, str],
-    run: RunCommand,
-) -> list[Message] | UnreadableAnswer:
-    if not texts:
-        return []
+def _ask_all(
+    inquiries: Sequence[_Inquiry], environment: Mapping[str, str], run: RunCommand
+) -> list[_AnalyserAnswer]:
+    """Run the analysers at the same time, over a copy of the files that are still unread."""
+    with TemporaryDirectory(prefix="bridgehead-static-") as name:
+        folder = Path(name).resolve()
+        for inquiry in inquiries:
+            if not isinstance(inquiry.analyser, Secrets):
+                _write_texts(folder, inquiry.unread)
+        ask = partial(_ask, folder=folder, environment=environment, run=run)
+        with ThreadPoolExecutor(max_workers=len(inquiries) or 1) as pool:
+            return list(pool.map(ask, inquiries))
+
+
+def _ask(
+    inquiry: _Inquiry, folder: Path, environment: Mapping[str, str], run: RunCommand
+) -> _AnalyserAnswer:
+    """Return what an analyser says about every file it was asked about, now or before."""
+    analyser = inquiry.analyser
+    messages = {path: list(inquiry.known.get(path, ())) for path in inquiry.keys}
+    if not inquiry.unread:
+        return _AnalyserAnswer(analyser, messages)
     try:
-        return [
-            _placed(message, folder)
-            for message in analyser.answer(texts, folder, environment, run)
-        ]
+        printed = analyser.answer(inquiry.unread, folder, environment, run)
     except UnreadableAnswer as error:
-        return error
+        return _AnalyserAnswer(analyser, {}, failure=error)
+    for message in printed:
+        placed = _placed(message, folder)
+        if placed.path in messages:
+            messages[placed.path].append(placed)
+    return _AnalyserAnswer(analyser, messages)
 
 
-def _by_path(
-    reply: list[Message] | UnreadableAnswer,
-    keys: Mapping[str, bytes],
-    known: Mapping[bytes, list[Message]],
-) -> dict[str, list[Message]] | UnreadableAnswer:
-    """Of every file that was asked about what was said now or before."""
-    if isinstance(reply, UnreadableAnswer):
-        return reply
-    said = {path: list(known.get(key, ())) for path, key in keys.items()}
-    for message in reply:
-        if message.path in said:
-            said[message.path].append(message)
-    return said
+def _keep_answers(
+    inquiries: Sequence[_Inquiry],
+    answers: Sequence[_AnalyserAnswer],
+    cache: AnswerCache,
+) -> None:
+    new: dict[bytes, list[Message]] = {}
+    used: list[bytes] = []
+    for inquiry, answer in zip(inquiries, answers, strict=True):
+        used.extend(inquiry.keys[path] for path in inquiry.known)
+        if answer.failure is None:
+            for path in inquiry.unread:
+                new[inquiry.keys[path]] = answer.messages[path]
+    cache.write(new, used)
 
 
 def _placed(message: Message, folder: Path) -> Message:
-    """The message with its file named as the tree names it."""
+    """Return the message with its file named as the tree names it."""
     path = Path(message.path)
     named = path.relative_to(folder) if path.is_relative_to(folder) else path
     return replace(message, path=named.as_posix())
 
 
 def _examined(
-    analysers: Sequence[Analyser],
-    replies: Sequence[dict[str, list[Message]] | UnreadableAnswer],
-    texts: Mapping[str, str],
-    scope: Scope,
+    answers: Sequence[_AnalyserAnswer], texts: Mapping[str, str], scope: Scope
 ) -> Examined:
-    pairs = list(zip(analysers, replies, strict=True))
-    answered = [
-        (one, said) for one, said in pairs if not isinstance(said, UnreadableAnswer)
-    ]
-    failures = [
-        f"analyser_failed:{one.name}"
-        for one, said in pairs
-        if isinstance(said, UnreadableAnswer)
-    ]
+    failed = [answer for answer in answers if answer.failure is not None]
+    answered = [answer for answer in answers if answer.failure is None]
     if not answered:
-        says = "; ".join(
-            str(said) for said in replies if isinstance(said, UnreadableAnswer)
-        )
-        return Examined(
-            (), (), (), failure=f"cli_error: {says or 'no analyser is installed'}"
-        )
-    by_tool = [
-        (one.name, message)
-        for one, said in answered
-        for found in said.values()
-        for message in found
-    ]
+        reasons = "; ".join(str(answer.failure) for answer in failed)
+        failure = f"cli_error: {reasons or 'no analyser is installed'}"
+        return Examined((), (), (), failure=failure)
+    by_tool: list[tuple[str, Message]] = []
+    domains: set[str] = set()
+    for answer in answered:
+        domains.update(answer.analyser.domains)
+        for messages in answer.messages.values():
+            by_tool.extend((answer.analyser.name, message) for message in messages)
     found = weigh(by_tool, texts, _MOST_PLACES, trusts_marks=scope.diff is None)
+    warnings = [f"analyser_failed:{answer.analyser.name}" for answer in failed]
     if len(found) > MOST_OUTPUTS:
-        failures.append(f"static_truncated:{len(found) - MOST_OUTPUTS}")
-    domains = tuple(sorted({domain for one, _ in answered for domain in one.domains}))
-    names = tuple(one.name for one, _ in answered)
+        warnings.append(f"static_truncated:{len(found) - MOST_OUTPUTS}")
     return Examined(
-        tuple(_outputs(found[:MOST_OUTPUTS], texts, scope.withheld_texts)),
-        names,
-        domains,
-        tuple(failures),
+        outputs=tuple(_outputs(found[:MOST_OUTPUTS], texts, scope.withheld_texts)),
+        analysers=tuple(answer.analyser.name for answer in answered),
+        domains=tuple(sorted(domains)),
+        warnings=tuple(warnings),
     )
 
 
 def _outputs(
     found: Sequence[Weighed], texts: Mapping[str, str], withheld: Mapping[str, str]
 ) -> list[Output]:
-    return [
-        Output(
+    outputs = []
+    for number, weighed in enumerate(found, start=1):
+        problem = _without_secrets(weighed, withheld)
+        evidence = [
+            quoted(message, texts, quote=is_quotable(message, withheld))
+            for message in problem.messages
+        ]
+        output = Output(
             id=numbered_id("S", number),
             type=OutputType.FINDING,
-            severity=one.first.severity,
+            severity=problem.first.severity,
             status=None,
-            title=titled(one),
-            description=described(one),
-            evidence=", ".join(
-                quoted(said, texts, quote=is_quotable(said, withheld))
-                for said in one.messages
-            ),
-            action=one.first.action,
-            domain=one.first.domain,
-            agent=one.tool,
+            title=titled(problem),
+            description=described(problem),
+            evidence=", ".join(evidence),
+            action=problem.first.action,
+            domain=problem.first.domain,
+            agent=problem.tool,
             origin_round=1,
         )
-        for number, one in enumerate(
-            (_without_secrets(one, withheld) for one in found), start=1
-        )
-    ]
+        outputs.append(output)
+    return outputs
 
 
 def _without_secrets(found: Weighed, withheld: Mapping[str, str]) -> Weighed:
-    """What an analyser says about a file that is kept back must not repeat what it is kept back for."""
+    """Return the finding without the secret for which its file is withheld."""
     if found.first.path not in withheld:
         return found
     first = replace(found.first, text=without_secrets(found.first.text)[0])
@@ -366,17 +387,20 @@ def _without_secrets(found: Weighed, withheld: Mapping[str, str]) -> Weighed:
 
 
 def titled(found: Weighed) -> str:
-    """What was found, how often, and at what kind of place where that matters."""
+    """Return what was found, how often, and at what kind of place if that matters."""
     title = found.first.text.splitlines()[0]
-    where = f" in {found.place}" if found.place else ""
     if found.count == 1:
         return f"{title} ({found.place})" if found.place else title
-    spread = f" of {found.files} files" if found.files > 1 else ""
-    return f"{title} ({found.count} places{where or spread})"
+    where = ""
+    if found.place:
+        where = f" in {found.place}"
+    elif found.files > 1:
+        where = f" of {found.files} files"
+    return f"{title} ({found.count} places{where})"
 
 
 def described(found: Weighed) -> str:
-    """Who says it, by which rule, about which weakness."""
+    """Return who says it, by which rule, about which weakness."""
     first = found.first
     rule = f"{first.rule}, CWE-{first.cwe}" if first.cwe else first.rule
     more = found.count - len(found.messages)

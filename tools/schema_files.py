@@ -102,6 +102,22 @@ def _fits(wanted: Presence, value: object) -> bool:
             return True
 
 
+def _with_plain_descriptions(schema: Any) -> Any:
+    """Return a schema whose descriptions are one line each.
+
+    They come from docstrings, whose indentation Python 3.13 takes away and earlier versions keep.
+    """
+    if isinstance(schema, list):
+        return [_with_plain_descriptions(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {name: _with_plain_descriptions(part) for name, part in schema.items()}
+    description = plain.get("description")
+    if isinstance(description, str):
+        plain["description"] = " ".join(description.split())
+    return plain
+
+
 def schemas() -> dict[str, dict[str, Any]]:
     """Every published schema by file name."""
     documents: dict[str, dict[str, Any]] = {}
@@ -111,7 +127,8 @@ def schemas() -> dict[str, dict[str, Any]]:
             "$id": f"urn:bridgehead:{name}:{VERSION}",
             "title": name,
         }
-        documents[f"{name}.json"] = {**head, **msgspec.json.schema(type_)}
+        body = _with_plain_descriptions(msgspec.json.schema(type_))
+        documents[f"{name}.json"] = {**head, **body}
     documents["bridge-report.json"]["allOf"] = [
         _status_rule(status) for status in Status
     ]

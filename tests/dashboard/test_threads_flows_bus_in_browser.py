@@ -14,6 +14,7 @@ from bridgehead.assembly.flows.recording import RecordingAnnouncer
 from bridgehead.assembly.pending import pending_list
 from bridgehead.bus.client.participant import Satellite
 from bridgehead.bus.wire.message import Message
+from bridgehead.contract.doors import Door
 from bridgehead.contract.pending import Answer
 from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.flows import Context, Flow, RunInputs, RunRequest, asking, run_flow
@@ -174,7 +175,9 @@ def test_an_unfit_answer_stays_in_place_and_an_answer_from_elsewhere_is_shown(
         if item.question.run_id == place.flows[0]
     )
     waiting.answer(
-        linter.id, Answer(text="yes", by="ada", at="2026-11-15T10:16:32.000Z")
+        linter.id,
+        Answer(text="yes", by="ada", at="2026-11-15T10:16:32.000Z"),
+        Door.PAGE,
     )
     page.get_by_text("Answered by ada").wait_for()
 

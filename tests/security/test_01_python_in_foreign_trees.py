@@ -30,6 +30,7 @@ from flows.template_create.conftest import ORDERS, lay_out
 from security.support.planted import Marks, python_path, run_in, serving
 from support.installed import Machine
 from support.mcp_hosts import orders_project
+from support.mcp_hosts import serving as serving_mcp
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "src" / "bridgehead"
@@ -270,6 +271,33 @@ def test_template_create_imports_nothing_of_the_project_and_builds_it_confined(
     built = {one["command"]: one for one in json.loads(checked.stdout)["build"]}
     assert "python -m pytest -q -x" in built, checked.stdout
     assert not proof.exists()
+    assert marks.left == []
+
+
+def test_a_flow_is_paused_answered_and_resumed_without_importing_from_the_folder(
+    hostile: tuple[Machine, Marks],
+) -> None:
+    machine, marks = hostile
+
+    asked = run_in(machine, "flow", "run", "ask", "--agent", "a", "--prompt", "Well?")
+    answered = run_in(machine, "answer", "q-1", "yes")
+    resumed = run_in(machine, "flow", "resume")
+
+    codes = [done.returncode for done in (asked, answered, resumed)]
+    assert codes == [42, 0, 0], resumed.stderr
+    assert marks.left == []
+
+
+def test_commands_of_the_mcp_server_import_nothing_of_the_folder(
+    hostile: tuple[Machine, Marks],
+) -> None:
+    machine, marks = hostile
+    with serving_mcp(machine) as agent:
+        agent.introduce()
+        agent.ask(1, "tools/call", name="command", arguments={"action": "domains"})
+        reply = agent.answer_to(1)
+
+    assert not reply["result"]["isError"], reply
     assert marks.left == []
 
 

@@ -115,10 +115,8 @@ class Guardian:
                 # out of reach of a terminal that closes and of signals to our group
                 setsid=True,
             )
-        except (
-            OSError,
-            NotImplementedError,
-        ):  # the latter where the C library has no `setsid` for it
+        except (OSError, NotImplementedError):
+            # NotImplementedError where the C library has no `setsid` for it.
             os.close(ours)
         else:
             self._pipe = ours

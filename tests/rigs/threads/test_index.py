@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import shutil
@@ -45,6 +46,7 @@ def _without_stamp(listed: ListedEnvelope) -> ListedEnvelope:
 def look_afresh(clone: Path) -> list[ThreadListing]:
     """What an index that knows nothing says; the stored one is put back afterwards."""
     private = clone / ".git/bridgehead"
+    gc.collect()  # an index that nobody holds any more removes files as it closes
     stored = {path: path.read_bytes() for path in private.glob(f"{FILE_NAME}*")}
     remove_index(private)
     seen = look(clone)

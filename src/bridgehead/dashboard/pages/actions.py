@@ -293,8 +293,8 @@ _ALL: Final = (
     WebAction(
         "bus participant add",
         "Enrol a participant",
-        "Writes a join file beside the state of the bus. The secret of the participant appears "
-        "only there.",
+        "Writes a join file beside the state of the bus. The secret of the "
+        "participant appears only there.",
         (Field("id", "Id", required=True),),
     ),
     WebAction(

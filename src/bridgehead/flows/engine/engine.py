@@ -34,7 +34,7 @@ from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
-from bridgehead.flows.values.ids import new_flow_id
+from bridgehead.flows.values.ids import free_flow_id
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import AttemptStatus, RunStatus
 
@@ -66,7 +66,13 @@ def run_flow(
             return _already_complete(opening.completed)
         run = opening.resumed
         if run is None:
-            run = _new_run(flow, request, root, opening, inputs.clock.now())
+            now = inputs.clock.now()
+            flow_id = opening.restored_id
+            if flow_id is None:
+                flow_id = free_flow_id(
+                    now, lambda known: journal.run(known) is not None
+                )
+            run = _new_run(flow, request, root, opening, flow_id, now)
         opened = OpenRun(flow, request, inputs, files, journal, run, opening)
         _discard(opened)
         if opening.resumed is None:
@@ -302,14 +308,19 @@ def _discard(opened: OpenRun) -> None:
 
 
 def _new_run(
-    flow: Flow, request: RunRequest, root: FlowRoot, opening: Opening, now: datetime
+    flow: Flow,
+    request: RunRequest,
+    root: FlowRoot,
+    opening: Opening,
+    flow_id: str,
+    now: datetime,
 ) -> Run:
     """Return the run to be begun: a new one, or one restored from its state file."""
     settings = opening.restored_input
     if settings is None:
         settings = _new_settings(flow, request, root)
     return Run(
-        id=opening.restored_id or new_flow_id(now),
+        id=flow_id,
         name=flow.name,
         version=flow.version,
         source=request.source,

@@ -19,7 +19,7 @@ from bridgehead.flows.journals.base import Record, Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.inspect import run_to_change
 from bridgehead.flows.operations.run import CommandLine, resume_paused
-from bridgehead.flows.values.ids import new_flow_id
+from bridgehead.flows.values.ids import free_flow_id
 from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import RunStatus
 
@@ -93,7 +93,7 @@ def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
         first = step_meant(records, request.from_step, run.id)
         now = inputs.clock.now()
         second = run._replace(
-            id=new_flow_id(now),
+            id=free_flow_id(now, lambda known: journal.run(known) is not None),
             status=RunStatus.RUNNING,
             input={name: value for name, value in run.input.items() if name != RUN_KEY},
             created=utc_text(now),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from datetime import datetime
 
 
@@ -24,6 +25,14 @@ def uuid_text(random_bytes: bytes) -> str:
     octets[8] = octets[8] & 0x3F | 0x80
     digits = octets.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def free_flow_id(at: datetime, is_taken: Callable[[str], bool]) -> str:
+    """Return a new id that no other run has; two of one second may draw the same."""
+    while True:
+        flow_id = new_flow_id(at)
+        if not is_taken(flow_id):
+            return flow_id
 
 
 def new_flow_id(at: datetime) -> str:

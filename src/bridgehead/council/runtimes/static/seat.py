@@ -141,7 +141,7 @@ class _Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class _AnalyserAnswer:
+class AnalyserAnswer:
     """What one analyser says about its files, or why it says nothing."""
 
     analyser: Analyser
@@ -183,61 +183,49 @@ def examine(
         for analyser in absent
         if any(map(analyser.wants, readable))
     ]
-    attempts = [
-        Attempt(one, frozenset(keys), reply)
-        for one, keys, reply in zip(analysers, asked, replies, strict=True)
-        if isinstance(reply, UnreadableAnswer)
-    ]
+    shown = looks_at(readable, answers, absent)
+    hidden = [look for look in hidden_looks(scope.left_out) if look.on not in texts]
     return replace(
         examined,
         warnings=(*examined.warnings, *missed),
-        looks=(
-            *looks_at(readable, analysers, attempts, absent),
-            *(look for look in hidden_looks(scope.left_out) if look.on not in texts),
-        ),
+        looks=(*shown, *hidden),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """An analyser that gave no answer about some files."""
-
-    analyser: Analyser
-    paths: frozenset[str]
-    failure: UnreadableAnswer
 
 
 def looks_at(
     texts: Mapping[str, str],
-    analysers: Sequence[Analyser],
-    failed: Sequence[Attempt],
+    answers: Sequence[AnalyserAnswer],
     absent: Sequence[Analyser],
-) -> tuple[Look, ...]:
+) -> list[Look]:
     """Return the looks that were due on these files, one of nobody where none was able."""
     looks: list[Look] = []
     for path, text in texts.items():
         taken = [
-            _look(one, path, failed)
-            for one in analysers
-            if one.finds_defects and one.wants(path)
+            _look(answer, path)
+            for answer in answers
+            if _can_judge(answer.analyser, path)
         ]
         taken += [
-            not_looked(one.name, path, Unlooked.MISSING)
-            for one in absent
-            if one.finds_defects and one.wants(path)
+            not_looked(analyser.name, path, Unlooked.MISSING)
+            for analyser in absent
+            if _can_judge(analyser, path)
         ]
         if taken and text.strip():
             looks += taken
         elif is_due(path, text) and not is_documentation(path):
             looks.append(not_looked("", path, Unlooked.NOBODY_ABLE))
-    return tuple(looks)
+    return looks
 
 
-def _look(analyser: Analyser, path: str, failed: Sequence[Attempt]) -> Look:
-    for attempt in failed:
-        if attempt.analyser is analyser and path in attempt.paths:
-            return not_looked(analyser.name, path, attempt.failure.reason)
-    return Look(by=analyser.name, on=path, outcome=Looked.TO_THE_END)
+def _can_judge(analyser: Analyser, path: str) -> bool:
+    return analyser.finds_defects and analyser.wants(path)
+
+
+def _look(answer: AnalyserAnswer, path: str) -> Look:
+    name = answer.analyser.name
+    if answer.failure is not None:
+        return not_looked(name, path, answer.failure.reason)
+    return Look(by=name, on=path, outcome=Looked.TO_THE_END)
 
 
 def _inquiries(
@@ -271,7 +259,7 @@ def _keys(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
 
 def _ask_all(
     inquiries: Sequence[_Inquiry], environment: Mapping[str, str], run: RunCommand
-) -> list[_AnalyserAnswer]:
+) -> list[AnalyserAnswer]:
     """Run the analysers at the same time, over a copy of the files that are still unread."""
     with TemporaryDirectory(prefix="bridgehead-static-") as name:
         folder = Path(name).resolve()
@@ -285,26 +273,26 @@ def _ask_all(
 
 def _ask(
     inquiry: _Inquiry, folder: Path, environment: Mapping[str, str], run: RunCommand
-) -> _AnalyserAnswer:
+) -> AnalyserAnswer:
     """Return what an analyser says about every file it was asked about, now or before."""
     analyser = inquiry.analyser
     messages = {path: list(inquiry.known.get(path, ())) for path in inquiry.keys}
     if not inquiry.unread:
-        return _AnalyserAnswer(analyser, messages)
+        return AnalyserAnswer(analyser, messages)
     try:
         printed = analyser.answer(inquiry.unread, folder, environment, run)
     except UnreadableAnswer as error:
-        return _AnalyserAnswer(analyser, {}, failure=error)
+        return AnalyserAnswer(analyser, {}, failure=error)
     for message in printed:
         placed = _placed(message, folder)
         if placed.path in messages:
             messages[placed.path].append(placed)
-    return _AnalyserAnswer(analyser, messages)
+    return AnalyserAnswer(analyser, messages)
 
 
 def _keep_answers(
     inquiries: Sequence[_Inquiry],
-    answers: Sequence[_AnalyserAnswer],
+    answers: Sequence[AnalyserAnswer],
     cache: AnswerCache,
 ) -> None:
     new: dict[bytes, list[Message]] = {}
@@ -325,7 +313,7 @@ def _placed(message: Message, folder: Path) -> Message:
 
 
 def _examined(
-    answers: Sequence[_AnalyserAnswer], texts: Mapping[str, str], scope: Scope
+    answers: Sequence[AnalyserAnswer], texts: Mapping[str, str], scope: Scope
 ) -> Examined:
     failed = [answer for answer in answers if answer.failure is not None]
     answered = [answer for answer in answers if answer.failure is None]

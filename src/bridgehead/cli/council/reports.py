@@ -216,8 +216,7 @@ def _decision_text(decision: GateDecision) -> str:
         if not reason.startswith("the verdict is")
     ]
     if decision.allowed_incomplete:
-        names = ", ".join(decision.not_looked_at)
-        details.append(f"not looked at: {names}")
+        details += decision.not_looked_at
         details.append(f"allowed: {decision.allowed_incomplete}")
     if decision.next_step is not None:
         details.append(f"next: {decision.next_step}")

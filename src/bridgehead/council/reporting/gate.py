@@ -15,6 +15,7 @@ from bridgehead.contract.words import (
     Verdict,
     severity_rank,
 )
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.scope import is_below, named
@@ -179,7 +180,7 @@ def decide_gate(
         scope=report.scope,
         next_step=next_step,
         allowed_incomplete=demands.allow_incomplete if report.incomplete else "",
-        not_looked_at=report.unread,
+        not_looked_at=tuple(lines_of(report)),
     )
 
 
@@ -226,7 +227,7 @@ def _before_its_end(report: CouncilReport) -> Iterator[str]:
 def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
     """Yield what was not looked at, whatever the level, unless somebody answers for it."""
     if report.incomplete and not demands.allow_incomplete.strip():
-        yield f"no seat has read {named(list(report.unread))}"
+        yield from lines_of(report)
 
 
 def _about_seats(report: CouncilReport, demands: GateDemands) -> Iterator[str]:

@@ -436,8 +436,7 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     """The verdict and what it rests on; nothing found is a good answer."""
     word = report.verdict_word or "DONE"
     if report.incomplete and not entries:
-        unread = f"{len(report.unread)} of {plural(report.files or 0, 'file')}"
-        return f"{word}   nothing found, but {unread} were not read"
+        return f"{word}   nothing found, but not everything was looked at"
     if entries:
         return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
     seats = plural(len(report.bridges_available), "seat")

@@ -197,7 +197,7 @@ def test_every_form_of_the_report_says_what_was_not_looked_at(machine: Machine) 
     assert line in " ".join(shown.out.split())
     for form in ("md", "html", "sarif"):
         written = machine.run("council", "show", "--format", form, PATH=BARE)
-        assert line in written.out, form
+        assert line in written.out.replace("\\", ""), form
     (run,) = json.loads(
         machine.run("council", "show", "--format", "sarif", PATH=BARE).out
     )["runs"]

@@ -168,6 +168,11 @@ def decide_gate(
     next_step = None
     if about[state.name]:
         next_step = _review_again(report)
+    elif refusals and refusals == list(_about_coverage(report, demands)):
+        next_step = (
+            f"do as it says and review again, or bridgehead council gate "
+            f"{report.review_id} --allow-incomplete REASON"
+        )
     elif refusals:
         next_step = f"bridgehead council show {report.review_id}"
     return GateDecision(

@@ -83,8 +83,6 @@ def assemble_report(
         *warnings,
         *dismissal_warnings(reported.dismissals),
     ]
-    if unread:
-        all_warnings.append(f"unread_files:{len(unread)}")
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,

@@ -30,10 +30,6 @@ _SENTENCES: Final = {
     "budget_reached": "the budget was reached; raise --max-calls or --max-cost to finish",
     "uncommitted_left_out": "based on the last commit; uncommitted changes are not included",
     "material_left_out": "not everything fit into the prompts; left out by seat: {detail}",
-    "unread_files": (
-        "no seat has read {detail} of the files, so the verdict does not cover them; "
-        "the report lists them"
-    ),
     "static_truncated": (
         "the analysers found more than the report lists; the least severe are left "
         "out: {detail}"

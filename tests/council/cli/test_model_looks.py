@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from bridgehead.testing.exchange import (
+    Breakage,
     Ending,
     Fault,
     ModelRequest,
@@ -167,6 +168,19 @@ def test_a_busy_server_that_names_a_time_is_waited_for(machine: Machine) -> None
 
     assert done.code == 0, done.err
     assert done.json["verdict"] == "PASS"
+
+
+def test_a_model_that_hangs_is_given_up_after_the_timeout_that_was_asked_for(
+    machine: Machine,
+) -> None:
+    with endpoint(machine, lambda _: Breakage.HANG):
+        done = review(machine, "--domain", "security", "--timeout", "2")
+
+    assert done.code == 3, done.err
+    (look,) = done.json["not_looked_at"]
+    assert look["reason"] == "timed_out"
+    (seat,) = [seat for seat in done.json["participants"] if seat["bridge"] == "openai"]
+    assert seat["reason"] == "timeout_after_2s"
 
 
 def test_a_serious_finding_about_code_that_does_not_exist_is_no_finding_and_no_look(

@@ -203,8 +203,8 @@ _OPTIONS = (
         type=click.IntRange(min=1),
         metavar="SECONDS",
         help=(
-            "Give up on a call after this many silent seconds; default: "
-            "council.timeout (120)."
+            "Give up on a model or an analyser after this many silent seconds; "
+            "default: estimated, at least council.timeout (120)."
         ),
     ),
     sarif_option,

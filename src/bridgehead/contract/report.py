@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from bridgehead.contract.looks import Look
 from bridgehead.contract.words import (
     CapabilityProfile,
     Confidence,
@@ -167,3 +168,5 @@ class BridgeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Files of the scope that the seat could not open and that did not fit into its
     prompts.
     """
+    looks: tuple[Look, ...] | UnsetType = UNSET
+    """The static seat's: files due that no analyser able to judge them looked at."""

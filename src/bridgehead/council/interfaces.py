@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bridgehead.contract.looks import Look
 from bridgehead.council.calls import Call, CallFailed, Input, Result
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.request.domains import Registry
@@ -89,5 +90,7 @@ class RunInputs:
     scope_files: tuple[str, ...] = ()
     """Files the user named one by one; a council that says nothing about one of them has a gap."""
     withdrawal_guard: bool = True
+    hidden: tuple[Look, ...] = ()
+    """Looks that no seat could take, because the file is shown to nobody."""
     touched: Mapping[str, Sequence[tuple[int, int]]] | None = None
     """Lines of each file that the reviewed change touches; None: everything counts."""

@@ -4,7 +4,7 @@ the one that it saw.
 
 from __future__ import annotations
 
-from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.council.events import FAILURE
 from bridgehead.assembly.council.reports import MOST_LISTED, NoVerdict, Reports
 from bridgehead.contract.record_words import RunState
@@ -20,6 +20,7 @@ from bridgehead.council.reporting.gate import (
     refuse_unconfirmed,
     refuse_unfinished,
 )
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.git import Git, NoSuchRevision, repository_at
@@ -53,9 +54,23 @@ def check_gate(
         raise NoVerdict(stored.review_id)
     states = gated_states(assembly, git, commit, stored.report)
     decision = decide_gate(stored.report, demands, states)
-    if decision.passed and decision.verdict is None:
+    if decision.passed and decision.allowed_incomplete:
+        record_allowed(assembly, stored.report, demands.allow_incomplete)
+    elif decision.passed and decision.verdict is None:
         raise NoVerdict(stored.review_id)
     return decision
+
+
+def record_allowed(assembly: Assembly, report: CouncilReport, reason: str) -> None:
+    """Record that somebody answers for what was not looked at."""
+    facts = {"reason": reason, "not_looked_at": lines_of(report)}
+    append_event(
+        assembly.project,
+        "council.allowed_incomplete",
+        facts,
+        run_id=report.review_id,
+        assembly=assembly,
+    )
 
 
 def unfinished_council(run: Run) -> BegunCouncil | None:

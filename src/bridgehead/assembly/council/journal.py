@@ -33,6 +33,7 @@ from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.request.domains import Registry, load_registry, with_own_domains
 from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.runtimes.static.due import hidden_looks
 from bridgehead.council.scope.material import scope_material
 from bridgehead.council.scope.scope import (
     Scope,
@@ -175,6 +176,7 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
         withdrawal_guard=council.withdrawal_guard,
+        hidden=hidden_looks(scope.left_out),
         touched=touched_lines(scope.diff)
         if scope.diff and not council.request.options.whole_files
         else None,

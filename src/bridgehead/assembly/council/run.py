@@ -90,12 +90,19 @@ class Finished:
     pause: Pause | None = None
     signal: str | None = None
 
-    def exit_code(self, gate: Gate | None = None) -> ExitCode:
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether something was not looked at to the end."""
+        return isinstance(self.report, CouncilReport) and self.report.incomplete
+
+    def exit_code(
+        self, gate: Gate | None = None, *, allow_incomplete: bool = False
+    ) -> ExitCode:
         report = self.report
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
-            incomplete=isinstance(report, CouncilReport) and report.incomplete,
+            incomplete=self.is_incomplete and not allow_incomplete,
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,

@@ -290,10 +290,11 @@ def local_seats(
             reasoning_cap=settings.reasoning_level,
             max_concurrency=settings.max_concurrency,
             debates=council.plan.is_debate,
-            shortest_timeout=council.request.options.timeout_seconds
-            or int(assembly.settings.number("council.timeout") or 0),
+            timeout_seconds=council.request.options.timeout_seconds,
+            shortest_timeout=int(assembly.settings.number("council.timeout") or 0),
             discovery=council.discovery,
         ),
+        analyser_timeout=council.request.options.timeout_seconds,
         worktree=worktree.path if worktree else None,
         pass_env=assembly.settings.texts("council.pass_env"),
         readable=assembly.settings.texts("council.readable"),

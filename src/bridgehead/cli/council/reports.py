@@ -142,6 +142,12 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     default=0.0,
     help="Refuse for the verdict only if a finding at least this likely stands behind it.",
 )
+@click.option(
+    "--allow-incomplete",
+    default="",
+    metavar="REASON",
+    help="Pass although something was not looked at; the reason is in the output.",
+)
 @click.pass_obj
 def gate(
     app: App,
@@ -151,6 +157,7 @@ def gate(
     require_seats: int,
     require_runtime: tuple[str, ...],
     min_probability: float,
+    allow_incomplete: str,
 ) -> int:
     """Check a council: exits 0 if it passes, 3 if it is refused, 1 if it has no
     verdict.
@@ -158,13 +165,20 @@ def gate(
     It speaks for the council that was begun last, and for the working tree or the
     index, or for --commit. It refuses for the verdict, if a file was changed, added or
     removed that the council did not see, if the council broke off, has not ended or was
-    interrupted, if its report was edited, and if a required seat is missing.
+    interrupted, if its report was edited, if something was not looked at, and if a
+    required seat is missing.
     """
     from bridgehead.assembly.council.gate import check_gate
     from bridgehead.council.reporting.gate import Gate, GateDemands
     from bridgehead.exit_codes import ExitCode
 
-    demands = GateDemands(Gate(level), require_seats, require_runtime, min_probability)
+    demands = GateDemands(
+        Gate(level),
+        require_seats,
+        require_runtime,
+        min_probability,
+        allow_incomplete,
+    )
     decision = check_gate(app.assembly(), review_id, demands, commit)
     app.emit(_decided(decision), lambda: _decision_text(decision))
     return ExitCode.DONE if decision.passed else ExitCode.GATE
@@ -181,6 +195,8 @@ def _decided(decision: GateDecision) -> dict[str, Any]:
         "commit": decision.commit,
         "scope": decision.scope,
         "next_step": decision.next_step,
+        "allowed_incomplete": decision.allowed_incomplete or None,
+        "not_looked_at": list(decision.not_looked_at),
     }
 
 
@@ -199,6 +215,9 @@ def _decision_text(decision: GateDecision) -> str:
         for reason in decision.refusals
         if not reason.startswith("the verdict is")
     ]
+    if decision.allowed_incomplete:
+        details += decision.not_looked_at
+        details.append(f"allowed: {decision.allowed_incomplete}")
     if decision.next_step is not None:
         details.append(f"next: {decision.next_step}")
     lines += [f"  {escape_controls(one_line(detail))}" for detail in details]

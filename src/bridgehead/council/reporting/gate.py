@@ -15,6 +15,7 @@ from bridgehead.contract.words import (
     Verdict,
     severity_rank,
 )
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.scope import is_below, named
@@ -88,6 +89,8 @@ class GateDemands:
     runtimes: tuple[str, ...] = ()
     min_probability: float = 0.0
     """A verdict refuses only if a finding that is at least so likely stands behind it."""
+    allow_incomplete: str = ""
+    """Why a report passes although something was not looked at; empty: it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,9 @@ class GateDecision:
     scope: str
     """What the council looked at."""
     next_step: str | None
+    allowed_incomplete: str = ""
+    """Why it opens although something was not looked at."""
+    not_looked_at: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -153,6 +159,7 @@ def decide_gate(
     state = min(states, key=lambda state: len(about[state.name]))
     refusals = [
         *_before_its_end(report),
+        *_about_coverage(report, demands),
         *about[state.name],
         *_about_seats(report, demands),
     ]
@@ -161,6 +168,11 @@ def decide_gate(
     next_step = None
     if about[state.name]:
         next_step = _review_again(report)
+    elif refusals and refusals == list(_about_coverage(report, demands)):
+        next_step = (
+            f"do as it says and review again, or bridgehead council gate "
+            f"{report.review_id} --allow-incomplete REASON"
+        )
     elif refusals:
         next_step = f"bridgehead council show {report.review_id}"
     return GateDecision(
@@ -172,6 +184,8 @@ def decide_gate(
         commit=state.commit,
         scope=report.scope,
         next_step=next_step,
+        allowed_incomplete=demands.allow_incomplete if report.incomplete else "",
+        not_looked_at=tuple(lines_of(report)),
     )
 
 
@@ -213,8 +227,12 @@ def refuse_unconfirmed(
 def _before_its_end(report: CouncilReport) -> Iterator[str]:
     if any(warning.partition(":")[0] == INTERRUPTED for warning in report.warnings):
         yield "the council was stopped before its end"
-    if report.incomplete:
-        yield f"no seat has read {named(list(report.unread))}"
+
+
+def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
+    """Yield what was not looked at, whatever the level, unless somebody answers for it."""
+    if report.incomplete and not demands.allow_incomplete.strip():
+        yield from lines_of(report)
 
 
 def _about_seats(report: CouncilReport, demands: GateDemands) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from bridgehead.contract.looks import Look
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import (
     Confidence,
@@ -273,6 +274,8 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     incomplete: bool = False
     """No seat has read everything; what would be a PASS is then no verdict, and no gate opens."""
     unread: tuple[str, ...] = ()
+    """What nobody able has looked at to the end; `not_looked_at` says why."""
+    not_looked_at: tuple[Look, ...] = ()
     domain_reasons: dict[str, str] = {}
     """Why each domain was looked at."""
     commit: str | None = None

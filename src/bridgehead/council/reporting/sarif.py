@@ -15,6 +15,7 @@ from bridgehead import __version__
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import OutputType, Severity, severity_rank
 from bridgehead.council.findings.evidence import Anchor
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.report import (
     STATIC,
     CouncilReport,
@@ -129,8 +130,13 @@ class SarifLog:
         return (f"sarif_truncated:{self.truncated}",) if self.truncated else ()
 
 
-def to_sarif(findings: Sequence[SarifFinding], run_id: str) -> SarifLog:
-    """One log with one run; results in the order not dismissed first, severity, id."""
+def to_sarif(
+    findings: Sequence[SarifFinding], run_id: str, unlooked: Sequence[str] = ()
+) -> SarifLog:
+    """One log with one run; results in the order not dismissed first, severity, id.
+
+    `unlooked` are lines about what nobody has looked at.
+    """
     rated = [
         one
         for one in findings
@@ -156,7 +162,7 @@ def to_sarif(findings: Sequence[SarifFinding], run_id: str) -> SarifLog:
                 "automationDetails": {"id": f"bridgehead-council/{run_id}"},
                 "columnKind": "unicodeCodePoints",
                 "originalUriBaseIds": {SOURCE_ROOT: {}},
-                "invocations": [_invocation(homeless, truncated)],
+                "invocations": [_invocation(homeless, truncated, unlooked)],
                 "results": _results(written, rules),
             }
         ],
@@ -311,8 +317,13 @@ def _properties(entry: FindingEntry) -> dict[str, Any]:
     return known
 
 
-def _invocation(homeless: Sequence[str], truncated: int) -> dict[str, Any]:
-    notifications = []
+def _invocation(
+    homeless: Sequence[str], truncated: int, unlooked: Sequence[str]
+) -> dict[str, Any]:
+    notifications: list[dict[str, Any]] = [
+        {"level": "error", "message": {"text": escaped_message(line)}}
+        for line in unlooked
+    ]
     if homeless:
         named = ", ".join(homeless[:20])
         text = f"{plural(len(homeless), 'finding')} without a file in the tree: {named}"
@@ -323,7 +334,10 @@ def _invocation(homeless: Sequence[str], truncated: int) -> dict[str, Any]:
             "results are written"
         )
         notifications.append({"level": "warning", "message": {"text": text}})
-    return {"executionSuccessful": True, "toolExecutionNotifications": notifications}
+    return {
+        "executionSuccessful": not unlooked,
+        "toolExecutionNotifications": notifications,
+    }
 
 
 def sarif_of(report: CouncilReport) -> SarifLog:
@@ -335,7 +349,9 @@ def sarif_of(report: CouncilReport) -> SarifLog:
         for one in report.untouched_findings
     ]
     return to_sarif(
-        [*standing, *apart, *dismissed], f"{report.task_type}/{report.review_id}"
+        [*standing, *apart, *dismissed],
+        f"{report.task_type}/{report.review_id}",
+        lines_of(report),
     )
 
 

@@ -166,7 +166,7 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     whole_files: bool = False
     """Findings on lines that a reviewed change did not touch count, too."""
     timeout_seconds: int | None = None
-    """The shortest silence after which a call is given up."""
+    """Seconds of silence after which a call or an analyser is given up."""
     preset: str = DEFAULT.name
     """Weights of a standalone debate, by name (council §17)."""
 

@@ -40,6 +40,7 @@ _ESCAPES: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r"}
 MOST_TEXT_BYTES: Final = 128 * 1024 * 1024
 NAMED_IN_NOTES: Final = 5
 _ABOUT_SECRETS: Final = (Reason.SECRET, Reason.MASKED)
+_FOR_ANALYSERS: Final = (Reason.SECRET, Reason.AGENT_CONFIGURATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +235,7 @@ class Scope:
     """Path from the project's root, with `/`, to text: what may be shown."""
     left_out: tuple[LeftOut, ...] = ()
     withheld_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Secret-bearing text files; for analysers in this process, never for a model."""
+    """Text files that are kept back; for analysers on this machine, never for a model."""
     diff: str | None = None
     renames: Mapping[str, str] = field(default_factory=dict)
     commit: str | None = None
@@ -365,9 +366,8 @@ class ScopeFilter:
             self._room -= len(content)
             self.texts[path] = content.decode("utf-8", "replace")
             return
-        if (
-            by_name or (by_content and by_content[0])
-        ) is Reason.SECRET and b"\0" not in content:
+        reason = by_name or (by_content and by_content[0])
+        if reason in _FOR_ANALYSERS and b"\0" not in content:
             self.withheld_texts[path] = content.decode("utf-8", "replace")
 
     def leave_out(self, path: str, reason: Reason, detail: str = "") -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from bridgehead.contract.looks import Looked, Unlooked
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import estimate_timeout
@@ -49,6 +50,7 @@ from bridgehead.council.runtimes.rig import (
     request_body,
 )
 from bridgehead.council.runtimes.static.seat import (
+    Examined,
     absent_analysers,
     available_analysers,
     examine,
@@ -57,6 +59,7 @@ from bridgehead.council.scope.scope import Scope
 from bridgehead.council.scope.working_copies import Snapshot
 from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.council.seating.preflight import NotSeated, Ready, Wishes, check_seat
+from bridgehead.council.synthesis.coverage import uncovered
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.command import Cancel
 from bridgehead.host.files import write_atomic
@@ -127,6 +130,8 @@ class LocalSeats:
     snapshot: Snapshot
     clock: Clock
     wishes: Wishes = field(default_factory=Wishes)
+    analyser_timeout: int | None = None
+    """Seconds after which an analyser is stopped; None: as the size of the scope says."""
     worktree: Path | None = None
     pass_env: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
@@ -301,7 +306,7 @@ class LocalSeats:
                 skipped_report(self.task, self._facts(STATIC), NO_CONNECTION), (event,)
             )
         started_at = iso_ms(self.clock.now())
-        timeout = self._facts(STATIC).timeout_seconds
+        timeout = self.analyser_timeout or self._facts(STATIC).timeout_seconds
         examined = examine(
             self.scope,
             analysers,
@@ -316,6 +321,7 @@ class LocalSeats:
             started_at=started_at,
             connection="embedded",
             warnings=examined.warnings,
+            extra=_extra_of(examined),
         )
         if examined.failure is not None:
             return OwnReport(
@@ -367,3 +373,23 @@ class LocalSeats:
             "finished_at": now,
         }
         return SeatFacts(name=runtime, **(usual | facts))
+
+
+def _extra_of(examined: Examined) -> dict[str, Any]:
+    """Return what the report of the static seat says about files it did not cover.
+
+    Every look at a file is named if an analyser failed on it: another may have covered
+    it, but what the first one found before is not fixed by that.
+    """
+    missed = tuple(look.on for look in uncovered(examined.looks))
+    failed = {
+        look.on
+        for look in examined.looks
+        if look.outcome is not Looked.TO_THE_END and look.reason is not Unlooked.MISSING
+    }
+    told = failed.union(missed)
+    looks = tuple(look for look in examined.looks if look.on in told)
+    if not looks:
+        return {}
+    unseen = {"unseen_files": missed} if missed else {}
+    return {**unseen, "looks": looks}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from bridgehead.contract.looks import Look, LookKind
 from bridgehead.contract.report import Output, Usage
 from bridgehead.contract.task import Requirement
 from bridgehead.contract.words import OutputState, Verdict
@@ -30,8 +31,14 @@ from bridgehead.council.reporting.report import (
     by_class,
 )
 from bridgehead.council.request.plan import CouncilPlan, is_judged
+from bridgehead.council.synthesis.coverage import (
+    domain_looks,
+    file_looks,
+    uncovered,
+    unseen_files,
+)
 from bridgehead.council.synthesis.cross_challenge import COMPLETED
-from bridgehead.council.synthesis.finding import CALLER, CouncilFinding, SeatReport
+from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.proposals import proposal_entries
 from bridgehead.council.synthesis.reported_findings import (
     comparison_entry,
@@ -39,7 +46,7 @@ from bridgehead.council.synthesis.reported_findings import (
     sort_findings,
 )
 from bridgehead.council.synthesis.synthesis import CrossDebate
-from bridgehead.council.synthesis.verdict import council_verdict
+from bridgehead.council.synthesis.verdict import council_verdict, stands
 
 UNMET: Final = "unmet"
 DISPUTED: Final = "disputed"
@@ -61,29 +68,30 @@ def assemble_report(
 ) -> tuple[CouncilReport, tuple[FindingRecord, ...]]:
     """Return the report on the findings after Stage B, and the history records after this run."""
     task = plan.task
-    reported = sort_findings(plan, inputs, seats, findings, debated)
-    open_findings = reported.open
     available = [seat for seat in seats if seat.name in attendance.available]
-    unread = unread_files(available) if is_judged(task.task_type, task.mode) else ()
+    waiting = [request["bridge"] for request in pending]
+    missed: tuple[Look, ...] = ()
+    if is_judged(task.task_type, task.mode):
+        missed = _missed(plan, inputs, seats, available, waiting, findings)
+    reported = sort_findings(plan, inputs, seats, findings, debated, missed)
+    open_findings = reported.open
+    unread = tuple(look.on for look in missed if look.kind is LookKind.FILE)
     verdict = _verdict(plan, seats, findings, open_findings)
     gate_verdict = _verdict(plan, seats, findings, reported.gated)
-    notes = [*plan.notes]
     all_warnings = [
         *plan.warnings,
         *warnings,
         *dismissal_warnings(reported.dismissals),
     ]
-    if unread:
-        notes.append(f"read by no seat: {', '.join(unread)}")
-        all_warnings.append(f"unread_files:{len(unread)}")
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
-        verdict=_unless_unread(verdict, unread),
-        gate_verdict=_unless_unread(gate_verdict, unread),
+        verdict=stands(verdict, missed),
+        gate_verdict=stands(gate_verdict, missed),
         untouched_findings=reported.untouched,
-        incomplete=bool(unread),
+        incomplete=bool(missed),
         unread=unread,
+        not_looked_at=missed,
         timestamp=at,
         mode=task.mode,
         task_type=task.task_type,
@@ -108,7 +116,7 @@ def assemble_report(
         dismissed_findings=reported.dismissed,
         comparison=comparison_entry(reported),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
-        synthesis_notes=tuple(notes),
+        synthesis_notes=plan.notes,
         stage_b=debated.outcome,
         warnings=tuple(all_warnings),
         council_type=_council_type(seats),
@@ -204,9 +212,17 @@ def _verdict(
     findings: Sequence[CouncilFinding],
     entries: Sequence[FindingEntry],
 ) -> Verdict | None:
-    """Return the verdict on those findings that the entries name."""
+    """Return the verdict on those findings that the entries name.
+
+    A finding of which nothing that it cites exists is shown and does not count; the look
+    that brought it is one in part (coverage.py).
+    """
     wanted = {entry.id for entry in entries}
-    named = [finding for finding in findings if finding.id in wanted]
+    named = [
+        finding
+        for finding in findings
+        if finding.id in wanted and finding.not_found is None
+    ]
     task = plan.task
     if plan.is_debate and is_judged(task.task_type, task.mode):
         outputs: list[Output] = []
@@ -233,29 +249,28 @@ def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     return len(counting) > 1
 
 
-def unread_files(seats: Sequence[SeatReport]) -> tuple[str, ...]:
-    """Return the files that none of these seats has seen."""
-    unseen = [_unseen(seat) for seat in seats if seat.name != CALLER]
-    if not unseen:
-        return ()
-    return tuple(path for path in unseen[0] if all(path in other for other in unseen))
-
-
-def _unseen(seat: SeatReport) -> tuple[str, ...]:
-    unseen = seat.report.unseen_files
-    return unseen if isinstance(unseen, tuple) else ()
-
-
-def _unless_unread(verdict: Verdict | None, unread: Sequence[str]) -> Verdict | None:
-    """Return the verdict, or None where PASS would cover files that nobody has read."""
-    if unread and verdict is Verdict.PASS:
-        return None
-    return verdict
+def _missed(
+    plan: CouncilPlan,
+    inputs: RunInputs,
+    seats: Sequence[SeatReport],
+    available: Sequence[SeatReport],
+    pending: Sequence[str],
+    findings: Sequence[CouncilFinding],
+) -> tuple[Look, ...]:
+    """Return what nobody able has looked at to the end: files, then domains."""
+    on_domains = domain_looks(
+        seats,
+        plan.task.domains,
+        named=plan.options.runtimes,
+        pending=pending,
+        findings=findings,
+    )
+    return uncovered([*file_looks(available, inputs.hidden), *on_domains])
 
 
 def _participant(seat: SeatReport, files: int | None) -> Participant:
     report = seat.report
-    unseen = _unseen(seat)
+    unseen = unseen_files(seat)
     return Participant(
         bridge=report.bridge,
         status=report.status.value,
@@ -264,7 +279,7 @@ def _participant(seat: SeatReport, files: int | None) -> Participant:
         models=_models(seat),
         outputs=len(report.outputs),
         debate_rounds=report.debate_rounds,
-        verdict=_unless_unread(report.verdict, unseen),
+        verdict=stands(report.verdict, unseen),
         confidence=report.confidence,
         usage=report.usage,
         verified=seat.verified,

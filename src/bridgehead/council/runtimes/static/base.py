@@ -19,10 +19,12 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import yaml
 
+from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import Severity
 from bridgehead.host.command import (
     Command,
     CommandResult,
+    Ended,
     child_environment,
     our_python,
 )
@@ -77,6 +79,14 @@ class Weight(NamedTuple):
 class UnreadableAnswer(ValueError):
     """An analyser printed something other than what it promises."""
 
+    reason = Unlooked.DIED
+
+
+class TooSlow(UnreadableAnswer):
+    """An analyser was stopped before its end."""
+
+    reason = Unlooked.TIMED_OUT
+
 
 class Analyser(ABC):
     """One tool: the module `module` of this Python, or the program `name` at a path it is given."""
@@ -86,6 +96,8 @@ class Analyser(ABC):
     domains: ClassVar[tuple[str, ...]]
     suffixes: ClassVar[tuple[str, ...]] = ()
     good_codes: ClassVar[tuple[int, ...]] = (0,)
+    finds_defects: ClassVar[bool] = True
+    """False: its silence about a file says nothing about whether the file is sound."""
 
     def __init__(self, program: str | None = None) -> None:
         self._program = program
@@ -104,7 +116,7 @@ class Analyser(ABC):
     def read(self, printed: str) -> list[Message]:
         """The messages that matter; raises UnreadableAnswer."""
         try:
-            return list(self.messages(json.loads(printed or "[]")))
+            return list(self.messages(json.loads(printed)))
         except (
             ValueError,
             KeyError,
@@ -154,6 +166,10 @@ class Analyser(ABC):
         ]
 
     def read_result(self, result: CommandResult) -> list[Message]:
+        if result.ended is Ended.TIMEOUT:
+            raise TooSlow(f"{self.name} took too long")
+        if result.stdout_truncated:
+            raise UnreadableAnswer(f"{self.name} printed too much")
         if result.exit_code not in self.good_codes:
             raise UnreadableAnswer(f"{self.name} ended with code {result.exit_code}")
         return self.read(result.text())

@@ -215,6 +215,7 @@ class Lizard(base.Analyser):
     """Functions too tangled to be followed, in languages that ruff does not read."""
 
     name = "lizard"
+    finds_defects = False
     module = "lizard"
     domains: ClassVar = ("code-quality",)
     MOST_PATHS: ClassVar = 40
@@ -277,6 +278,7 @@ class Secrets(base.Analyser):
     """Keys and passwords in the tree, found in this process. The line is named and never quoted."""
 
     name = "secrets"
+    finds_defects = False
     domains: ClassVar = ("security",)
     SEVERITY: ClassVar = {
         "password": Severity.MEDIUM,

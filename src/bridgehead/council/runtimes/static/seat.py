@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bridgehead.contract.ids import numbered_id
+from bridgehead.contract.looks import Look, Looked, Unlooked, not_looked
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.tree import FileText
@@ -24,6 +25,11 @@ from bridgehead.council.runtimes.static.base import (
     Message,
     RunCommand,
     UnreadableAnswer,
+)
+from bridgehead.council.runtimes.static.due import (
+    hidden_looks,
+    is_documentation,
+    is_due,
 )
 from bridgehead.council.runtimes.static.programs import Secrets
 from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_reading, weigh
@@ -80,6 +86,8 @@ class Examined:
     warnings: tuple[str, ...] = ()
     failure: str | None = None
     """Set when no analyser gave an answer."""
+    looks: tuple[Look, ...] = ()
+    """Of every file that is due: who should have looked at it, and how far it came."""
 
 
 def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, ...]:
@@ -132,7 +140,7 @@ class _Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class _AnalyserAnswer:
+class AnalyserAnswer:
     """What one analyser says about its files, or why it says nothing."""
 
     analyser: Analyser
@@ -174,7 +182,49 @@ def examine(
         for analyser in absent
         if any(map(analyser.wants, readable))
     ]
-    return replace(examined, warnings=(*examined.warnings, *missed))
+    shown = looks_at(readable, answers, absent)
+    hidden = [look for look in hidden_looks(scope.left_out) if look.on not in texts]
+    return replace(
+        examined,
+        warnings=(*examined.warnings, *missed),
+        looks=(*shown, *hidden),
+    )
+
+
+def looks_at(
+    texts: Mapping[str, str],
+    answers: Sequence[AnalyserAnswer],
+    absent: Sequence[Analyser],
+) -> list[Look]:
+    """Return the looks that were due on these files, one of nobody where none was able."""
+    looks: list[Look] = []
+    for path, text in texts.items():
+        taken = [
+            _look(answer, path)
+            for answer in answers
+            if _can_judge(answer.analyser, path)
+        ]
+        taken += [
+            not_looked(analyser.name, path, Unlooked.MISSING)
+            for analyser in absent
+            if _can_judge(analyser, path)
+        ]
+        if taken and text.strip():
+            looks += taken
+        elif is_due(path, text) and not is_documentation(path):
+            looks.append(not_looked("", path, Unlooked.NOBODY_ABLE))
+    return looks
+
+
+def _can_judge(analyser: Analyser, path: str) -> bool:
+    return analyser.finds_defects and analyser.wants(path)
+
+
+def _look(answer: AnalyserAnswer, path: str) -> Look:
+    name = answer.analyser.name
+    if answer.failure is not None:
+        return not_looked(name, path, answer.failure.reason)
+    return Look(by=name, on=path, outcome=Looked.TO_THE_END)
 
 
 def _inquiries(
@@ -208,7 +258,7 @@ def _keys(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
 
 def _ask_all(
     inquiries: Sequence[_Inquiry], environment: Mapping[str, str], run: RunCommand
-) -> list[_AnalyserAnswer]:
+) -> list[AnalyserAnswer]:
     """Run the analysers at the same time, over a copy of the files that are still unread."""
     with TemporaryDirectory(prefix="bridgehead-static-") as name:
         folder = Path(name).resolve()
@@ -222,26 +272,26 @@ def _ask_all(
 
 def _ask(
     inquiry: _Inquiry, folder: Path, environment: Mapping[str, str], run: RunCommand
-) -> _AnalyserAnswer:
+) -> AnalyserAnswer:
     """Return what an analyser says about every file it was asked about, now or before."""
     analyser = inquiry.analyser
     messages = {path: list(inquiry.known.get(path, ())) for path in inquiry.keys}
     if not inquiry.unread:
-        return _AnalyserAnswer(analyser, messages)
+        return AnalyserAnswer(analyser, messages)
     try:
         printed = analyser.answer(inquiry.unread, folder, environment, run)
     except UnreadableAnswer as error:
-        return _AnalyserAnswer(analyser, {}, failure=error)
+        return AnalyserAnswer(analyser, {}, failure=error)
     for message in printed:
         placed = _placed(message, folder)
         if placed.path in messages:
             messages[placed.path].append(placed)
-    return _AnalyserAnswer(analyser, messages)
+    return AnalyserAnswer(analyser, messages)
 
 
 def _keep_answers(
     inquiries: Sequence[_Inquiry],
-    answers: Sequence[_AnalyserAnswer],
+    answers: Sequence[AnalyserAnswer],
     cache: AnswerCache,
 ) -> None:
     new: dict[bytes, list[Message]] = {}
@@ -262,7 +312,7 @@ def _placed(message: Message, folder: Path) -> Message:
 
 
 def _examined(
-    answers: Sequence[_AnalyserAnswer], texts: Mapping[str, str], scope: Scope
+    answers: Sequence[AnalyserAnswer], texts: Mapping[str, str], scope: Scope
 ) -> Examined:
     failed = [answer for answer in answers if answer.failure is not None]
     answered = [answer for answer in answers if answer.failure is None]

@@ -48,6 +48,7 @@ ROOMS = {
         "findings",
         "scope",
         "request",
+        "refusals",
         "reporting",
         "calls",
         "attendance",

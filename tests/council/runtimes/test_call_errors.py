@@ -6,9 +6,10 @@ import pytest
 
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import Answer, Call, CallFailed, CallKey, Role, Step
+from bridgehead.council.refusals import classify
 from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.running.call_runner import as_result
-from bridgehead.council.runtimes.call_errors import classify, skip_reason
+from bridgehead.council.runtimes.call_errors import skip_reason
 from bridgehead.council.runtimes.exchange import RuntimeRefusal
 
 # What users of these services have been told, and what it means.

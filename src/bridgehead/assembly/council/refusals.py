@@ -17,6 +17,7 @@ RECENT_REFUSALS: Final = 200
 # time; that costs no call.
 BELIEVED: Final[dict[str, timedelta]] = {
     ErrorClass.QUOTA: timedelta(hours=1),
+    ErrorClass.SPEND_LIMIT: timedelta(hours=1),
     ErrorClass.RETIRED: timedelta(days=7),
 }
 

@@ -43,6 +43,8 @@ _UNLOOKED: Final = {
     ErrorClass.AUTH: Unlooked.NO_LOGIN,
     ErrorClass.QUOTA: Unlooked.NO_QUOTA,
     ErrorClass.RATE_LIMIT: Unlooked.NO_QUOTA,
+    ErrorClass.SPEND_LIMIT: Unlooked.NO_QUOTA,
+    ErrorClass.ACCOUNT: Unlooked.NO_LOGIN,
 }
 
 

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Final, Self
 from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.refusals import classify
 from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.request.settings import ACP_MARK
 from bridgehead.council.runtimes import exchange
@@ -37,7 +38,7 @@ from bridgehead.council.runtimes.base import (
     SeatSetup,
     runtime,
 )
-from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
+from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND
 from bridgehead.council.runtimes.claude import ClaudeCli
 from bridgehead.council.runtimes.cli import (
     CliConnection,

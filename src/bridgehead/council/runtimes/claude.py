@@ -12,9 +12,9 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import STANDING_AGENTS
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.refusals import classify
 from bridgehead.council.request.settings import MEDIUM
 from bridgehead.council.runtimes import base, exchange
-from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.cli import (
     CliConnection,
     StartupErrors,

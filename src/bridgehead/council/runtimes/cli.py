@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from bridgehead.contract.words import ErrorClass
+from bridgehead.council.refusals import classify
 from bridgehead.council.reporting.seat_report import excerpt
 from bridgehead.council.runtimes import exchange
 from bridgehead.council.runtimes.base import Connection, Missing, SeatSetup
 from bridgehead.council.runtimes.call_errors import (
     CLI_NOT_FOUND,
     DETAIL_CHARACTERS,
-    classify,
 )
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.errors import FileError

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final, Self
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.refusals import classify
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import choose_reasoning_level
 from bridgehead.council.runtimes import base, cli, exchange
-from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 from bridgehead.host.confinement import installation

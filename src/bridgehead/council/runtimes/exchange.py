@@ -12,9 +12,9 @@ from typing import Any, Final
 from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.refusals import classify
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.reporting.seat_report import excerpt
-from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.host.command import Command, CommandResult
 
 NOTHING_REPORTED: Final = CallUsage()

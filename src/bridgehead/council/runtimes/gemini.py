@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Final, Self
 from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.refusals import classify
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.request.settings import MEDIUM
 from bridgehead.council.runtimes import base, cli, exchange
-from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND, classify
+from bridgehead.council.runtimes.call_errors import CLI_NOT_FOUND
 from bridgehead.council.runtimes.machine import Machine, Probe
 from bridgehead.host.command import CommandResult
 from bridgehead.host.files import write_private

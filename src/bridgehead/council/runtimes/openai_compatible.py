@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
+from bridgehead.council.refusals import classify
 from bridgehead.council.runtimes import base, exchange
-from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.endings import shortfall_of
 from bridgehead.council.runtimes.machine import Machine
 

@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage, sum_known
+from bridgehead.council.refusals import classify
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.runtimes import base, cli, exchange
-from bridgehead.council.runtimes.call_errors import classify
 from bridgehead.council.runtimes.endings import shortfall_of
 from bridgehead.council.runtimes.exchange import text_at
 from bridgehead.council.runtimes.machine import Machine, problem_of

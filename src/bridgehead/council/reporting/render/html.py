@@ -328,7 +328,11 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
     yield from _list("Points of view", sentences.domain_lines(report))
     yield from _list(
         "Notes",
-        [*report.synthesis_notes, *sentences.notes(report.warnings, codes=True)],
+        [
+            *report.synthesis_notes,
+            *sentences.advice_lines(report.skip_reasons),
+            *sentences.notes(report.warnings, codes=True),
+        ],
     )
 
 

@@ -113,7 +113,11 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
     yield from _list(
         "Points of view", [escaped(line) for line in sentences.domain_lines(report)]
     )
-    remarks = (*report.synthesis_notes, *sentences.notes(report.warnings, codes=True))
+    remarks = (
+        *report.synthesis_notes,
+        *sentences.advice_lines(report.skip_reasons),
+        *sentences.notes(report.warnings, codes=True),
+    )
     yield from _list("Notes", [escaped(note) for note in remarks])
     yield from _json(report)
 

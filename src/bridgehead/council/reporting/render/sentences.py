@@ -7,12 +7,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from bridgehead.contract.ids import id_sort_key
-from bridgehead.contract.words import Severity, Status, severity_rank
+from bridgehead.contract.words import ErrorClass, Severity, Status, severity_rank
 from bridgehead.council.findings.evidence import read_citations
+from bridgehead.council.refusals import advice_for, classify
 from bridgehead.council.reporting.report import (
     STATIC,
     CitedLines,
@@ -64,7 +65,7 @@ _IN_REPORTS: Final = {
     "halted_bridge_skipped": "{detail} needed an answer and was left out; see `bridgehead pending`",
     "da_challenge_missing": "the second pass did not challenge these: {detail}",
 }
-MOST_SHOWN: Final = 60
+MOST_SHOWN: Final = 160
 
 _WORDS: Final = {
     "no_connection": "nothing to connect to",
@@ -119,6 +120,20 @@ def reason_in_words(reason: str) -> str:
         return _WORDS[name]
     told = detail.strip() if name == "cli_error" else code
     return shortened(told, MOST_SHOWN)
+
+
+def advice_lines(skip_reasons: Mapping[str, str]) -> list[str]:
+    """Return what to do about each seat whose program or service refused."""
+    lines = []
+    for name, reason in skip_reasons.items():
+        code, _, text = reason.removeprefix("halted:").partition(": ")
+        if code not in ("cli_error", "auth_probe_failed"):
+            continue
+        error_class = ErrorClass.AUTH if code != "cli_error" else classify(text)
+        advice = advice_for(error_class, text)
+        if advice:
+            lines.append(f"{one_line(name)}: {one_line(advice)}")
+    return lines
 
 
 def can_be_tried_again(reason: str) -> bool:

@@ -237,6 +237,8 @@ def _seats(report: CouncilReport, screen: Screen) -> Iterator[str]:
         indent = " " * 8
         yield from textwrap.wrap(seats, screen.width, subsequent_indent=indent)
         yield from textwrap.wrap(left_out, screen.width, subsequent_indent=indent)
+    for line in sentences.advice_lines(report.skip_reasons):
+        yield f"do      {line}"
     yield from (f"note    {line}" for line in sentences.superseding(report))
     if again := sentences.way_back(report):
         yield f"again   {again}"
@@ -255,6 +257,8 @@ def _aborted(report: AbortedReport) -> Iterator[str]:
     yield f"ABORTED   {sentences.one_line(report.abort_reason)}"
     for seat, reason in report.skip_reasons.items():
         yield f"  {seat:<10} {sentences.reason_in_words(sentences.one_line(reason))}"
+    for line in sentences.advice_lines(report.skip_reasons):
+        yield f"  do: {line}"
     yield (
         "  bridgehead runtimes shows which runtimes are available, and why others are "
         "not"

@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 from bridgehead.errors import NotFound, UserError
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.quarantine import KeptApart, Quarantine, verdict_line
+from bridgehead.rigs.threads.quarantine import Quarantine, QuarantineEntry, verdict_line
 from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped
 
 
 class QuarantineList(NamedTuple):
     """Everything on record, those taken in all the same included."""
 
-    entries: Sequence[KeptApart]
+    entries: Sequence[QuarantineEntry]
 
     def lines(self) -> list[str]:
         apart = sum(not entry.accepted for entry in self.entries)
@@ -27,10 +27,10 @@ class QuarantineList(NamedTuple):
         )
 
 
-class QuarantineEntry(NamedTuple):
+class QuarantineDetails(NamedTuple):
     """One envelope. Its content is not shown: it is in the file, for whoever wants to look at it."""
 
-    entry: KeptApart
+    entry: QuarantineEntry
 
     def lines(self) -> list[str]:
         accept = (
@@ -58,7 +58,7 @@ def list_quarantine(rig: Rig) -> QuarantineList:
     return QuarantineList(Quarantine(rig.repository.private_dir).entries)
 
 
-def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
+def show_quarantine(rig: Rig, path: str | None) -> QuarantineDetails:
     """Return what is known about one envelope, never its content."""
     if not path:
         raise UserError(
@@ -66,14 +66,14 @@ def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
         )
     for entry in Quarantine(rig.repository.private_dir).entries:
         if entry.path == path:
-            return QuarantineEntry(entry)
+            return QuarantineDetails(entry)
     raise NotFound(
         f'no envelope "{path}" is in quarantine',
         hint="rig-bridge verify, then rig-bridge quarantine list",
     )
 
 
-def _row(entry: KeptApart) -> str:
+def _row(entry: QuarantineEntry) -> str:
     verdict = f" verdict={entry.verdict}" if entry.verdict else ""
     kinds = ",".join(entry.kinds)
     return (
@@ -82,13 +82,13 @@ def _row(entry: KeptApart) -> str:
     )
 
 
-def _state(entry: KeptApart) -> str:
+def _state(entry: QuarantineEntry) -> str:
     if entry.accepted:
         return "lifted" if entry.verdict else "accepted"
     return "confirmed" if entry.verdict else "held"
 
 
-def _entry_object(entry: KeptApart) -> dict[str, object]:
+def _entry_object(entry: QuarantineEntry) -> dict[str, object]:
     return {
         "path": entry.path,
         "thread_id": entry.thread_id,

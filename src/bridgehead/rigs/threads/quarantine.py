@@ -24,7 +24,7 @@ _VERDICT = re.compile(
 )
 
 
-class KeptApart(NamedTuple):
+class QuarantineEntry(NamedTuple):
     """One envelope with something against it, by path and content."""
 
     path: str
@@ -64,7 +64,7 @@ class HumanVerdict(NamedTuple):
         )
 
 
-def verdict_line(entry: KeptApart, *, lifts: bool) -> str:
+def verdict_line(entry: QuarantineEntry, *, lifts: bool) -> str:
     """Return the line that, in a signed DECISIONS turn of a trusted human, lifts or confirms a quarantine."""
     return f"quarantine: {'lift' if lifts else 'confirm'} {entry.path} {entry.blob}"
 
@@ -86,12 +86,12 @@ class Quarantine:
         self._entries = _read(self._path, self.state)
 
     @property
-    def entries(self) -> list[KeptApart]:
+    def entries(self) -> list[QuarantineEntry]:
         """Everything on record, accepted or not, by path."""
         return [self._entries[path] for path in sorted(self._entries)]
 
     @property
-    def kept_apart(self) -> list[KeptApart]:
+    def kept_apart(self) -> list[QuarantineEntry]:
         return [entry for entry in self.entries if not entry.accepted]
 
     def holds(self, path: str, content: str | None = None) -> bool:
@@ -114,7 +114,7 @@ class Quarantine:
         entry = self._entries.get(path)
         return entry is not None and entry.accepted and entry.blob == blob
 
-    def decided(self, verdicts: Iterable[HumanVerdict]) -> list[KeptApart]:
+    def decided(self, verdicts: Iterable[HumanVerdict]) -> list[QuarantineEntry]:
         """Return the entries as verdicts leave them; one about other content changes nothing."""
         return [
             entry._replace(accepted=verdict.lifts, verdict=verdict.said_in)
@@ -123,7 +123,9 @@ class Quarantine:
             and entry.blob == verdict.blob
         ]
 
-    def change(self, entries: Iterable[KeptApart], cleared: Iterable[str] = ()) -> None:
+    def change(
+        self, entries: Iterable[QuarantineEntry], cleared: Iterable[str] = ()
+    ) -> None:
         """Write entries in place of those with the same path; `cleared` paths hold nothing bad any more."""
         changed = {
             path: entry
@@ -166,7 +168,7 @@ def quarantine_state(directory: Path) -> str:
         raise DamagedQuarantine(path, "it is not UTF-8") from error
 
 
-def _read(path: Path, text: str) -> Mapping[str, KeptApart]:
+def _read(path: Path, text: str) -> Mapping[str, QuarantineEntry]:
     """Return the entries by path; whatever is not as `change` writes it is damage, never an empty list."""
     if not text:
         if path.exists():
@@ -182,9 +184,9 @@ def _read(path: Path, text: str) -> Mapping[str, KeptApart]:
     return {entry.path: entry for entry in entries}
 
 
-def _entry(row: dict[str, Any]) -> KeptApart:
+def _entry(row: dict[str, Any]) -> QuarantineEntry:
     """Return one entry; raise ValueError, TypeError or KeyError for anything else."""
-    entry = KeptApart(**{**row, "kinds": tuple(row["kinds"])})
+    entry = QuarantineEntry(**{**row, "kinds": tuple(row["kinds"])})
     texts = (entry.path, entry.blob, entry.commit, entry.verdict, *entry.kinds)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("an entry has a field that is not a text")

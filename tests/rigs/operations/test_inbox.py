@@ -14,7 +14,7 @@ from bridgehead.rigs.repositories.index import remove_index
 from bridgehead.rigs.repositories.records import SignatureCheck
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import Crossings, Seen
-from bridgehead.rigs.threads.quarantine import QuarantineEntry, Quarantine
+from bridgehead.rigs.threads.quarantine import Quarantine, QuarantineEntry
 from bridgehead.rigs.trust.attestation import Signature
 from rigs.support.git_world import World, envelope
 

@@ -9,8 +9,8 @@ import pytest
 
 from bridgehead.rigs.threads.quarantine import (
     DamagedQuarantine,
-    QuarantineEntry,
     Quarantine,
+    QuarantineEntry,
     read_verdicts,
     verdict_line,
 )

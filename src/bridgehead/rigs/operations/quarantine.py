@@ -1,4 +1,4 @@
-"""Look at what is kept apart: which envelopes, why, and what would let them in (rigs §9.4)."""
+"""Show what is in quarantine, why, and what would let it in (rigs §9.4)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,16 +10,14 @@ from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped
 
 
 class QuarantineList(NamedTuple):
-    """Everything on record, those taken in all the same included."""
+    """Everything on record, including what was accepted."""
 
     entries: Sequence[QuarantineEntry]
 
     def lines(self) -> list[str]:
-        apart = sum(not entry.accepted for entry in self.entries)
-        return [
-            f"{LINE_PREFIX}quarantine held={apart}",
-            *(_row(entry) for entry in self.entries),
-        ]
+        not_accepted = [entry for entry in self.entries if not entry.accepted]
+        head = f"{LINE_PREFIX}quarantine held={len(not_accepted)}"
+        return [head, *map(_row, self.entries)]
 
     def json_object(self) -> dict[str, object]:
         return stamped(
@@ -28,22 +26,26 @@ class QuarantineList(NamedTuple):
 
 
 class QuarantineDetails(NamedTuple):
-    """One envelope. Its content is not shown: it is in the file, for whoever wants to look at it."""
+    """What is known about one envelope, but not its content."""
 
     entry: QuarantineEntry
 
     def lines(self) -> list[str]:
-        accept = (
-            "to accept it, a trusted human relays as DECISIONS (any thread): "
-            f"{verdict_line(self.entry, lifts=True)}"
-        )
-        exclude = f"to exclude it permanently: {verdict_line(self.entry, lifts=False)}"
-        return [
-            f"{LINE_PREFIX}quarantine {_row(self.entry)}",
-            f"content: git cat-file -p {self.entry.blob}",
-            *([accept] if not self.entry.accepted else []),
-            *([exclude] if not self.entry.verdict or self.entry.accepted else []),
+        entry = self.entry
+        lines = [
+            f"{LINE_PREFIX}quarantine {_row(entry)}",
+            f"content: git cat-file -p {entry.blob}",
         ]
+        if not entry.accepted:
+            lines.append(
+                "to accept it, a trusted human relays as DECISIONS (any thread): "
+                f"{verdict_line(entry, lifts=True)}"
+            )
+        is_confirmed = bool(entry.verdict) and not entry.accepted
+        if not is_confirmed:
+            confirm = verdict_line(entry, lifts=False)
+            lines.append(f"to exclude it permanently: {confirm}")
+        return lines
 
     def json_object(self) -> dict[str, object]:
         lines = {

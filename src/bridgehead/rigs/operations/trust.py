@@ -379,11 +379,11 @@ def _key_to_add(
     if keys:
         return keys[-1].key
     raise UserError(
-        f"member add: {subject} has not asked to join, so its key is not known; nothing "
-        "was written",
+        f"member add: {subject} has not asked to join, so its key is not known; "
+        "nothing was written",
         hint=(
-            f"rig-bridge member add {subject} <key or .pub file>, or `rig-bridge member "
-            "add` on that rig first"
+            f"rig-bridge member add {subject} <key or .pub file>, or `rig-bridge "
+            "member add` on that rig first"
         ),
     )
 

@@ -50,7 +50,7 @@ class Ledger(Protocol):
         return
 
     def is_current(self) -> bool:
-        """Tell whether the tables have seen HEAD."""
+        """Return whether the tables have seen HEAD."""
         return True
 
 

@@ -91,32 +91,32 @@ def parse_status(typed: str) -> str:
 
 
 def is_thread_id(text: str) -> bool:
-    """Tell whether `text` can name a thread; one character is too short."""
+    """Return whether `text` can name a thread; one character is too short."""
     return _THREAD_ID.fullmatch(text) is not None
 
 
 def is_commit_ref(text: str) -> bool:
-    """Tell whether `text` looks like a commit id or an abbreviation of one."""
+    """Return whether `text` looks like a commit id or an abbreviation of one."""
     return _COMMIT_REF.fullmatch(text) is not None
 
 
 def is_body_hash(text: str) -> bool:
-    """Tell whether `text` looks like a SHA-256 in lowercase hex."""
+    """Return whether `text` looks like a SHA-256 in lowercase hex."""
     return _BODY_HASH.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Tell whether `text` is a day, alone or with a time."""
+    """Return whether `text` is a day, alone or with a time."""
     return _DATE.fullmatch(text) is not None
 
 
 def is_timestamp(text: str) -> bool:
-    """Tell whether `text` is a day with a time."""
+    """Return whether `text` is a day with a time."""
     return "T" in text and is_date(text)
 
 
 def is_status(text: str) -> bool:
-    """Tell whether `text` is a marker, one whitespace character and some words on one line."""
+    """Return whether `text` is a marker, one whitespace character and some words on one line."""
     return (
         len(text) > 2
         and text[0] in MARKERS

@@ -39,12 +39,12 @@ class RigId(str):
 
     @property
     def is_relay(self) -> bool:
-        """Tell whether this rig speaks for a human operator."""
+        """Whether this rig speaks for a human operator."""
         return self.endswith(RELAY_SUFFIX)
 
 
 def is_rig_id(text: str) -> bool:
-    """Tell whether `text` is spelled canonically; files are never normalised."""
+    """Return whether `text` is spelled canonically; files are never normalised."""
     return _SHAPE.fullmatch(text) is not None
 
 
@@ -83,18 +83,18 @@ def relay_filename(nonce: str) -> str:
 
 
 def is_closed(filenames: Collection[str]) -> bool:
-    """Tell whether a thread is closed, from the names in its directory."""
+    """Return whether a thread is closed, from the names in its directory."""
     return RESOLUTION_FILE in filenames
 
 
 def is_envelope_name(filename: str) -> bool:
-    """Tell whether a file of a thread directory is looked at as an envelope."""
+    """Return whether a file of a thread directory is looked at as an envelope."""
     return filename.endswith(_SUFFIX)
 
 
 @lru_cache(maxsize=1000)  # paths of one thread come together
 def is_thread_directory(name: str) -> bool:
-    """Tell whether a top-level directory may be listed as a thread."""
+    """Return whether a top-level directory may be listed as a thread."""
     return is_thread_id(name) and name not in UNLISTED_DIRECTORIES
 
 
@@ -105,7 +105,7 @@ def thread_of(path: str) -> str | None:
 
 
 def arrives_as_envelope(path: str) -> bool:
-    """Tell whether a sync counts a new file as an envelope; build folders and deeper files included (rigs §9.1)."""
+    """Return whether a sync counts a new file as an envelope; build folders and deeper files included (rigs §9.1)."""
     return thread_of(path) is not None and is_envelope_name(path)
 
 

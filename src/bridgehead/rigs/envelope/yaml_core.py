@@ -41,7 +41,7 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
 
 
 def is_text_when_plain(text: str) -> bool:
-    """Tell whether `text`, written without quotes, is read back as text."""
+    """Return whether `text`, written without quotes, is read back as text."""
     return _kind(text) is None
 
 

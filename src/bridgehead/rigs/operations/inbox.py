@@ -318,7 +318,7 @@ class _Judge:
         return found
 
     def is_shown(self, turn: Turn) -> bool:
-        """Tell whether a turn is shown.
+        """Return whether a turn is shown.
 
         What came by a clone or a pull by hand met no gate: it is judged here at the
         latest.
@@ -329,7 +329,7 @@ class _Judge:
         )
 
     def counts(self, turn: Turn) -> bool:
-        """Tell whether a turn can settle anything.
+        """Return whether a turn can settle anything.
 
         It must be shown, and signed where that name has a key.
         """
@@ -344,7 +344,7 @@ class _Judge:
         return not self._identities.keyring.must_sign(turn.sender, place_of(listed))
 
     def settles(self, end: Turn, owed: Obligation) -> bool:
-        """Tell whether the end of a thread settles an obligation.
+        """Return whether the end of a thread settles an obligation.
 
         No stranger ends what a member with a key asked; whoever was asked may end it
         as they may answer it.

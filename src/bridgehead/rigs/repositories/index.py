@@ -333,7 +333,7 @@ def open_index(directory: Path) -> Index:
 
 
 def is_damaged(error: sqlite3.Error) -> bool:
-    """Tell whether an error means that the file is of no use any more."""
+    """Return whether an error means that the file is of no use any more."""
     if isinstance(error, IndexOutdated):
         return True
     return getattr(error, "sqlite_errorcode", None) in _DAMAGED
@@ -347,7 +347,7 @@ def remove_index(directory: Path) -> None:
 
 
 def mentions(directory: Path, rig: str) -> bool:
-    """Tell whether the stored index names a rig. It may be older than the clone."""
+    """Return whether the stored index names a rig. It may be older than the clone."""
     if not (directory / FILE_NAME).exists():
         return False
     index = open_index(directory)

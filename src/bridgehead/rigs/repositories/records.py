@@ -62,7 +62,7 @@ class DirtyFile(NamedTuple):
 
     @property
     def differs_from_index(self) -> bool:
-        """Tell whether the file's content must be read from the work tree."""
+        """Whether the file's content must be read from the work tree."""
         return self.code[1] != " "
 
 

@@ -56,12 +56,12 @@ class WorkTree:
         write_atomic(target, content, exclusive=not replace, root=self._top_level)
 
     def has_file(self, path: str) -> bool:
-        """Tell whether anything but a directory has this name."""
+        """Return whether anything but a directory has this name."""
         found = self._lstat(path)
         return found is not None and not stat.S_ISDIR(found.st_mode)
 
     def has_directory(self, path: str) -> bool:
-        """Tell whether this is a directory and not a link to one."""
+        """Return whether this is a directory and not a link to one."""
         found = self._lstat(path)
         return found is not None and stat.S_ISDIR(found.st_mode)
 

@@ -31,7 +31,7 @@ class Causality:
 
     @property
     def _is_a_chain(self) -> bool:
-        """Tell whether each turn knows all before it.
+        """Whether each turn knows all before it.
 
         That is so if history is one line and no turn names another.
         """

@@ -40,7 +40,7 @@ class EnvelopeFiles:
         return self.content_ids[path].startswith(_LINK)
 
     def is_committed_content(self, path: str) -> bool:
-        """Tell whether git has the content of a regular file."""
+        """Return whether git has the content of a regular file."""
         return path not in self.loose and not self.is_link(path)
 
     def content(self, path: str) -> str:

@@ -21,7 +21,7 @@ class Freeze(NamedTuple):
     thread: str = ""  # empty in notes of earlier versions
 
     def holds(self, now_ms: int) -> bool:
-        """Tell whether it is in force now; one whose times cannot be read is not."""
+        """Return whether it is in force now; one whose times cannot be read is not."""
         begin = timestamp_ms(self.since)
         end = timestamp_ms(self.expires)
         if begin is None or end is None:
@@ -55,7 +55,7 @@ class Freeze(NamedTuple):
         return self.at_most(author.freeze_minutes)
 
     def forbids(self, rig_id: RigId, now_ms: int) -> bool:
-        """Tell whether it keeps this rig from sending and closing; relay rigs it waits for."""
+        """Return whether it keeps this rig from sending and closing; relay rigs it waits for."""
         return self.holds(now_ms) and not rig_id.is_relay
 
     def json_object(self) -> dict[str, str]:

@@ -197,7 +197,7 @@ class EnvelopeIndex:
         self._has_everything()
 
     def _has_everything(self) -> bool:
-        """Tell whether the index describes this look; if so, hold on to its state."""
+        """Return whether the index describes this look; if so, hold on to its state."""
         self._index.begin_reading()
         self._history = self._index.history()
         is_current = (

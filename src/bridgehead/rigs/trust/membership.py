@@ -154,7 +154,7 @@ def _is_role_for(rig: str, role: object) -> bool:
 
 
 def _is_human(human: object) -> bool:
-    """Tell whether a value names a human's rig, or nobody."""
+    """Return whether a value names a human's rig, or nobody."""
     if not isinstance(human, str):
         return False
     return not human or (is_rig_id(human) and human.endswith(RELAY_SUFFIX))
@@ -206,7 +206,7 @@ class Pin(NamedTuple):
         return frozenset(names)
 
     def covers(self, email: str) -> bool:
-        """Tell whether this is the key of the person with that address.
+        """Return whether this is the key of the person with that address.
 
         The principals are read like ssh_config PATTERNS.
         """
@@ -273,13 +273,13 @@ class Order:
         self._reached: dict[tuple[str, bool], frozenset[str]] = {}
 
     def follows(self, place: Place, entry: Place) -> bool:
-        """Tell whether somebody at `place` had `entry` in their history."""
+        """Return whether somebody at `place` had `entry` in their history."""
         if self._parents is None or not place.commit:
             return not place.commit or place.position > entry.position
         return place.commit in self._reach(entry.commit, down=False)
 
     def precedes(self, place: Place, entry: Place) -> bool:
-        """Tell whether `place` is in the history of `entry`."""
+        """Return whether `place` is in the history of `entry`."""
         if self._parents is None or not place.commit:
             return bool(place.commit) and place.position < entry.position
         return place.commit in self._reach(entry.commit, down=True)
@@ -395,7 +395,7 @@ class Membership:
         return [key for key in self._keys if key.rig == rig]
 
     def has_key(self, rig: str, place: Place) -> bool:
-        """Tell whether a rig had, by then, ever put a key on record.
+        """Return whether a rig had, by then, ever put a key on record.
 
         From there on that name must sign.
         """
@@ -413,7 +413,7 @@ class Membership:
         )
 
     def is_retired(self, fingerprint: str, rig: str, place: Place) -> bool:
-        """Tell whether a key was once this rig's and is not to be believed at a place."""
+        """Return whether a key was once this rig's and is not to be believed at a place."""
         if rig in self.holders(fingerprint, place):
             return False
         return any(
@@ -423,7 +423,7 @@ class Membership:
         )
 
     def _held_at(self, key: MemberKey, place: Place) -> bool:
-        """Tell whether a key was in force for a turn at a place.
+        """Return whether a key was in force for a turn at a place.
 
         The turn has the coming of the key in its history, and is itself in the history
         of its going.
@@ -454,7 +454,7 @@ class Membership:
         return None
 
     def _is_by_member(self, entry: Entry, signer: str) -> bool:
-        """Tell whether an entry is signed by the member it says it is from."""
+        """Return whether an entry is signed by the member it says it is from."""
         if self.member(entry.sender) is None:
             return False
         is_holder = entry.sender in self.holders(signer, entry.place)
@@ -521,7 +521,7 @@ class Membership:
         return f"{actor} may change nothing but its own keys"
 
     def _contradicts_pin(self, act: Act, place: Place) -> bool:
-        """Tell whether an act gives a rig another key than the one pinned by hand."""
+        """Return whether an act gives a rig another key than the one pinned by hand."""
         gives_key = bool(act.key) and act.kind is not ActKind.RETIRE_KEY
         if not gives_key or not self._is_pinned(act.rig):
             return False
@@ -576,7 +576,7 @@ class Membership:
 
 
 def _is_own_join(act: Act, sender: str, signer: str) -> bool:
-    """Tell whether a rig joins by itself, with the key that signed."""
+    """Return whether a rig joins by itself, with the key that signed."""
     return (
         act.kind is ActKind.JOIN
         and act.rig == sender
@@ -628,7 +628,7 @@ class Keyring:
         return bool(self._pins) or self.membership.founded is not None
 
     def must_sign(self, rig: str, place: Place) -> bool:
-        """Tell whether a name has had a key by then.
+        """Return whether a name has had a key by then.
 
         What it wrote before it had a key is not held against it.
         """
@@ -677,7 +677,7 @@ class Keyring:
 
 
 def _are_of_another_person(pins: Sequence[Pin], email: str) -> bool:
-    """Tell whether these keys are people's, and none is of the one with this address."""
+    """Return whether these keys are people's, and none is of the one with this address."""
     if not pins or any(pin.is_of_a_rig for pin in pins):
         return False
     return not any(pin.covers(email) for pin in pins)

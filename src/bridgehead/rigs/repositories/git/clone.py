@@ -92,7 +92,7 @@ class Clone:
         return None if content is None else self.blob_id(content)
 
     def has_beginning_of(self, blob: str, path: str) -> bool:
-        """Tell whether a file holds a blob, or what a killed git had written of it."""
+        """Return whether a file holds a blob, or what a killed git had written of it."""
         content = self._on_disk(path)
         if content is None:
             return False

@@ -260,7 +260,7 @@ def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
 
 
 def is_tracked_hook(clone: Clone, hook: Path) -> bool:
-    """Tell whether anything on the way to the hook, links included, is a tracked file."""
+    """Return whether anything on the way to the hook, links included, is a tracked file."""
     top_level = clone.location.top_level
     ways = [hook, hook.resolve()]
     # git has followed the links of this path already, we must not.

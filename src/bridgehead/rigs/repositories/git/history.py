@@ -104,7 +104,7 @@ def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
 
 
 def is_ancestor(git: Git, commit: str, of: str) -> bool:
-    """Tell whether `commit` is `of` or one of its ancestors; False if it is unknown here."""
+    """Return whether `commit` is `of` or one of its ancestors; False if it is unknown here."""
     if commit == of:
         return True
     answer = git.ask("merge-base", "--is-ancestor", commit, of)

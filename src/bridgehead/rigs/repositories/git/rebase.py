@@ -131,7 +131,7 @@ def plan_rebuild(
 
 
 def only_appends(commits: Iterable[CommitRecord]) -> bool:
-    """Tell whether every commit does nothing but add envelopes."""
+    """Return whether every commit does nothing but add envelopes."""
     return all(_only_appends(commit) for commit in commits)
 
 
@@ -302,7 +302,7 @@ def _blobs_in_index(clone: Clone) -> dict[str, str]:
 def _is_as_it_should_be(
     clone: Clone, path: str, indexed: str | None, new: TrackedFile
 ) -> bool:
-    """Tell whether a path holds what the index says, or something of its owner's."""
+    """Return whether a path holds what the index says, or something of its owner's."""
     found = clone.blob_on_disk(path)
     if found == indexed:
         return True

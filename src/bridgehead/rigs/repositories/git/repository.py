@@ -160,7 +160,7 @@ class GitRepository(WorkTree):
         return True
 
     def has_commit_msg_hook(self) -> bool:
-        """Tell whether the clone has a commit-msg hook."""
+        """Return whether the clone has a commit-msg hook."""
         return os.path.lexists(self._clone.location.hooks_dir / "commit-msg")
 
     def install_commit_msg_hook(self, script: bytes) -> str:
@@ -184,12 +184,12 @@ class GitRepository(WorkTree):
         return GitSurvey(self._clone, thread, untracked=untracked)
 
     def is_tracked(self, path: str) -> bool:
-        """Tell whether the index knows this path."""
+        """Return whether the index knows this path."""
         listed = self._clone.git.read("ls-files", "-z", "--", path)
         return path in listed.fields
 
     def is_sparse(self) -> bool:
-        """Tell whether the work tree may lack files of the branch on purpose."""
+        """Return whether the work tree may lack files of the branch on purpose."""
         return self._clone.settings.get("core.sparsecheckout") == "true"
 
     def unpushed(self) -> list[records.CommitRecord]:

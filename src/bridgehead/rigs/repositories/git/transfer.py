@@ -309,7 +309,7 @@ def _files_named(answer: GitAnswer) -> tuple[str, ...]:
 
 
 def _was_half_written(clone: Clone, path: str, blob: str | None) -> bool:
-    """Tell whether a pull was killed while it replaced this file with `blob`.
+    """Return whether a pull was killed while it replaced this file with `blob`.
 
     An empty file was more likely emptied by its owner.
     """

@@ -97,7 +97,8 @@ class LedgerDatabase:
     ) -> int:
         """Insert a message unless it is known, and return the id of its row.
 
-        The messages it names become acknowledged; those of a thread it closes, resolved.
+        The messages it names become acknowledged, those of a thread it closes
+        resolved.
         """
         known = self.find(message.commit_sha, message.path)
         if known is not None:

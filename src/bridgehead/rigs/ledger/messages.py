@@ -62,7 +62,7 @@ class Message(NamedTuple):
 
 
 def message_of(path: str, commit_sha: str, envelope: Envelope) -> Message:
-    """Return what the table keeps of an envelope; the hash is computed, not believed."""
+    """Return what the table keeps of an envelope, with the actual body hash."""
     thread, _, filename = path.partition("/")
     turn: Turn = turn_of(thread, filename, envelope.frontmatter)
     actual = body_hash(envelope.body)

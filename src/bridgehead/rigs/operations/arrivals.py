@@ -321,7 +321,7 @@ def _arriving(
 def _identities(
     rig: Rig, arriving: "list[CommittedEnvelope]", history: list[CommitRecord]
 ) -> "Identities":
-    """Return who is who for what arrives: the membership here, and what comes with it."""
+    """Return who is who for what arrives, given the membership that comes with it."""
     from bridgehead.rigs.operations.identities import Identities, RawEntry
 
     entries = [

@@ -115,7 +115,7 @@ class Identities:
         return self.membership.holders(fingerprint_of(key) or "", NOW)
 
     def objection(self, sender: str, key: str, acts: Sequence[Act]) -> str | None:
-        """Return why acts would be refused if `sender` signed them now with this key."""
+        """Return why acts that `sender` signs now with this key would be refused."""
         last = max((entry.place.position for entry in self._entries), default=0)
         place = Place("", max(last + 1, ARRIVING))
         proposal = Entry(place, "", "", sender, key, tuple(acts))

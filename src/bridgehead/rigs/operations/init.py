@@ -84,7 +84,7 @@ def init(
 
 
 def _usable_values(repository: "GitRepository") -> "dict[str, Value]":
-    """Return the values of the configuration, unless it is broken or came from others."""
+    """Return the configuration's values, unless it is broken or came from others."""
     try:
         content = repository.read_file(CONFIG_PATH)
         parse_config(content)

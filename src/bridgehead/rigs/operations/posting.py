@@ -285,7 +285,7 @@ class Outgoing:
 def _landed_before(
     rig: Rig, thread_id: str, intent: str, outgoing: Outgoing, *, pushing: bool
 ) -> Landed | None:
-    """Return the envelope of a thread with the same content, if its sender may not know.
+    """Return the envelope with this content if its sender may not know of it.
 
     It is unpushed, or was pushed by a command that was killed then, or along with a
     later one. Pushing it pushes what lies on top of it as well.

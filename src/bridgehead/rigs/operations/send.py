@@ -1,4 +1,4 @@
-"""Write, commit and push one envelope, or the last one of a thread (rigs §8 send, close)."""
+"""Send one envelope, or the last one of a thread (rigs §8 send, close)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -158,7 +158,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
 
 
 def _scaffold(rig: Rig, thread_id: str) -> Envelope | None:
-    """Return the untracked request that `new` wrote, if it was not sent yet (rigs §6)."""
+    """Return the untracked request that `new` wrote, if it is unsent (rigs §6)."""
     path = f"{thread_id}/{REQUEST_FILE}"
     if not rig.repository.has_file(path) or rig.repository.is_tracked(path):
         return None

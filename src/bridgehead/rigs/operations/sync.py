@@ -72,7 +72,7 @@ def _take_in(rig: Rig, arrival: arrivals.Arrival) -> arrivals.Arrival:
 
 
 def check(rig: Rig) -> Checked:
-    """Tell the state of the clone, one line per check, and move nothing (rigs §14.5)."""
+    """Check the state of the clone without changing it, a line each (rigs §14.5)."""
     wire = rig.repository.upstream()
     reachable = True
     try:

@@ -1,4 +1,4 @@
-"""Who may sign: keys pinned by hand, and the membership all rigs share (rigs §8 trust, §10)."""
+"""Manage who may sign: pinned keys, and the shared membership (rigs §8 trust, §10)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

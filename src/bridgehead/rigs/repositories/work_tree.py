@@ -1,4 +1,7 @@
-"""The files of a work tree, by repository-relative path. No link is followed, not even on the way to a file."""
+"""Read and write the files of a work tree, by repository-relative path.
+
+No link is followed, not even on the way to a file.
+"""
 
 from __future__ import annotations
 
@@ -127,14 +130,14 @@ def _read_rest(handle: int, content: bytes) -> bytes | None:
 
 
 def keep(path: Path, content: str | bytes) -> None:
-    """Write a private file that we can do without; failing means to look something up again."""
+    """Write a private file that we can do without, if possible."""
     with suppress(FileError):
         make_dir(path.parent)
         write_atomic(path, content)
 
 
 def names_in(directory: str | Path) -> list[str]:
-    """Return the names in a directory; none if it is a link to one, or something else."""
+    """Return the names in a directory; none if it is a link or something else."""
     try:
         handle = os.open(directory, _DIRECTORY)
     except OSError:

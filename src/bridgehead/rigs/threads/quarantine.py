@@ -132,7 +132,7 @@ class Quarantine:
     def change(
         self, entries: Iterable[QuarantineEntry], cleared: Iterable[str] = ()
     ) -> None:
-        """Write entries in place of those with the same path, and drop `cleared` ones."""
+        """Replace entries with the same path, and drop those that are `cleared`."""
         changed = dict(self._entries)
         for path in cleared:
             changed.pop(path, None)
@@ -149,7 +149,7 @@ class Quarantine:
 
 
 class DamagedQuarantine(FileError):
-    """The list of the quarantine cannot be read; without it everything would take part."""
+    """The quarantine cannot be read; without it everything would take part."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
@@ -190,7 +190,7 @@ def _read(path: Path, text: str) -> Mapping[str, QuarantineEntry]:
 
 
 def _entry(row: dict[str, Any]) -> QuarantineEntry:
-    """Return the entry in a row; raise ValueError, TypeError or KeyError if it is bad."""
+    """Return the entry in a row; raise ValueError, TypeError or KeyError."""
     entry = QuarantineEntry(**{**row, "kinds": tuple(row["kinds"])})
     texts = (entry.path, entry.blob, entry.commit, entry.verdict, *entry.kinds)
     if not all(isinstance(text, str) for text in texts):

@@ -1,7 +1,7 @@
-"""Say what is wrong with an envelope, everything at once and in a fixed order (rigs §3.2, §3.3).
+"""Find what is wrong with an envelope, in a fixed order (rigs §3.2, §3.3).
 
 check_envelope(parse_envelope(raw))   the verdict on a file
-schema_faults(frontmatter)            the schema alone, for a draft that is not a file yet
+schema_faults(frontmatter)            the schema alone, for a draft
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Decide what a fetched history would bring, and whether it may be taken in (rigs §9.1, §9.2).
+"""Decide what a fetched history would bring, and whether to pull it (rigs §9.1, §9.2).
 
 Only pure appends are pulled: new .md files in thread directories, on top of what is
 here.
@@ -12,7 +12,7 @@ from bridgehead.rigs.envelope.names import arrives_as_envelope, thread_of
 
 
 class Change(NamedTuple):
-    """One line of `git diff --name-status` from the merge base to the fetched commit."""
+    """One line of `git diff --name-status`, from the merge base on."""
 
     status: str  # A M T D, or R and C with a score
     path: str

@@ -206,7 +206,7 @@ class Pin(NamedTuple):
         return frozenset(names)
 
     def covers(self, email: str) -> bool:
-        """Return whether this is the key of the person with that address.
+        """Return whether this key belongs to the person with that address.
 
         The principals are read like ssh_config PATTERNS.
         """
@@ -413,7 +413,7 @@ class Membership:
         )
 
     def is_retired(self, fingerprint: str, rig: str, place: Place) -> bool:
-        """Return whether a key was once this rig's and is not to be believed at a place."""
+        """Return whether a key was once this rig's and does not count at a place."""
         if rig in self.holders(fingerprint, place):
             return False
         return any(
@@ -425,8 +425,7 @@ class Membership:
     def _held_at(self, key: MemberKey, place: Place) -> bool:
         """Return whether a key was in force for a turn at a place.
 
-        The turn has the coming of the key in its history, and is itself in the history
-        of its going.
+        The turn comes after the key was added, and before it was retired.
         """
         if not self._order.follows(place, key.added):
             return False
@@ -521,7 +520,7 @@ class Membership:
         return f"{actor} may change nothing but its own keys"
 
     def _contradicts_pin(self, act: Act, place: Place) -> bool:
-        """Return whether an act gives a rig another key than the one pinned by hand."""
+        """Return whether an act gives a rig another key than the pinned one."""
         gives_key = bool(act.key) and act.kind is not ActKind.RETIRE_KEY
         if not gives_key or not self._is_pinned(act.rig):
             return False
@@ -628,9 +627,9 @@ class Keyring:
         return bool(self._pins) or self.membership.founded is not None
 
     def must_sign(self, rig: str, place: Place) -> bool:
-        """Return whether a name has had a key by then.
+        """Return whether a name had a key by then.
 
-        What it wrote before it had a key is not held against it.
+        What it wrote before that need not be signed.
         """
         return self.membership.has_key(rig, place) or any(
             pin.since <= place.position and rig in pin.names() for pin in self._pins
@@ -644,10 +643,10 @@ class Keyring:
         person: str | None = None,
         email: str = "",
     ) -> "Standing":
-        """Return how the key that made a good signature stands to the rig that is named.
+        """Return how the key of a good signature relates to the rig that is named.
 
-        `person` is who owns the key according to the signers file, or OpenPGP; `email`
-        is that of the commit's author.
+        `person` is who owns the key according to the signers file, or OpenPGP;
+        `email` is that of the commit's author.
         """
         membership = self.membership
         pins = self._pins_of(keys, person) if person else []
@@ -677,14 +676,14 @@ class Keyring:
 
 
 def _are_of_another_person(pins: Sequence[Pin], email: str) -> bool:
-    """Return whether these keys are people's, and none is of the one with this address."""
+    """Return whether these keys are people's, but not of this address."""
     if not pins or any(pin.is_of_a_rig for pin in pins):
         return False
     return not any(pin.covers(email) for pin in pins)
 
 
 class Standing(NamedTuple):
-    """How the key that signed a turn stands to the rig it says it is from."""
+    """How the key that signed a turn relates to the rig the turn is from."""
 
     on_record: bool = False  # that rig has a key, this or another
     must_sign: bool = False  # and had it by then

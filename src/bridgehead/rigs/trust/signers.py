@@ -71,7 +71,7 @@ def parse_public_key(text: str) -> PublicKey:
 
 
 def signers(text: str) -> Iterator[Signer]:
-    """Yield the signers in a file, leaving out comments and lines that make no sense."""
+    """Yield the signers in a file; lines that make no sense are left out."""
     for line in text.splitlines():
         signer = _read_line(line)
         if signer is not None:
@@ -83,8 +83,9 @@ def with_signer(
 ) -> str:
     """Return the file with one more signer.
 
-    Raise UserError for a name the file cannot hold, and for a key that is in it. `since`
-    is how many commits there were already: unsigned ones are not held against a signer.
+    Raise UserError for a name the file cannot hold, and for a key that is in it.
+    `since` is how many commits there were already: unsigned ones are not held
+    against a signer.
     """
     if not _PRINCIPAL.fullmatch(principal):
         raise UserError(

@@ -1,4 +1,4 @@
-"""Name what can be wrong with an envelope, and what that means for a pull (rigs §9.4)."""
+"""Name the findings about envelopes, and what they mean for a pull (rigs §9.4)."""
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     PARENT_UNKNOWN = "parent_unknown"
     NONCE_REPLAYED = "nonce_replayed"
     ATTESTED_TIME_SKEW = "attested_time_skew"
-    # Who said it: the key that signed, held against the name in `from` (rigs §9.4, §10).
+    # The key that signed does not fit the name in `from` (rigs §9.4, §10).
     SIGNATURE_MISSING = "signature_missing"
     IDENTITY_MISMATCH = "identity_mismatch"
     KEY_RETIRED = "key_retired"

@@ -215,7 +215,7 @@ def _tell_what_waits(rig: Rig, arrived: frozenset[str]) -> None:
 
 
 def narrate(rig: Rig, arrival: Arrival) -> None:
-    """Tell what came, and what is wrong with it."""
+    """Describe to the user what came, and what is wrong with it."""
     is_refused = arrival.refusal is not None
     quarantined = arrival.quarantined_paths
     for finding in arrival.verification.items:

@@ -113,22 +113,22 @@ def _refuse_if_frozen(
         raise ThreadFrozen(thread_id, freeze)
 
 
-def post(rig: Rig, what: Post) -> Landed:
+def post(rig: Rig, turn: Post) -> Landed:
     """Write, commit and push one envelope. The caller holds the lock."""
-    text = what.draft.text.encode()
+    text = turn.draft.text.encode()
     _check_size(rig, len(text))
-    wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=what.push)
-    if what.heeds_freeze:
-        _refuse_if_frozen(rig, what.thread_id, wire, push=what.push)
+    wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=turn.push)
+    if turn.heeds_freeze:
+        _refuse_if_frozen(rig, turn.thread_id, wire, push=turn.push)
     outgoing = Outgoing(rig.repository.private_dir)
-    intent = intent_of(what.draft.frontmatter)
-    push_to = wire if what.push else None
+    intent = intent_of(turn.draft.frontmatter)
+    push_to = wire if turn.push else None
     landed = _landed_before(
-        rig, what.thread_id, intent, outgoing, pushing=push_to is not None
+        rig, turn.thread_id, intent, outgoing, pushing=push_to is not None
     )
     if landed is None:
         outgoing.add(intent, rig.repository.head().commit or "", rig.now_ms())
-        landed = Landed(*_commit(rig, what, text), pushed=False)
+        landed = Landed(*_commit(rig, turn, text), pushed=False)
     elif landed.pushed or push_to is None:
         rig.tell(
             f"{landed.path} was committed earlier with the same content; no second "
@@ -140,12 +140,28 @@ def post(rig: Rig, what: Post) -> Landed:
             "envelope was written"
         )
     if push_to is not None and not landed.pushed:
-        landed = _push_or_explain(rig, push_to, landed, retry=what.retry)
+        landed = _push_or_explain(rig, push_to, landed, retry=turn.retry)
     rig.once_answered(lambda: outgoing.mark(intent))
-    is_membership_act = what.thread_id == MEMBERS_THREAD
+    is_membership_act = turn.thread_id == MEMBERS_THREAD
     if not is_membership_act and rig.repository.has_directory(MEMBERS_THREAD):
         _warn_if_quarantined(rig)
     return landed
+
+
+def record_landed(
+    rig: Rig, event: str, thread_id: str, landed: Landed, **facts: object
+) -> int | None:
+    """Write a turn to the ledger and announce it; return its row in the ledger."""
+    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
+    rig.announce(
+        event,
+        thread=thread_id,
+        **facts,
+        path=landed.path,
+        commit=landed.commit,
+        pushed=landed.pushed,
+    )
+    return row_id
 
 
 def _check_size(rig: Rig, size: int) -> None:
@@ -327,14 +343,14 @@ def _commits_since(rig: Rig, commit: str) -> list[CommitRecord]:
         return []
 
 
-def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
-    taken = set(rig.repository.filenames(what.thread_id))
+def _commit(rig: Rig, turn: Post, text: bytes) -> tuple[str, str]:
+    taken = set(rig.repository.filenames(turn.thread_id))
     while True:
-        name = what.name(taken)
-        path = f"{what.thread_id}/{name}"
+        name = turn.name(taken)
+        path = f"{turn.thread_id}/{name}"
         try:
             posting = rig.repository.begin_posting(
-                path, text, replaces_draft=what.replaces_draft
+                path, text, replaces_draft=turn.replaces_draft
             )
         except FileTaken:  # by somebody who does not take our lock
             if name in taken:
@@ -343,7 +359,7 @@ def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
             continue
         with posting:
             commit = posting.land(
-                what.subject(path), identity=what.identity, must_sign=what.must_sign
+                turn.subject(path), identity=turn.identity, must_sign=turn.must_sign
             )
         for warning in posting.warnings:
             rig.tell(f"warning: {warning}")

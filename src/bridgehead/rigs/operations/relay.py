@@ -26,7 +26,12 @@ from bridgehead.rigs.operations.drafts import (
     warn_of_long_tldr,
 )
 from bridgehead.rigs.operations.identities import Identities, in_force
-from bridgehead.rigs.operations.posting import Post, post, require_thread
+from bridgehead.rigs.operations.posting import (
+    Post,
+    post,
+    record_landed,
+    require_thread,
+)
 from bridgehead.rigs.repositories.records import FreezeNote, Identity, Raced, Wire
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen, read_freeze
@@ -132,14 +137,7 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
     verdicts = read_verdicts(draft.text, landed.path)
     if verdicts:
         _apply_verdicts(rig, thread_id, verdicts, landed.path)
-    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    rig.announce(
-        "rig.relayed",
-        thread=thread_id,
-        path=landed.path,
-        commit=landed.commit,
-        pushed=landed.pushed,
-    )
+    row_id = record_landed(rig, "rig.relayed", thread_id, landed)
     return Relayed(
         type=message_type,
         thread_id=thread_id,

@@ -22,7 +22,13 @@ from bridgehead.rigs.envelope.names import (
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations import drafts
-from bridgehead.rigs.operations.posting import Landed, Post, post, require_thread
+from bridgehead.rigs.operations.posting import (
+    Landed,
+    Post,
+    post,
+    record_landed,
+    require_thread,
+)
 from bridgehead.rigs.repositories.index import mentions
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.obligations import (
@@ -39,6 +45,10 @@ if TYPE_CHECKING:
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
 AUTO = "auto"
+_UNATTESTED = (
+    "warning: this is not signed by the human; every rig quarantines it, "
+    "except those with require_signed: none, where it shows as relay_unattested"
+)
 
 
 class SendRequest(NamedTuple):
@@ -70,11 +80,8 @@ def send(rig: Rig, request: SendRequest) -> Sent:
     if not request.thread_id:
         raise UserError("send: --thread <id> is required")
     message_type = parse_message_type(request.message_type)
-    if request.council and message_type != REVIEWED_TYPE:
-        raise UserError(
-            f"send: --council goes with {REVIEWED_TYPE} only (got {message_type})",
-            hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
-        )
+    if request.council:
+        _require_reviewed_type(message_type)
     recipients = parse_recipients(request.recipients)
     if not request.unattested:
         _refuse_relay_rig(
@@ -111,11 +118,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             drafts.refuse_secrets(draft)
         _warn_of_strangers(rig, recipients, refuse_typos=request.refuse_typos)
         if request.unattested:
-            rig.tell(
-                "warning: this is not signed by the human; every rig quarantines it, "
-                "except those with require_signed: none, where it shows as "
-                "relay_unattested"
-            )
+            rig.tell(_UNATTESTED)
         landed = post(
             rig,
             Post(
@@ -134,14 +137,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             ),
         )
     concurrent = _concurrent_with(rig, landed) if references.automatic else None
-    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    rig.announce(
-        "rig.sent",
-        thread=thread_id,
-        path=landed.path,
-        commit=landed.commit,
-        pushed=landed.pushed,
-    )
+    row_id = record_landed(rig, "rig.sent", thread_id, landed)
     return Sent(
         type=message_type,
         thread_id=thread_id,
@@ -155,6 +151,14 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         concurrent_with=concurrent,
         row_id=row_id,
     )
+
+
+def _require_reviewed_type(message_type: str) -> None:
+    if message_type != REVIEWED_TYPE:
+        raise UserError(
+            f"send: --council goes with {REVIEWED_TYPE} only (got {message_type})",
+            hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
+        )
 
 
 def _scaffold(rig: Rig, thread_id: str) -> Envelope | None:
@@ -375,9 +379,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
                 heeds_freeze=not request.despite_freeze,
             ),
         )
-    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    facts = {"path": landed.path, "commit": landed.commit, "pushed": landed.pushed}
-    rig.announce("rig.closed", thread=thread_id, outcome=str(outcome), **facts)
+    row_id = record_landed(rig, "rig.closed", thread_id, landed, outcome=str(outcome))
     return Closed(
         thread_id,
         outcome,

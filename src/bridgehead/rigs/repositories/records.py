@@ -111,12 +111,9 @@ class TrackedFile(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What tells one state of a work tree file from another without reading it."""
+    """What a file of the work tree is, as far as that is known without reading it."""
 
-    inode: int
-    size: int
     modified_ns: int
-    changed_ns: int
     is_symlink: bool
 
 

@@ -80,13 +80,7 @@ class WorkTree:
         is_symlink = stat.S_ISLNK(found.st_mode)
         if not is_symlink and not stat.S_ISREG(found.st_mode):
             return None
-        return Stamp(
-            found.st_ino,
-            found.st_size,
-            found.st_mtime_ns,
-            found.st_ctime_ns,
-            is_symlink,
-        )
+        return Stamp(found.st_mtime_ns, is_symlink)
 
     def _at(self, path: str) -> Path:
         if ".." in path.split("/"):

@@ -210,15 +210,15 @@ class Pin(NamedTuple):
 
         The principals are read like ssh_config PATTERNS.
         """
-        excluded = [who[1:] for who in self.principals if who.startswith("!")]
+        excluded = [name[1:] for name in self.principals if name.startswith("!")]
         if any(_matches(email, pattern) for pattern in excluded):
             return False
-        included = [who for who in self.principals if not who.startswith("!")]
+        included = [name for name in self.principals if not name.startswith("!")]
         return any(_matches(email, pattern) for pattern in included)
 
     @property
     def is_of_a_rig(self) -> bool:
-        return any(is_rig_id(who) for who in self.principals)
+        return any(is_rig_id(name) for name in self.principals)
 
 
 def names_of_person(email: str) -> frozenset[str]:

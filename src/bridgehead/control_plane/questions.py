@@ -1,8 +1,8 @@
 """Decide what asking, answering and withdrawing do to a pending item.
 
 Pure: item in, change out, times as ISO 8601 text. A store carries the change out, item
-and event in one transaction, or does nothing when `event_kind` is None. What cannot be
-honoured raises and leaves the item as it was.
+and event in one transaction, or does nothing if `event_kind` is None. What cannot be
+done raises and leaves the item as it was.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Change(msgspec.Struct, frozen=True):
     facts: dict[str, Any] = {}
 
     def event(self, event_id: str, at: str) -> Event | None:
-        """Return the event to append, or None when nothing changed."""
+        """Return the event to append, or None if nothing changed."""
         if self.event_kind is None:
             return None
         question = self.item.question
@@ -116,17 +116,16 @@ def answer(
             f"{item.id} was not answered: the question has changed",
             hint=f"`bridgehead pending {item.id}` shows it",
         )
-    if why := refusal(item.question, given):
+    why = refusal(item.question, given)
+    if why:
         raise UserError(
             f"{item.id} was not answered: {why}", hint="the question stays open"
         )
     signed = msgspec.structs.replace(given, at=given.at or at)
     answered = msgspec.structs.replace(item, state=PendingState.ANSWERED, answer=signed)
-    # The text may be long or confidential; readers of the event log find it in the
-    # item.
-    return Change(
-        answered, "pending.answered", {"status": signed.status, "by": signed.by}
-    )
+    # Not the text, which may be long or confidential: the item has it.
+    facts = {"status": signed.status, "by": signed.by}
+    return Change(answered, "pending.answered", facts)
 
 
 def withdraw(item: PendingItem, reason: str) -> Change:
@@ -158,8 +157,9 @@ def item_number(full_id: str) -> int:
 
 
 class ItemReference(msgspec.Struct, frozen=True):
-    """What a person typed for an item: its number, or (`abbreviated`) perhaps only the
-    last digits of it.
+    """What a person typed for an item: its number, or perhaps only its last digits.
+
+    The latter is `abbreviated`.
     """
 
     number: int

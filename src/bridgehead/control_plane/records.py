@@ -1,8 +1,7 @@
-"""What the record keeps besides events and questions: runs, and the filters its
-listings take.
+"""Define what the record keeps besides events and questions: runs, and filters.
 
-Pure. A filter is checked when it is made, so a store never sees one that it could not
-compare with anything.
+A filter is checked when it is made, so a store never sees one that it could not compare
+with anything.
 """
 
 from __future__ import annotations
@@ -18,6 +17,10 @@ from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState, RunState
 from bridgehead.errors import UserError
 
+_CONTAINS_TEXT: Final = (
+    "lower(kind || ' ' || project || ' ' || data) LIKE ? ESCAPE '\\'"
+)
+_NOT_COLUMNS: Final = ("since", "until", "text")
 FINAL_STATES: Final = frozenset(
     {RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED}
 )
@@ -46,16 +49,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def supersedes(saved: Run, kept: Run) -> bool:
-    """Return whether `saved` may take the place of `kept`: the later update wins,
-    whatever the states.
+    """Return whether `saved` may replace `kept`: the later update wins.
 
-    A run that ended is opened again by a later update (`council resume --retry`), never
-    by a late writer that still holds an older picture. At the same millisecond an end
-    beats anything else, because it is written last.
+    A run that ended is opened again by a later update (`council resume --retry`),
+    never by a late writer that still holds an older picture. At the same
+    millisecond an end beats anything else, because it is written last.
     """
-    saved_at, kept_at = (
-        datetime.fromisoformat(run.updated_at) for run in (saved, kept)
-    )
+    saved_at = datetime.fromisoformat(saved.updated_at)
+    kept_at = datetime.fromisoformat(kept.updated_at)
     if saved_at != kept_at:
         return saved_at > kept_at
     return saved.state in FINAL_STATES or kept.state not in FINAL_STATES
@@ -78,8 +79,10 @@ class QuestionKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a listing is limited to: an empty tuple or None admits everything,
-    `project=""` what belongs to none.
+    """What a listing is limited to.
+
+    An empty tuple or None admits everything, `project=""` what belongs to no
+    project.
     """
 
     parts: tuple[Part, ...] = ()
@@ -91,64 +94,55 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
                 plain_text(value, f"the {column} asked for")
 
     def allowed(self) -> dict[str, tuple[str, ...]]:
-        """For each limited column the values that pass."""
-        fields = msgspec.structs.asdict(self).items()
-        given = {
-            name.removesuffix("s"): value
-            for name, value in fields
-            if name not in ("since", "until", "text")
-        }
-        return {
-            column: tuple(str(one) for one in value)
-            if isinstance(value, tuple)
-            else (value,)
-            for column, value in given.items()
-            if value not in ((), None)
-        }
+        """Return the values that pass, for each limited column."""
+        allowed: dict[str, tuple[str, ...]] = {}
+        for name, value in msgspec.structs.asdict(self).items():
+            if name in _NOT_COLUMNS or value in ((), None):
+                continue
+            column = name.removesuffix("s")
+            values = value if isinstance(value, tuple) else (value,)
+            allowed[column] = tuple(map(str, values))
+        return allowed
 
     def admits(self, entry: Event | Run | PendingItem) -> bool:
         """Return whether a listing limited like this shows `entry`."""
-        asked = entry.question if isinstance(entry, PendingItem) else entry
-        columns = self.allowed().items()
-        return all(
-            getattr(entry if name == "state" else asked, name) in values
-            for name, values in columns
-        )
+        subject = entry.question if isinstance(entry, PendingItem) else entry
+        for column, values in self.allowed().items():
+            holder = entry if column == "state" else subject
+            if getattr(holder, column) not in values:
+                return False
+        return True
 
 
 class EventFilter(Filter, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     run_id: str | None = None
+    # Not before this moment, in UTC as the record writes it; a day stands for its first
+    # moment.
     since: str | None = None
-    """Not before this moment, in UTC as the record writes it; a day stands for its
-    first moment.
-    """
-    until: str | None = None
-    """Before this moment."""
-    text: str = ""
-    """Somewhere in its kind, its project or its facts, capitals or not."""
+    until: str | None = None  # before this moment
+    text: str = ""  # anywhere in kind, project or facts, in capitals or not
 
     def __post_init__(self) -> None:
         super().__post_init__()
         plain_text(self.text, "the text asked for")
 
     def bounds(self) -> list[tuple[str, str]]:
-        """Return what no column's value alone decides, as conditions of SQL with one
-        value each.
-        """
-        # The databases know small letters of ASCII only.
-        sought = re.sub(
-            r"[A-Z]|[\\%_]",
-            lambda one: one[0].lower() if one[0].isalpha() else f"\\{one[0]}",
-            self.text,
-        )
-        where = "lower(kind || ' ' || project || ' ' || data) LIKE ? ESCAPE '\\'"
-        given = (
-            ("at >= ?", self.since),
-            ("at < ?", self.until),
-            (where, f"%{sought}%" if sought else None),
-        )
-        return [(condition, value) for condition, value in given if value]
+        """Return the other limits, as conditions of SQL with one value each."""
+        bounds: list[tuple[str, str]] = []
+        if self.since:
+            bounds.append(("at >= ?", self.since))
+        if self.until:
+            bounds.append(("at < ?", self.until))
+        if self.text:
+            bounds.append((_CONTAINS_TEXT, f"%{_like_pattern(self.text)}%"))
+        return bounds
+
+
+def _like_pattern(text: str) -> str:
+    """Return a text for LIKE: escaped, in lower case as far as databases know it."""
+    lowered = re.sub("[A-Z]", lambda letter: letter[0].lower(), text)
+    return re.sub(r"[\\%_]", r"\\\g<0>", lowered)
 
 
 class RunFilter(Filter, frozen=True, kw_only=True):
@@ -182,9 +176,7 @@ def plain_text(text: str, what: str) -> str:
 
 
 def moment_text(text: str, what: str) -> str:
-    """Return `text` if it names a moment in time (ISO 8601 with an offset), so that it
-    can be compared later.
-    """
+    """Return `text` if it is a time in ISO 8601 with an offset, or raise."""
     try:
         without_offset = datetime.fromisoformat(text).utcoffset() is None
     except ValueError:

@@ -1,7 +1,7 @@
-"""Who this clone is: `.bridge/config.yaml` (rigs §2).
+"""Read and write the identity of a clone, `.bridge/config.yaml` (rigs §2).
 
-The reference's three keys come first and in its order; ours follow. Unknown keys belong to somebody else: they are
-ignored on reading and kept when the file is changed.
+The reference's three keys come first and in its order; ours follow. Unknown keys belong
+to somebody else: they are ignored on reading and kept when the file is changed.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,10 @@ class RigConfig(NamedTuple):
 
     @property
     def trust_chosen(self) -> tuple[str, ...]:
-        """The keys that lead to other files or loosen trust, as far as they are set; `control_plane: true` does not."""
+        """The keys that are set to name other files or to loosen trust.
+
+        `control_plane: true` does neither.
+        """
         chosen = {
             "allowed_signers": self.allowed_signers is not None,
             "control_plane": isinstance(self.control_plane, str),
@@ -113,7 +116,7 @@ def read_values(raw: bytes) -> dict[str, Value]:
 
 
 def write_config(values: Mapping[str, Value]) -> str:
-    """Return the text of the file: the reference's keys first, the others in the order given."""
+    """Return the text of the file: the reference's keys first, then the others."""
     first = [
         name for name in ("rig_id", "display_name", "default_thread") if name in values
     ]
@@ -123,7 +126,11 @@ def write_config(values: Mapping[str, Value]) -> str:
 
 
 def _line(name: str, value: Value) -> str:
-    """Write one key; somebody else's nested values, and keys that are no words, as JSON, which is YAML too."""
+    """Return the line of one key.
+
+    Nested values and keys that are no words belong to somebody else. They are
+    written as JSON, which is YAML too.
+    """
     items = value if isinstance(value, list) else [value]
     if name.isidentifier() and not any(isinstance(item, list | dict) for item in items):
         return write_mapping({name: value})

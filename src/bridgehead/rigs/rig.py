@@ -1,6 +1,7 @@
-"""One rig: its clone, its configuration, its clock, and who is told what it does.
+"""One rig: its clone, its configuration, its clock, and who learns what it does.
 
-Operations get everything from here. The announcer and the ledger are interfaces; assembly decides what listens.
+Operations get everything from here. The announcer and the ledger are interfaces;
+assembly decides what listens.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +28,11 @@ class Author(NamedTuple):
 
 
 Announcer = Callable[[str, Mapping[str, object]], None]
-"""Is told what was done, after it was done. It never raises: the record is never needed (rigs §14.6)."""
+"""Learns what was done, afterwards. It never raises: nothing needs it (rigs §14.6)."""
 
 
 class Ledger(Protocol):
-    """The control plane of rigs §14, written through; a failure to write is a warning, never an error."""
+    """The control plane of rigs §14; a failure to write is only a warning."""
 
     def catch_up(self) -> None:
         """Take in what git has and the tables lack; pushes nothing."""
@@ -42,7 +43,7 @@ class Ledger(Protocol):
         return None
 
     def rewritten(self, turns: "Sequence[Rebuilt]") -> None:
-        """Record that a push retry gave turns of ours other commits, and perhaps other names."""
+        """Record that a push retry gave our turns other commits, or other names."""
         return
 
     def refused(self, reason: str) -> None:
@@ -50,29 +51,33 @@ class Ledger(Protocol):
         return
 
     def is_current(self) -> bool:
-        """Tell whether the tables have seen HEAD."""
+        """Return whether the tables have seen HEAD."""
         return True
 
 
 class Reviews(Protocol):
-    """The councils this machine knows of, and whether its owner takes results only from one (design §1)."""
+    """The councils this machine knows of (design §1).
+
+    Its owner may demand that results come from one.
+    """
 
     def are_required(self) -> bool:
         return False
 
     def known_mark(self, council_id: str) -> "CouncilMark | None":
-        """Return what this machine's record says about a council; None if it says nothing."""
+        """Return what this machine's record says about a council, if anything."""
         return None
 
 
 class Silent(Ledger, Reviews):
-    """The ledger of a bridge that has none, and the reviews of one that demands none."""
+    """The ledger of a bridge without one, and reviews that demand nothing."""
 
 
 class Rig:
-    """A participant in one clone, which is looked for when first needed: arguments are judged before (rigs §8).
+    """A participant in one clone.
 
-    `tell` is conversation: narrative, hints, warnings.
+    The clone is looked for when it is first needed: arguments are judged before
+    (rigs §8). `tell` is conversation: narrative, hints, warnings.
     """
 
     def __init__(
@@ -96,7 +101,8 @@ class Rig:
         self._announcer = announcer
         self._make_ledger = ledger
         self._make_reviews = reviews
-        # Does something when the user has the answer: at once, unless somebody who knows when that is takes it over.
+        # Does something once the user has the answer. By default that is at once; a
+        # surface that knows better replaces it.
         self.once_answered: Callable[[Callable[[], None]], None] = lambda done: done()
 
     @cached_property
@@ -107,7 +113,8 @@ class Rig:
     def config(self) -> "RigConfig":
         """Who this rig is; a clone without an identity raises ConfigMissing.
 
-        A file that is tracked came from the others: it names no other file and no trust.
+        A tracked file came from others, so it can name no other file and loosen
+        no trust.
         """
         from bridgehead.rigs.config import MAX_CONFIG_BYTES, ConfigMissing, parse_config
 
@@ -129,7 +136,7 @@ class Rig:
 
     @cached_property
     def settings(self) -> "RigConfig | None":
-        """The configuration where there is a usable one, for commands that can do without (rigs §2)."""
+        """The configuration, if there is a usable one (rigs §2)."""
         try:
             return self.config
         except ConfigError as error:
@@ -146,7 +153,7 @@ class Rig:
 
     @property
     def reviews(self) -> Reviews:
-        """Made only when results are judged, so that other commands need not load councils."""
+        """Created only when results are judged: other commands load no councils."""
         return self._make_reviews(self.repository.root)
 
     @property
@@ -158,12 +165,12 @@ class Rig:
         return iso_timestamp(self.now_ms())[:10]
 
     def tell_once(self, text: str) -> None:
-        """Say something that several steps of one command find out."""
+        """Tell something that several steps of one command find out."""
         if text not in self._told:
             self._told.add(text)
             self.tell(text)
 
     def announce(self, kind: str, **facts: object) -> None:
-        """Say what was done: which rig, thread, path and commit, never a body."""
+        """Announce what was done: rig, thread, path and commit, never a body."""
         own = {"rig": str(self.settings.rig_id)} if self.settings else {}
         self._announcer(kind, {**own, **facts})

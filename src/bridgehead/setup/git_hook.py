@@ -1,6 +1,6 @@
-"""A pre-push hook that looks at the verdict of the newest council, and holds none.
+"""Install a pre-push hook that checks the verdict of the newest council.
 
-An existing hook is kept and run.
+It holds no council. An existing hook is kept and run.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ class HookPlan:
 
     folder: Path
     change: Change
-    keeps_foreign: bool = False
-    """A hook of the user's is there and moves to KEPT."""
-    bring_back: bool = False
+    keeps_foreign: bool = False  # a hook of the user's is there and moves to KEPT
+    bring_back: bool = False  # the user's hook moves back from KEPT
 
 
 def hooks_folder(directory: Path, environ: Mapping[str, str]) -> Path:
@@ -100,7 +99,7 @@ def plan_removal(folder: Path) -> HookPlan:
 
 
 def carry_out(plan: HookPlan) -> None:
-    """Write it; at every moment either the old hook or ours is in place."""
+    """Carry out a plan; at every moment either the old hook or ours is in place."""
     hook = plan.folder / NAME
     kept = plan.folder / KEPT
     if plan.change.action == "keep":

@@ -1,4 +1,4 @@
-"""Which files make bridgehead known to a host, for the user or one project, and what is written into each."""
+"""Choose the files that make bridgehead known to a host, and what each gets."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A file, and what is done to its text; below `root` no symbolic link is followed."""
+    """A file and what to do with its text; below `root` no link is followed."""
 
     path: Path
     add: Callable[[str], str]
     remove: Callable[[str], str]
     root: Path | None = None
+    # Our part can be told from the user's own without a note of having written it.
     recognisable: bool = False
-    """Whether our part can be told from the user's own without a note of having written it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,10 @@ class Whereabouts:
 
 
 class HostFiles(NamedTuple):
-    """Where a host looks: the user's folder, or a variable that names it or its parent, and the files in it and in a
-    project. `""` stands for instructions that no file holds.
+    """The files in which a host looks, in the user's folder and in a project.
+
+    `variable` names an environment variable that moves the folder or its parent.
+    `""` stands for instructions that no file holds.
     """
 
     folder: str
@@ -91,18 +93,22 @@ class HostFiles(NamedTuple):
     project_instructions: str
 
     def of(self, where: Whereabouts, reach: Reach) -> tuple[Path, Path | None]:
-        """The file of settings, and the Markdown that the agent reads by itself."""
+        """Return the file of settings, and the Markdown the agent reads by itself."""
         if reach is Reach.PROJECT:
             return (
                 where.project / self.project_settings,
                 where.project / self.project_instructions,
             )
-        folder = where.home / self.folder
-        if moved := where.environ.get(self.variable):
-            parent, _, name = self.folder.rpartition("/")
-            folder = Path(moved, name) if parent else Path(moved)
+        folder = self._user_folder(where)
         instructions = folder / self.instructions if self.instructions else None
         return folder / self.settings, instructions
+
+    def _user_folder(self, where: Whereabouts) -> Path:
+        moved = where.environ.get(self.variable)
+        if not moved:
+            return where.home / self.folder
+        parent, _, name = self.folder.rpartition("/")
+        return Path(moved, name) if parent else Path(moved)
 
 
 _VSCODE: Final = (
@@ -166,30 +172,30 @@ FILES: Final[Mapping[str, HostFiles]] = {
 
 
 def remarks_for(host: str, where: Whereabouts) -> list[str]:
-    """What else decides whether a host uses the server, for a user who wonders why it does not."""
-    if host == "claude":
-        folder = Path(where.environ.get("CLAUDE_CONFIG_DIR") or where.home / ".claude")
-        plugins: dict[str, Any] = {}
-        for settings_folder in (folder, where.project / ".claude"):
-            settings = _read_json(settings_folder / "settings.json")
-            plugins |= dict(settings.get("enabledPlugins") or {})
-        enabled = [name.partition("@")[0] for name, is_on in plugins.items() if is_on]
-        if "bridgehead" in enabled:
-            return [
-                (
-                    "the bridgehead plugin of Claude Code already registers the "
-                    "server: "
-                    "use that or this, not both"
-                )
-            ]
+    """Return what else keeps a host from using the server."""
+    if host == "claude" and "bridgehead" in _claude_plugins(where):
+        remark = (
+            "the bridgehead plugin of Claude Code already registers the server: "
+            "use that or this, not both"
+        )
+        return [remark]
     if host == "gemini" and not _trusted_by_gemini(where):
-        return [
-            (
-                f"gemini does not trust {where.project} yet and starts no MCP servers "
-                "there; it asks when you start it"
-            )
-        ]
+        remark = (
+            f"gemini does not trust {where.project} yet and starts no MCP servers "
+            "there; it asks when you start it"
+        )
+        return [remark]
     return []
+
+
+def _claude_plugins(where: Whereabouts) -> list[str]:
+    """Return the names of the plugins that Claude Code uses in a project."""
+    folder = Path(where.environ.get("CLAUDE_CONFIG_DIR") or where.home / ".claude")
+    plugins: dict[str, Any] = {}
+    for settings_folder in (folder, where.project / ".claude"):
+        settings = _read_json(settings_folder / "settings.json")
+        plugins |= dict(settings.get("enabledPlugins") or {})
+    return [name.partition("@")[0] for name, is_on in plugins.items() if is_on]
 
 
 def _trusted_by_gemini(where: Whereabouts) -> bool:
@@ -198,14 +204,10 @@ def _trusted_by_gemini(where: Whereabouts) -> bool:
     trust = security.get("folderTrust") or {}
     if not trust.get("enabled", True):
         return True
-    known = {
-        Path(path): rule
-        for path, rule in _read_json(folder / "trustedFolders.json").items()
-    }
-    rules = {
-        path.parent if rule == "TRUST_PARENT" else path: rule
-        for path, rule in known.items()
-    }
+    rules: dict[Path, Any] = {}
+    for name, rule in _read_json(folder / "trustedFolders.json").items():
+        path = Path(name)
+        rules[path.parent if rule == "TRUST_PARENT" else path] = rule
     above = [path for path in (where.project, *where.project.parents) if path in rules]
     return bool(above) and rules[above[0]] != "DO_NOT_TRUST"
 
@@ -221,17 +223,14 @@ def _read_json(path: Path) -> dict[str, Any]:
 def edits_for(
     host: str, reach: Reach, where: Whereabouts, launch: Launch
 ) -> list[Edit]:
-    """Every file that is touched for `host`."""
+    """Return the edits of every file that is touched for `host`."""
     registration = REGISTRATIONS[host]
     settings, instructions = FILES[host].of(where, reach)
-    if (
-        host == "claude"
-        and reach is Reach.USER
-        and not where.environ.get("CLAUDE_CONFIG_DIR")
-    ):
-        # Beside its folder, unless that was moved.
-        settings = where.home / ".claude.json"
-    if (with_comments := settings.with_suffix(".jsonc")).exists():
+    folder_was_moved = bool(where.environ.get("CLAUDE_CONFIG_DIR"))
+    if host == "claude" and reach is Reach.USER and not folder_was_moved:
+        settings = where.home / ".claude.json"  # beside its folder
+    with_comments = settings.with_suffix(".jsonc")
+    if with_comments.exists():
         settings = with_comments
     root = where.project if reach is Reach.PROJECT else None
     edits = [
@@ -254,7 +253,10 @@ def edits_for(
 
 
 def _place(path: Path, root: Path | None) -> Path:
-    """Where the file really is: users link their settings into place, a project may not lead us out of it."""
+    """Return where a file really is.
+
+    Users link their settings into place, but a project may not lead us out of it.
+    """
     return path.resolve() if root is None else path
 
 
@@ -272,7 +274,7 @@ def _without_own_file(text: str) -> str:
 
 
 def with_block(text: str, block: str) -> str:
-    """`text` with the block: in its old place, or at the end after an empty line."""
+    """Return `text` with the block: in its old place, or at the end."""
     marked = f"{BEGIN}\n{block.strip()}\n{END}"
     if _has_block(text):
         return _BLOCK.sub(lambda _found: marked, text)
@@ -283,8 +285,10 @@ def with_block(text: str, block: str) -> str:
 
 
 def without_block(text: str) -> str:
-    """`text` without the block."""
-    return _BLOCK.sub("", text).rstrip("\n") + "\n" if _has_block(text) else text
+    """Return `text` without the block."""
+    if not _has_block(text):
+        return text
+    return _BLOCK.sub("", text).rstrip("\n") + "\n"
 
 
 def _has_block(text: str) -> bool:
@@ -299,5 +303,5 @@ def _has_block(text: str) -> bool:
 
 
 def is_ours(text: str) -> bool:
-    """Whether a file that belongs to us as a whole was written by us."""
+    """Return whether a file that belongs to us as a whole was written by us."""
     return _OWNED in text

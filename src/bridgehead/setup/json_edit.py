@@ -1,4 +1,7 @@
-"""One member of a JSON settings file set or taken out, with every other character and comment left as it is. Pure."""
+"""Set or remove one member of a JSON settings file.
+
+Every other character, and every comment, stays as it is.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ STEP: Final = "  "
 
 
 class NotJson(UserError):
-    """A settings file that cannot be read as what it should be."""
+    """A settings file that is not the JSON it should be."""
 
     def __init__(self, problem: str, text: str, position: int) -> None:
         line = text.count("\n", 0, position) + 1
@@ -31,7 +34,10 @@ class NotJson(UserError):
 
 @dataclass
 class Member:
-    """`"key": value`, from the key to the end of the value; `comma` is the position of the comma behind it."""
+    """`"key": value`, from the key to the end of the value.
+
+    `comma` is the position of the comma behind it.
+    """
 
     key: str
     start: int
@@ -48,7 +54,10 @@ class Value:
     members: list[Member] | None = None
 
     def member(self, key: str) -> Member | None:
-        return next((one for one in self.members or () if one.key == key), None)
+        for member in self.members or ():
+            if member.key == key:
+                return member
+        return None
 
 
 @dataclass
@@ -60,7 +69,7 @@ class Scanner:
     position: int = 0
 
     def scan(self) -> Value:
-        """The whole text as a value; NotJson when it is none."""
+        """Return the whole text as a value, or raise NotJson."""
         self._skip()
         value = self._value(0)
         self._skip()
@@ -77,30 +86,30 @@ class Scanner:
                 members = self._members(depth)
                 return Value(start, self.position, members)
             case "[":
-                self.position += 1
-                comma: int | None = self.position
-                begun = False
-                while not self._closed("]", begun=begun, separated=comma is not None):
-                    self._value(depth + 1)
-                    comma = self._comma()
-                    begun = True
+                self._items(depth)
             case '"':
                 self._string()
             case _:
                 self._match(_SCALAR, "a value is missing")
         return Value(start, self.position)
 
+    def _items(self, depth: int) -> None:
+        self.position += 1
+        begun = False
+        separated = True
+        while not self._closed("]", begun=begun, separated=separated):
+            self._value(depth + 1)
+            begun = True
+            separated = self._comma() is not None
+
     def _members(self, depth: int) -> list[Member]:
         members: list[Member] = []
         self.position += 1
-        while not self._closed(
-            "}",
-            begun=bool(members),
-            separated=not members or members[-1].comma is not None,
-        ):
+        separated = True
+        while not self._closed("}", begun=bool(members), separated=separated):
             start = self.position
             key = self._string()
-            if any(one.key == key for one in members):
+            if any(member.key == key for member in members):
                 raise self._problem(f"{key!r} appears twice")
             self._skip()
             self._match(re.compile(":"), f"a colon is missing after {key!r}")
@@ -108,10 +117,14 @@ class Scanner:
             member = Member(key, start, self._value(depth + 1))
             members.append(member)
             member.comma = self._comma()
+            separated = member.comma is not None
         return members
 
     def _closed(self, bracket: str, *, begun: bool, separated: bool) -> bool:
-        """Whether the end of a list is reached; a comma before it is allowed where comments are."""
+        """Return whether the end of a list is reached.
+
+        A comma before it is allowed where comments are.
+        """
         self._skip()
         if self.text[self.position : self.position + 1] == bracket:
             if begun and separated and not self.comments:
@@ -161,7 +174,7 @@ class Scanner:
 
 
 def value_at(text: str, path: Sequence[str], *, comments: bool) -> Any:
-    """The value at `path`, None when it is not there."""
+    """Return the value at `path`; None if there is none."""
     member = _find(_root(text, comments), path)
     if member is None:
         return None
@@ -172,18 +185,15 @@ def value_at(text: str, path: Sequence[str], *, comments: bool) -> Any:
 def with_value(
     text: str, path: Sequence[str], value: Mapping[str, Any], *, comments: bool
 ) -> str:
-    """`text` with `value` at `path`; objects on the way are made where they are missing."""
+    """Return `text` with `value` at `path`; missing objects are added."""
     if not text.strip():
         text = "{}\n"
     root = _root(text, comments)
     member = _find(root, path)
     if member is not None:
-        indent = _indent_at(text, member.start)
-        return (
-            text[: member.value.start]
-            + _written(value, indent)
-            + text[member.value.end :]
-        )
+        before = text[: member.value.start]
+        after = text[member.value.end :]
+        return before + _written(value, _indent_at(text, member.start)) + after
     parent, missing = _deepest(text, root, path)
     for key in reversed(missing[1:]):
         value = {key: value}
@@ -191,7 +201,7 @@ def with_value(
 
 
 def without_value(text: str, path: Sequence[str], *, comments: bool) -> str:
-    """`text` without the member at `path`, and without the comma that separated it."""
+    """Return `text` without the member at `path` and the comma that separated it."""
     root = _root(text, comments)
     member = _find(root, path)
     if member is None:
@@ -199,15 +209,15 @@ def without_value(text: str, path: Sequence[str], *, comments: bool) -> str:
     parent = _find(root, path[:-1]) if len(path) > 1 else None
     siblings = (parent.value if parent else root).members or []
     index = siblings.index(member)
+    is_last = index == len(siblings) - 1
     if member.comma is not None:
-        end = (
-            siblings[index + 1].start if index + 1 < len(siblings) else member.comma + 1
-        )
+        end = member.comma + 1 if is_last else siblings[index + 1].start
         return text[: member.start] + text[end:]
-    start = _after_space(text, member.start)
+    before = text[: _after_space(text, member.start)]
     comma = siblings[index - 1].comma if index else None
-    kept = text[:start] if comma is None else text[:comma] + text[comma + 1 : start]
-    return kept + text[member.value.end :]
+    if comma is not None:
+        before = before[:comma] + before[comma + 1 :]
+    return before + text[member.value.end :]
 
 
 def _root(text: str, comments: bool) -> Value:
@@ -232,7 +242,7 @@ def _find(root: Value, path: Sequence[str]) -> Member | None:
 def _deepest(
     text: str, root: Value, path: Sequence[str]
 ) -> tuple[Value, Sequence[str]]:
-    """The innermost object on the way to `path`, and the keys that are missing in it."""
+    """Return the innermost object on the way to `path`, and the keys it lacks."""
     for index, key in enumerate(path):
         member = root.member(key)
         if member is None:
@@ -244,25 +254,28 @@ def _deepest(
 
 
 def _inserted(text: str, parent: Value, key: str, value: Any) -> str:
+    """Return `text` with one more member in an object."""
     members = parent.members or []
     newline = "\r\n" if "\r\n" in text else "\n"
-    one_line = bool(members) and "\n" not in text[parent.start : parent.end]
     outer = _indent_at(text, parent.start)
-    indent = (
-        _indent_at(text, members[0].start) if members and not one_line else outer + STEP
-    )
-    separator = " " if one_line else newline + indent
+    is_one_line = bool(members) and "\n" not in text[parent.start : parent.end]
+    if members and not is_one_line:
+        indent = _indent_at(text, members[0].start)
+    else:
+        indent = outer + STEP
     entry = f"{json.dumps(key)}: {_written(value, indent, newline)}"
     if not members:
-        return f"{text[: parent.start]}{{{newline}{indent}{entry}{newline}{outer}}}{text[parent.end :]}"
-    # The comma goes right behind the last value, the entry behind the comments that belong to it.
+        content = f"{{{newline}{indent}{entry}{newline}{outer}}}"
+        return text[: parent.start] + content + text[parent.end :]
+    # The comma goes right behind the last value, the entry behind the comments that
+    # belong to it.
     last = members[-1]
     close = _after_space(text, parent.end - 1)
-    separated = "" if last.comma is not None else ","
+    comma = "" if last.comma is not None else ","
     comments = text[last.value.end : close]
-    return (
-        f"{text[: last.value.end]}{separated}{comments}{separator}{entry}{text[close:]}"
-    )
+    separator = " " if is_one_line else newline + indent
+    added = f"{comma}{comments}{separator}{entry}"
+    return text[: last.value.end] + added + text[close:]
 
 
 def _written(value: Any, indent: str, newline: str = "\n") -> str:
@@ -271,21 +284,21 @@ def _written(value: Any, indent: str, newline: str = "\n") -> str:
 
 
 def _indent_at(text: str, position: int) -> str:
-    """The white space the line of `position` begins with."""
+    """Return the white space that the line of `position` begins with."""
     line = text[text.rfind("\n", 0, position) + 1 : position]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _after_space(text: str, position: int) -> int:
-    """Where the white space before `position` begins."""
+    """Return where the white space before `position` begins."""
     return len(text[:position].rstrip(" \t\r\n"))
 
 
 def _plain(text: str, value: Value) -> Any:
-    """The value itself; comments in it are passed over."""
+    """Return the value itself, without comments."""
     if value.members is None:
         try:
             return json.loads(text[value.start : value.end])
         except ValueError:
             return None  # a list with comments in it: nothing we ever wrote
-    return {one.key: _plain(text, one.value) for one in value.members}
+    return {member.key: _plain(text, member.value) for member in value.members}

@@ -1,5 +1,6 @@
-"""Which files would change, and how: worked out and shown first, then written one by one and noted for the way
-back.
+"""Plan which files change and how, then write them one by one.
+
+A plan is shown before it is carried out, and noted so that it can be taken back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LONGEST_LINE: Final = 400
 
 
 class LeftAlone(UserError):
-    """A file that set-up does not dare to touch; nothing else was written either."""
+    """A file that set-up cannot change safely; nothing else was written either."""
 
     def __init__(self, path: Path, error: UserError) -> None:
         super().__init__(
@@ -46,8 +47,7 @@ class Change:
     root: Path | None
     old: str | None
     new: str | None
-    base: str = ""
-    """The text without anything of ours, which the notes must lead back to."""
+    base: str = ""  # the text without anything of ours
     created: bool = False
 
     @property
@@ -61,7 +61,10 @@ class Change:
         return "change"
 
     def diff(self) -> str:
-        """As `diff -u` would show it, but for secrets that stand nearby and the rest of endless lines."""
+        """Return the change as `diff -u` shows it.
+
+        Secrets are left out, and so is the rest of very long lines.
+        """
         lines = difflib.unified_diff(
             (self.old or "").splitlines(keepends=True),
             (self.new or "").splitlines(keepends=True),
@@ -78,20 +81,26 @@ class Change:
     def noted(
         self, user: str, directories: tuple[str, ...], earlier: Noted | None
     ) -> Noted:
-        """What has to be remembered to take this change back."""
-        users = tuple(dict.fromkeys([*(earlier.users if earlier else ()), user]))
-        made = directories or (earlier.directories if earlier else ())
-        hunk = Hunk.between(self.base, self.new or "")
-        return Noted(hunk=hunk, created=self.created, directories=made, users=users)
+        """Return what must be remembered to take this change back."""
+        users = [user]
+        if earlier is not None:
+            users = [*earlier.users, user]
+            directories = directories or earlier.directories
+        return Noted(
+            hunk=Hunk.between(self.base, self.new or ""),
+            created=self.created,
+            directories=directories,
+            users=tuple(dict.fromkeys(users)),
+        )
 
 
 def plan_setup(edits: Iterable[Edit], notes: Notes) -> list[Change]:
-    """What setting up would do; files that are as they should be have the action `keep`."""
+    """Return what setting up would do; nothing is done to files with `keep`."""
     return [_set_up(edit, notes) for edit in edits]
 
 
 def plan_undo(edits: Iterable[Edit], notes: Notes, user: str) -> list[Change]:
-    """What taking it back would do; what another host still uses stays."""
+    """Return what taking it back would do; what another host still uses stays."""
     return [_undone(edit, notes, user) for edit in edits]
 
 
@@ -100,8 +109,9 @@ def _set_up(edit: Edit, notes: Notes) -> Change:
     noted = notes.find(edit.path)
     base = old or ""
     if noted is not None and old is not None:
-        earlier = noted.hunk.taken_back(base)
-        base = base if earlier is None else earlier
+        without_edit = noted.hunk.taken_back(old)
+        if without_edit is not None:
+            base = without_edit
     try:
         new = edit.add(base)
         if old is not None and edit.add(old) == old:
@@ -115,28 +125,43 @@ def _set_up(edit: Edit, notes: Notes) -> Change:
 def _undone(edit: Edit, notes: Notes, user: str) -> Change:
     old = _text(edit)
     noted = notes.find(edit.path)
-    others = [one for one in noted.users if one != user] if noted else []
-    if old is None or others or (noted is None and not edit.recognisable):
+    if old is None or not _may_undo(edit, noted, user):
         return Change(edit.path, edit.root, old, old)
-    new = noted.hunk.taken_back(old) if noted else None
-    if new is None:
-        try:
-            new = edit.remove(old)
-        except UserError as error:
-            raise LeftAlone(edit.path, error) from error
-    is_empty = not new.strip() and (noted is None or noted.created)
-    return Change(edit.path, edit.root, old, None if is_empty and new != old else new)
+    new = _without_edit(edit, old, noted)
+    may_delete = noted is None or noted.created
+    if may_delete and new != old and not new.strip():
+        return Change(edit.path, edit.root, old, None)
+    return Change(edit.path, edit.root, old, new)
+
+
+def _may_undo(edit: Edit, noted: Noted | None, user: str) -> bool:
+    """Return whether our part of a file can be told apart and nobody else uses it."""
+    if noted is None:
+        return edit.recognisable
+    return not noted.users_besides(user)
+
+
+def _without_edit(edit: Edit, text: str, noted: Noted | None) -> str:
+    restored = noted.hunk.taken_back(text) if noted is not None else None
+    if restored is not None:
+        return restored
+    try:
+        return edit.remove(text)
+    except UserError as error:
+        raise LeftAlone(edit.path, error) from error
 
 
 def _fit_to_show(line: str) -> str:
-    """A line of a diff; settings hold keys, and what is shown may be read by an agent."""
+    """Return a line of a diff without secrets.
+
+    Settings hold keys, and an agent may read what is shown.
+    """
     end = "\n" if line.endswith("\n") else ""
     if scan(line):
         return f"{line[:1]}[a line that looks like a secret]{end}"
     if len(line) > LONGEST_LINE:
-        return (
-            f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters){end}"
-        )
+        hidden = len(line) - LONGEST_LINE
+        return f"{line[:LONGEST_LINE]}… ({hidden} more characters){end}"
     return line
 
 
@@ -146,13 +171,12 @@ def _text(edit: Edit) -> str | None:
     except FileMissing:
         return None
     except UnicodeDecodeError as error:
-        raise LeftAlone(
-            edit.path, UserError(f"it is not UTF-8 text: {error}")
-        ) from error
+        problem = UserError(f"it is not UTF-8 text: {error}")
+        raise LeftAlone(edit.path, problem) from error
 
 
 class Notes:
-    """The notes of one user."""
+    """What set-up wrote for one user, so that it can be taken back."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE
@@ -187,16 +211,22 @@ class Notes:
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """One file: the edit, whether it and which directories were made for it, and who wants it there."""
+    """What was done to one file, and for whom.
+
+    `created` and `directories` say what did not exist before.
+    """
 
     hunk: Hunk
     created: bool
     directories: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
 
+    def users_besides(self, user: str) -> tuple[str, ...]:
+        return tuple(other for other in self.users if other != user)
+
 
 class Hunk(msgspec.Struct, frozen=True, kw_only=True):
-    """Where `removed` stood between the two contexts there is `inserted` now."""
+    """An edit: `inserted` replaced `removed` between the two contexts."""
 
     before: str
     removed: str
@@ -205,7 +235,7 @@ class Hunk(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def between(cls, old: str, new: str) -> Hunk:
-        """The smallest stretch that turns `old` into `new`."""
+        """Return the smallest edit that turns `old` into `new`."""
         start = _common_length(old, new)
         end = _common_length(old[start:][::-1], new[start:][::-1])
         return cls(
@@ -216,7 +246,10 @@ class Hunk(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def taken_back(self, text: str) -> str | None:
-        """`text` as it would be without this edit; None when it cannot be told where the edit is."""
+        """Return `text` without this edit.
+
+        Return None if it is not certain where the edit is.
+        """
         with_context = self.before + self.inserted + self.after
         if with_context and text.count(with_context) == 1:
             return text.replace(with_context, self.before + self.removed + self.after)
@@ -225,49 +258,65 @@ class Hunk(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-def _common_length(one: str, other: str) -> int:
-    """How many characters the two begin with in common."""
-    shorter = min(len(one), len(other))
-    return next(
-        (index for index in range(shorter) if one[index] != other[index]), shorter
-    )
+def _common_length(first: str, second: str) -> int:
+    """Return how many characters two texts begin with in common."""
+    length = 0
+    for left, right in zip(first, second, strict=False):
+        if left != right:
+            break
+        length += 1
+    return length
 
 
 def set_up(changes: Iterable[Change], notes: Notes, user: str) -> None:
     """Carry out a plan of `plan_setup` for `user`, a host and its reach."""
     for change in changes:
-        earlier = notes.find(change.path)
         if change.action == "keep":
-            if earlier is not None and user not in earlier.users:
-                notes.keep(
-                    change.path,
-                    msgspec.structs.replace(earlier, users=(*earlier.users, user)),
-                )
-            continue
-        assert change.new is not None
-        absent = takewhile(lambda parent: not parent.exists(), change.path.parents)
-        missing = tuple(map(str, absent))
-        # Noted first: an edit without a note could not be taken back exactly, a note without its edit does no harm.
-        notes.keep(change.path, change.noted(user, missing, earlier))
-        make_dir(change.path.parent, root=change.root)
-        write_atomic(change.path, change.new, root=change.root)
+            _add_user(change.path, notes, user)
+        else:
+            _write_noted(change, notes, user)
+
+
+def _add_user(path: Path, notes: Notes, user: str) -> None:
+    """Note that one more user wants our part of a file, if it is ours at all."""
+    noted = notes.find(path)
+    if noted is not None and user not in noted.users:
+        users = (*noted.users, user)
+        notes.keep(path, msgspec.structs.replace(noted, users=users))
+
+
+def _write_noted(change: Change, notes: Notes, user: str) -> None:
+    assert change.new is not None
+    absent = takewhile(lambda parent: not parent.exists(), change.path.parents)
+    missing = tuple(map(str, absent))
+    # The note comes first: an edit without a note could not be taken back exactly, but
+    # a note without its edit does no harm.
+    noted = change.noted(user, missing, notes.find(change.path))
+    notes.keep(change.path, noted)
+    make_dir(change.path.parent, root=change.root)
+    write_atomic(change.path, change.new, root=change.root)
 
 
 def take_back(changes: Iterable[Change], notes: Notes, user: str) -> None:
     """Carry out a plan of `plan_undo`."""
     for change in changes:
         noted = notes.find(change.path)
-        others = tuple(other for other in noted.users if other != user) if noted else ()
+        others = noted.users_besides(user) if noted is not None else ()
         if noted is not None and others:
             notes.keep(change.path, msgspec.structs.replace(noted, users=others))
             continue
         if change.action == "remove":
-            with translated(change.path, "removed"):
-                change.path.unlink()
-            # Somebody put something into one: it stays, and so do those above.
-            with suppress(OSError):
-                for directory in noted.directories if noted else ():
-                    Path(directory).rmdir()
+            _remove(change.path, noted.directories if noted is not None else ())
         elif change.action == "change" and change.new is not None:
             write_atomic(change.path, change.new, root=change.root)
         notes.forget(change.path)
+
+
+def _remove(path: Path, directories: Iterable[str]) -> None:
+    """Remove a file, and the directories that were made for it if they are empty."""
+    with translated(path, "removed"):
+        path.unlink()
+    # If one of them is not empty, it stays, and so do those above it.
+    with suppress(OSError):
+        for directory in directories:
+            Path(directory).rmdir()

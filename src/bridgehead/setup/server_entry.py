@@ -1,5 +1,6 @@
-"""How each host writes down an MCP server: the file's format, JSON or TOML, where in
-it, and the entry itself. Pure.
+"""Write down an MCP server the way each host does.
+
+Hosts differ in the file's format, JSON or TOML, in the place and in the entry.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ from bridgehead.setup.json_edit import value_at, with_value, without_value
 
 NAME: Final = "bridgehead"
 ARGUMENTS: Final = ("mcp",)
-PATIENCE_SECONDS: Final = 3600
-"""A council takes minutes; some hosts give a tool one."""
+PATIENCE_SECONDS: Final = 3600  # a council takes minutes; some hosts give a tool one
 _USERS_OWN: Final = ("timeout", "tool_timeout_sec", "enabled")
 
 
 def table_at(text: str, path: Sequence[str]) -> dict[str, Any] | None:
-    """Return the table at `path`, None when it is not there."""
+    """Return the table at `path`; None if there is none."""
     found: Any = _parsed(text).unwrap()
     for key in path:
         found = found.get(key) if isinstance(found, dict) else None
@@ -86,11 +86,9 @@ def _in_json(path: tuple[str, ...], entry: Entry, *, comments: bool) -> Registra
     def add(text: str, launch: Launch) -> str:
         known = value_at(text, path, comments=comments) if text.strip() else None
         wanted = _completed(known if isinstance(known, dict) else {}, entry(launch))
-        return (
-            text
-            if wanted == known
-            else with_value(text, path, wanted, comments=comments)
-        )
+        if wanted == known:
+            return text
+        return with_value(text, path, wanted, comments=comments)
 
     def remove(text: str) -> str:
         return without_value(text, path, comments=comments) if text.strip() else text
@@ -112,7 +110,8 @@ def _completed(known: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, 
 
     What the user decided about it stays decided.
     """
-    return {**known, **entry, **{key: known[key] for key in _USERS_OWN if key in known}}
+    decided = {key: known[key] for key in _USERS_OWN if key in known}
+    return {**known, **entry, **decided}
 
 
 def _claude(launch: Launch) -> dict[str, Any]:

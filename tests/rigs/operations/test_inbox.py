@@ -14,7 +14,7 @@ from bridgehead.rigs.repositories.index import remove_index
 from bridgehead.rigs.repositories.records import SignatureCheck
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.crossings import Crossings, Seen
-from bridgehead.rigs.threads.quarantine import KeptApart, Quarantine
+from bridgehead.rigs.threads.quarantine import Quarantine, QuarantineEntry
 from bridgehead.rigs.trust.attestation import Signature
 from rigs.support.git_world import World, envelope
 
@@ -119,7 +119,7 @@ def keep_apart(place: Place, chance: random.Random) -> None:
     blob = place.world.git("hash-object", path, at=place.clone).strip()
     place.private.mkdir(exist_ok=True)
     Quarantine(place.private).change(
-        [KeptApart(path, blob, ("body_hash_mismatch",), "")]
+        [QuarantineEntry(path, blob, ("body_hash_mismatch",), "")]
     )
 
 

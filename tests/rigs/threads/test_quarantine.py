@@ -9,14 +9,14 @@ import pytest
 
 from bridgehead.rigs.threads.quarantine import (
     DamagedQuarantine,
-    KeptApart,
     Quarantine,
+    QuarantineEntry,
     read_verdicts,
     verdict_line,
 )
 
 BLOB, OTHER = "a" * 40, "b" * 40
-ENTRY = KeptApart("demo-01/STATE.md", BLOB, ("thread_mismatch",), "c" * 40)
+ENTRY = QuarantineEntry("demo-01/STATE.md", BLOB, ("thread_mismatch",), "c" * 40)
 
 
 @pytest.fixture

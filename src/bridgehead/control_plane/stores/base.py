@@ -1,5 +1,4 @@
-"""What every store of the record does, each operation and statement once, and the one
-connection it holds.
+"""Implement what every store of the record does, each operation and statement once.
 
 Stores differ in how they connect, lock and fail (sqlite.py, postgres.py, failures.py).
 """
@@ -75,13 +74,13 @@ _inherited: list[object] = []
 class Watch:
     """Notices that the record may have grown.
 
-    This one just looks again now and then.
+    This one just polls.
     """
 
     def wait(self, stop: threading.Event, poll_seconds: float) -> None:
         """Return when there may be something new, or `stop` is set.
 
-        Now and then for no reason is fine.
+        It may also return for no reason.
         """
         stop.wait(poll_seconds)
 
@@ -92,7 +91,7 @@ class Watch:
 class Writing:
     """The statements that write a row of `rows.py`.
 
-    From version 3 on its sum is the last value.
+    From version 3 on, its check sum is the last value.
     """
 
     def __init__(self, version: int) -> None:
@@ -132,23 +131,24 @@ class Writing:
             self.insert_event, [self.values(row) for row in encoded]
         )
         for row, inserted in zip(encoded, written, strict=True):
-            found = (
-                (inserted[0][0], *row)
-                if inserted
-                else transaction.rows(EVENT_BY_ID, [row[0]])[0]
-            )
-            recorded.append(rows.recorded_event(found))
+            if inserted:
+                ((seq,),) = inserted
+                stored: Row = (seq, *row)
+            else:  # its id is known
+                (stored,) = transaction.rows(EVENT_BY_ID, [row[0]])
+            recorded.append(rows.recorded_event(stored))
         return recorded
 
 
 class Store(ABC):
     """The record.
 
-    Durable when a method returns, usable from several threads and processes at once.
+    What a method wrote is durable when it returns. A store can be used from several
+    threads and processes at once.
 
-    Times are given as ISO 8601 text. Listings are paged by what was last seen (`after`,
-    `before`), never by counting, so rows that arrive meanwhile neither repeat nor hide
-    others.
+    Times are ISO 8601 text. Listings are paged by what was last seen (`after`,
+    `before`), never by counting, so rows that arrive meanwhile neither repeat nor
+    hide others.
     """
 
     dialect: ClassVar[Dialect]
@@ -228,9 +228,7 @@ class Store(ABC):
         self.close()
 
     def _refuse_newer(self, version: int) -> None:
-        """Keep our hands off what a newer program has made, also while we had the
-        record open.
-        """
+        """Raise RecordTooNew if a newer program has changed the record."""
         if version > LATEST:
             raise RecordTooNew(self.where, version, LATEST)
 
@@ -242,10 +240,10 @@ class Store(ABC):
         One whose id is known already is returned as it was first recorded.
         """
         encoded = [rows.event_row(event) for event in events]
-        return (
-            self._write(lambda transaction: self._writing.append(transaction, encoded))
-            if encoded
-            else []
+        if not encoded:
+            return []
+        return self._write(
+            lambda transaction: self._writing.append(transaction, encoded)
         )
 
     def events(
@@ -271,7 +269,7 @@ class Store(ABC):
         )
 
     def last_seq(self) -> int:
-        """Return the seq of the newest event, 0 when there is none."""
+        """Return the seq of the newest event, or 0."""
         found = self._read(lambda transaction: transaction.rows(LAST_SEQ))
         return int(found[0][0]) if found else 0
 
@@ -283,9 +281,7 @@ class Store(ABC):
         where: records.EventFilter = records.ANY_EVENT,
         poll_seconds: float = 0.25,
     ) -> Iterator[RecordedEvent]:
-        """Yield the events after `after`, then each new one as it is recorded, in
-        order, until `stop` is set.
-        """
+        """Yield the events after `after`, and each new one, until `stop` is set."""
         with closing(self._watch()) as watch, self._translated():
             while not stop.is_set():
                 # Seq order is commit order, so nothing can still appear at or below the
@@ -309,9 +305,8 @@ class Store(ABC):
     ) -> records.Run:
         """Keep `run` unless the record knows a later state of it.
 
-        `events` are appended in the same transaction.
-
-        Returns the run as it is kept (see `records.supersedes`).
+        Return the run as it is kept (see `records.supersedes`). `events` are
+        appended in the same transaction.
         """
         encoded = rows.run_row(run)
         encoded_events = [rows.event_row(event) for event in events]
@@ -352,7 +347,7 @@ class Store(ABC):
         )
 
     def find_run(self, reference: str) -> records.Run:
-        """Return the run with this id, or the only one whose id begins or ends with it."""
+        """Return the only run whose id is, begins or ends with `reference`."""
         ids = [reference] if self.run(reference) else self._runs_like(reference)
         if len(ids) > 1:
             raise questions.AmbiguousReference(reference, ids)
@@ -364,9 +359,9 @@ class Store(ABC):
     # Pending items
 
     def open_pending(self, question: Question, at: str | None = None) -> PendingItem:
-        """Ask; `at` is now unless given.
+        """Ask a question, now unless `at` is given.
 
-        A known key is the same question again (see `questions.ask_again`).
+        A known key is the same question once more (see `questions.ask_again`).
         """
         asked = rows.checked_question(question)
         asked_at = at or iso_ms(self._clock.now())
@@ -383,15 +378,12 @@ class Store(ABC):
 
         `before` is the id of the last item of the page before.
         """
-        bounds = (
-            [] if before is None else [("number < ?", questions.item_number(before))]
-        )
-        return self._page(
-            listing(
-                ITEM_COLUMNS, "pending", where.allowed(), bounds, "number DESC", limit
-            ),
-            rows.item_of,
-        )
+        bounds: list[tuple[str, Any]] = []
+        if before is not None:
+            bounds.append(("number < ?", questions.item_number(before)))
+        allowed = where.allowed()
+        page = listing(ITEM_COLUMNS, "pending", allowed, bounds, "number DESC", limit)
+        return self._page(page, rows.item_of)
 
     def pending_item(self, which: str | records.QuestionKey) -> PendingItem:
         """Return the item with this full id, or with this key."""
@@ -424,9 +416,7 @@ class Store(ABC):
         return self._change(which, lambda item, _: questions.withdraw(item, reason))
 
     def find_pending(self, reference: str) -> PendingItem:
-        """Return the item a person means by `q-12`, `12`, or by the last digits that
-        only one item has.
-        """
+        """Return the item that `q-12`, `12`, or its last digits name."""
         meant = questions.ItemReference.parse(reference)
         numbers = self._numbers_ending(meant) if meant.abbreviated else [meant.number]
         if not numbers:
@@ -442,60 +432,56 @@ class Store(ABC):
     def prune(self, before: str, *, dry_run: bool = False) -> dict[str, int]:
         """Delete what ended before this moment.
 
-        How many rows of each table, also of those a `dry_run` leaves.
+        Return how many rows of each table, also for a `dry_run`, which deletes
+        nothing.
 
-        What is still needed stays, however old: runs that have not ended, that wait for
-        somebody or that are the latest of their project; open items; the events of
-        both; the last event of each rig's clone, by which `pending` finds the clone.
-        Killed in between, the record is whole and the next call goes on.
+        What is still needed stays, however old: runs that have not ended, that
+        wait for somebody or that are the latest of their project; open items;
+        the events of both; the last event of each rig's clone, by which
+        `pending` finds the clone. If this is killed in between, the record is
+        whole and the next call goes on.
         """
         now = iso_ms(self._clock.now())
         before = min(records.moment_text(before, "the moment to prune before"), now)
-        counted = {
-            table: self._prune(table, before, count_only=True)
-            for table in retention.PRUNED
-        }
-        if dry_run or not any(counted.values()):
-            return counted
-        self._say_pruned({"before": before, **counted}, now)
-        return {table: self._prune(table, before) for table in retention.PRUNED}
+        old = {table: self._count_old(table, before) for table in retention.PRUNED}
+        if dry_run or not any(old.values()):
+            return old
+        self._record_pruning({"before": before, **old}, now)
+        return {table: self._delete_old(table, before) for table in retention.PRUNED}
 
-    def _prune(self, table: str, before: str, *, count_only: bool = False) -> int:
-        count, delete, asked = retention.statements(table, self.dialect)
-        values = [before] * asked
+    def _count_old(self, table: str, before: str) -> int:
+        old = retention.old_rows(table, self.dialect)
+        values = old.values(before)
+        found = self._read(lambda transaction: transaction.rows(old.counting, values))
+        return sum(count for (count,) in found)
+
+    def _delete_old(self, table: str, before: str) -> int:
+        """Delete a few rows at a time, and return how many there were."""
+        old = retention.old_rows(table, self.dialect)
+        values = old.values(before)
         deleted = 0
-        if count_only:
-            return sum(
-                found
-                for (found,) in self._read(
-                    lambda transaction: transaction.rows(count, values)
-                )
+        while True:
+            batch = self._write(
+                lambda transaction: transaction.rows(old.deleting, values)
             )
-        while count_now := len(
-            self._write(lambda transaction: transaction.rows(delete, values))
-        ):
-            deleted += count_now
-        return deleted
+            if not batch:
+                return deleted
+            deleted += len(batch)
 
     def forget_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete runs that their part has deleted, of whatever age, with their events
-        and what was asked in them.
-        """
-        self._say_pruned({"runs": len(run_ids)}, iso_ms(self._clock.now()))
+        """Delete runs of any age, with their events and what was asked in them."""
+        self._record_pruning({"runs": len(run_ids)}, iso_ms(self._clock.now()))
         which = f"IN ({placeholders(len(run_ids))})"
-        rows_of = (
-            f"events WHERE run_id {which}",
-            f"pending WHERE run_id {which}",
-            f"runs WHERE id {which}",
-        )
-        self._write(
-            lambda transaction: [
-                transaction.rows(f"DELETE FROM {them}", run_ids) for them in rows_of
-            ]
-        )
 
-    def _say_pruned(self, facts: dict[str, Any], now: str) -> None:
-        """Before anything is deleted, so that a record that was pruned always says so."""
+        def delete(transaction: Transaction) -> None:
+            transaction.rows(f"DELETE FROM events WHERE run_id {which}", run_ids)
+            transaction.rows(f"DELETE FROM pending WHERE run_id {which}", run_ids)
+            transaction.rows(f"DELETE FROM runs WHERE id {which}", run_ids)
+
+        self._write(delete)
+
+    def _record_pruning(self, facts: dict[str, Any], now: str) -> None:
+        """Append the event; it comes before anything is deleted."""
         self.append(
             [
                 Event(
@@ -509,25 +495,21 @@ class Store(ABC):
         )
 
     def compact(self) -> None:  # noqa: B027  most stores have nothing to do
-        """Give back the space of what was deleted, where the database does not do so by
-        itself.
-        """
+        """Give back the space of what was deleted, if the database does not."""
 
     # Statements
 
     def _runs_like(self, reference: str) -> list[str]:
-        """Ids of runs that begin or end with `reference`, the latest first, enough of
-        them to show.
-        """
+        """Return ids that begin or end with `reference`, the latest first."""
+        if not reference:
+            return []
         length = len(reference)
         values = [length, length, reference, length, reference, SHOWN_MATCHES]
         found = self._read(lambda transaction: transaction.rows(RUNS_LIKE, values))
-        return [run_id for (run_id,) in found] if reference else []
+        return [run_id for (run_id,) in found]
 
     def _numbers_ending(self, reference: questions.ItemReference) -> list[int]:
-        """Numbers of items that end in these digits, the latest first, enough of them
-        to show.
-        """
+        """Return item numbers that end in these digits, the latest first."""
         if self._read(
             lambda transaction: transaction.rows(ITEM_BY_NUMBER, [reference.number])
         ):
@@ -591,9 +573,9 @@ class Store(ABC):
         return change.item
 
     def _migrate_once(self, transaction: Transaction) -> bool:
-        """Take the record one transaction nearer to the version we work with.
+        """Take the record one step nearer to our version, in one transaction.
 
-        False when it is there.
+        Return False if it is there.
         """
         version = self._version(transaction)
         if version >= self._up_to:
@@ -621,10 +603,10 @@ def listing(
     order: str,
     limit: int,
 ) -> Page:
-    """Return a page of `table`: rows with the allowed values, within the bounds (a
-    condition and its one value each).
+    """Return the query for a page: rows with the allowed values, within the bounds.
 
-    It may be only so long: answers stay bounded whatever a surface asks for.
+    A bound is a condition and its one value. The length of a page is limited, so
+    that answers stay bounded whatever a surface asks for.
     """
     if not 1 <= limit <= MAX_PAGE:
         raise UserError(f"a page has 1 to {MAX_PAGE} entries, not {limit}")
@@ -642,7 +624,7 @@ def listing(
 
 
 def placeholders(count: int) -> str:
-    """Return so many question marks, as SQL separates them."""
+    """Return so many question marks, separated by commas."""
     return ", ".join(["?"] * count)
 
 
@@ -668,7 +650,7 @@ def _find_key(transaction: Transaction, key: records.QuestionKey) -> PendingItem
 
 
 class ConnectionSlot(Generic[Connection]):
-    """A connection and its lock. Whoever uses `connection` holds `lock`."""
+    """A connection and its lock; hold `lock` while using `connection`."""
 
     def __init__(self) -> None:
         self.lock = RLock()

@@ -1,9 +1,9 @@
-"""Every way in which a store can fail, each with its own sentence and what to do about
-it.
+"""Every way in which a store can fail, each with a sentence and what to do about it.
 
 StoreError
-  RecordUnplaceable  RecordLocked  RecordReadOnly  RecordFull  RecordTooNew  NotARecord  RecordDamaged
-  RecordClosed  RecordFailed  ServerUnreachable  ServerRefused  DriverMissing
+  RecordUnplaceable  RecordLocked  RecordReadOnly  RecordFull  RecordTooNew
+  NotARecord  RecordDamaged  RecordClosed  RecordFailed
+  ServerUnreachable  ServerRefused  DriverMissing
 
 None of them leaves anything half written. `where` is what people may see of the place:
 never a password.

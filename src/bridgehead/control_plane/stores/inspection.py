@@ -1,8 +1,7 @@
-"""Whether a record is whole, and the way back when it is not: a copy made in time, an
-export of what can be read.
+"""Find out whether a record is whole, copy it, and export what can be read.
 
-SQLite sees broken pages and indices, the sum beside each row a changed letter; the log
-is read frame by frame.
+SQLite finds broken pages and indices, the sum beside each row finds a changed letter,
+and the log is read frame by frame.
 """
 
 from __future__ import annotations
@@ -31,15 +30,14 @@ MOST_COMPLAINTS: Final = 20
 BUSY_SECONDS: Final = 10.0
 DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 LEAF: Final = b"\x0d"
-# Table: what one row is called, the columns that are summed, how it is decoded.
-TABLES: Final[Mapping[str, tuple[str, slice, Callable[[Sequence[Any]], Any]]]] = {
-    "events": ("event", slice(1, 8), rows.recorded_event),
-    "runs": ("run", slice(0, 10), rows.run_of),
-    "pending": (
-        "pending",
-        slice(1, 10),
-        lambda row: rows.item_of((row[0], row[5], *row[7:])),
-    ),
+# By serial type (SQLite file format 2.1): the size of numbers, and those without bytes.
+_SIZES: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)
+_CONSTANTS: Final = {0: None, 8: 0, 9: 1}
+# For each table the columns that are summed, and how a row is decoded.
+TABLES: Final[Mapping[str, tuple[slice, Callable[[Sequence[Any]], Any]]]] = {
+    "events": (slice(1, 8), rows.recorded_event),
+    "runs": (slice(0, 10), rows.run_of),
+    "pending": (slice(1, 10), lambda row: rows.item_of((row[0], row[5], *row[7:]))),
 }
 
 
@@ -55,7 +53,7 @@ class Inspection(msgspec.Struct, frozen=True):
 class Exported(msgspec.Struct, frozen=True):
     """One row, or (without a document) something that cannot be read.
 
-    `damage` says what is wrong.
+    `damage` is what is wrong with it.
     """
 
     table: str | None
@@ -64,7 +62,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
-    """Look at the whole record, `quick` only at the newest rows of a large one.
+    """Look at the whole record, or with `quick` at the newest rows of a large one.
 
     Nothing is written or created.
     """
@@ -78,24 +76,22 @@ def inspect(address: str | Path, *, quick: bool = False) -> Inspection:
     if damage is not None:
         return Inspection(str(path), (damage,))
     only_newest = quick and path.stat().st_size > LARGE_BYTES
+    most_rows = NEWEST_ROWS if only_newest else None
     try:
         with _connected(path) as connection:
             complaints = _complaints(connection, quick=only_newest)
-            found = _counted(
-                str(path), _all_rows(connection, NEWEST_ROWS if only_newest else None)
-            )
+            found = _counted(str(path), _all_rows(connection, most_rows))
     except sqlite3.Error as error:
         if _says_nothing_about_record(error):
             raise sqlite.failure(
                 str(path), error, waited_seconds=BUSY_SECONDS
             ) from error
         return Inspection(str(path), (str(error),))
+    damages = (*complaints, *found.damage)[:MOST_COMPLAINTS]
     note = None
     if only_newest:
         note = f"it is large: only its newest {NEWEST_ROWS} rows were read"
-    return Inspection(
-        found.where, (*complaints, *found.damage)[:MOST_COMPLAINTS], found.counts, note
-    )
+    return Inspection(found.where, damages, found.counts, note)
 
 
 def _complaints(connection: sqlite3.Connection, *, quick: bool) -> list[str]:
@@ -113,7 +109,7 @@ def _says_nothing_about_record(error: sqlite3.Error) -> bool:
 
 
 def check(address: str | Path, *, quick: bool = False) -> Inspection:
-    """Call `inspect`, and note the result.
+    """Inspect a record, and note the result.
 
     A damaged record takes no more events until all of it was found whole.
     """
@@ -137,7 +133,7 @@ def check(address: str | Path, *, quick: bool = False) -> Inspection:
 def export(address: str | Path) -> Iterator[Exported]:
     """Yield every row that can be read.
 
-    Of a damaged record what is wrong with it comes first.
+    What is wrong with a damaged record comes first.
     """
     path = record_file(address)
     if path is None:
@@ -167,14 +163,14 @@ def back_up(address: str | Path, target: Path) -> Inspection:
             hint="use pg_dump for a Postgres database",
         )
     found = inspect(path)
-    if found.damage or found.note:
+    if found.damage:
+        reason = found.note or f"it is damaged: {found.damage[0]}"
         raise UserError(
-            f"the record {path} was not copied: "
-            f"{found.note or 'it is damaged: ' + found.damage[0]}",
-            hint="`bridgehead record export --output FILE` saves what can be read"
-            if found.damage
-            else None,
+            f"the record {path} was not copied: {reason}",
+            hint="`bridgehead record export --output FILE` saves what can be read",
         )
+    if found.note:
+        raise UserError(f"the record {path} was not copied: {found.note}")
     with translated(target, "written"):
         handle, name = tempfile.mkstemp(".tmp", f".{target.name[:50]}.", target.parent)
     os.close(handle)
@@ -218,20 +214,19 @@ def _counted(where: str, found: Iterator[Exported]) -> Inspection:
 
 def _rows_of(store: Store) -> Iterator[Exported]:
     """Yield the rows of a store that looks after its pages itself."""
-    seq = 0
-    run = None
-    item = None
-    while events := store.events(after=seq, limit=FOLLOW_PAGE):
+    last_seq = 0
+    while events := store.events(after=last_seq, limit=FOLLOW_PAGE):
         yield from (_exported("events", event) for event in events)
-        seq = events[-1].seq
-    while runs := store.runs(before=run, limit=FOLLOW_PAGE):
-        yield from (_exported("runs", one) for one in runs)
-        run = runs[-1].id
-    while items := store.pending(
-        PendingFilter(states=()), before=item, limit=FOLLOW_PAGE
-    ):
-        yield from (_exported("pending", one) for one in items)
-        item = items[-1].id
+        last_seq = events[-1].seq
+    last_run = None
+    while runs := store.runs(before=last_run, limit=FOLLOW_PAGE):
+        yield from (_exported("runs", run) for run in runs)
+        last_run = runs[-1].id
+    every_item = PendingFilter(states=())
+    last_item = None
+    while items := store.pending(every_item, before=last_item, limit=FOLLOW_PAGE):
+        yield from (_exported("pending", item) for item in items)
+        last_item = items[-1].id
 
 
 def _exported(table: str, value: Any, damage: str | None = None) -> Exported:
@@ -243,26 +238,24 @@ def _exported(table: str, value: Any, damage: str | None = None) -> Exported:
 
 @contextmanager
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that sees one moment of the record and brings nothing up to date."""
-    name = (
-        str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    )
+    """Yield a connection that sees one moment of the record and changes nothing."""
     with closing(
         sqlite3.connect(
-            f"file:{name}?mode=rw", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+            sqlite.file_uri(path.absolute()),
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
         )
     ) as connection:
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("BEGIN")
         ((application_id,),) = connection.execute("PRAGMA application_id")
-        known = {
-            name
-            for (name,) in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table'"
-            )
-        }
-        if known and not known & {*TABLES}:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table'"
+        )
+        known = {name for (name,) in tables}
+        if known and known.isdisjoint(TABLES):
             raise NotARecord(str(path), "it is an SQLite file of another program")
         if application_id != sqlite.APPLICATION_ID or "events" not in known:
             raise sqlite3.DatabaseError(
@@ -272,9 +265,7 @@ def _connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _missing_rows(connection: sqlite3.Connection) -> list[str]:
-    """Rows whose numbers were given out and that are not there, at the end where they
-    would not be missed.
-    """
+    """Return complaints about rows at the end that were written and are gone."""
     given = "SELECT name, seq FROM sqlite_sequence WHERE name IN ('events', 'pending')"
     newest = {table: f"SELECT coalesce(max(rowid), 0) FROM {table}" for table in TABLES}
     return [
@@ -286,9 +277,10 @@ def _missing_rows(connection: sqlite3.Connection) -> list[str]:
 
 def _all_rows(connection: sqlite3.Connection, newest: int | None) -> Iterator[Exported]:
     for table in TABLES:
-        if not connection.execute(
+        exists = connection.execute(
             "SELECT 1 FROM sqlite_master WHERE name = ?", [table]
-        ).fetchone():
+        ).fetchone()
+        if not exists:
             continue  # a record of an earlier version
         after = 0
         if newest is not None:
@@ -302,48 +294,54 @@ def _all_rows(connection: sqlite3.Connection, newest: int | None) -> Iterator[Ex
 
 
 def _judged(table: str, row: Row) -> Exported:
-    _name, summed, decode = TABLES[table]
+    summed, decode = TABLES[table]
     number, *columns = row
     try:
         value = decode(columns[: summed.stop])
-        given = (*columns, None)[summed.stop]
-        changed = given is not None and given != rows.row_sum(columns[summed])
+        stored_sum = columns[summed.stop] if len(columns) > summed.stop else None
+        has_sum = stored_sum is not None
+        is_changed = has_sum and stored_sum != rows.row_sum(columns[summed])
     except (rows.UnreadableRow, TypeError, ValueError) as error:
         return Exported(table, None, f"{table}: row {number}: {error}")
-    return _exported(
-        table,
-        value,
-        f"{table}: row {number} was changed after it was written" if changed else None,
-    )
+    damage = None
+    if is_changed:
+        damage = f"{table}: row {number} was changed after it was written"
+    return _exported(table, value, damage)
 
 
-# What is left of a damaged record: the leaves of its tables, wherever they are in the
-# file
+# What is left of a damaged record: the leaves of its tables, anywhere in the file.
 
 
 def _scattered_rows(path: Path) -> Iterator[Exported]:
-    with translated(path, "read"), path.open("rb") as file:
-        pages = Pages(
-            file.read(),
-            sqlite.log_of(path).read_bytes() if sqlite.log_of(path).exists() else b"",
-        )
+    log = sqlite.log_of(path)
+    with translated(path, "read"):
+        pages = Pages(path.read_bytes(), log.read_bytes() if log.exists() else b"")
     seen: set[tuple[str, object]] = set()
     for number, columns in pages.rows():
-        # A column that is the row's number is empty in the file.
-        table = {8: "events", 9: "events"}.get(
-            len(columns), "pending" if columns[0] is None else "runs"
-        )
-        row = _judged(
-            table, (number, *([number, *columns[1:]] if table != "runs" else columns))
-        )
-        if row.document is not None and (table, row.document["id"]) not in seen:
-            seen.add((table, row.document["id"]))
+        table = _table_of(columns)
+        if table != "runs":
+            # A column that is the row's number is empty in the file.
+            columns[0] = number
+        row = _judged(table, (number, *columns))
+        if row.document is None:
+            continue
+        key = (table, row.document["id"])
+        if key not in seen:
+            seen.add(key)
             yield row
 
 
+def _table_of(columns: Sequence[Any]) -> str:
+    """Return the table a row is from, by its number of columns and its first one."""
+    if len(columns) in (8, 9):
+        return "events"
+    return "pending" if columns[0] is None else "runs"
+
+
 class Pages:
-    """The pages of an SQLite file with those of its log, read without trusting what
-    leads to them.
+    """The pages of an SQLite file, with those of its log.
+
+    They are read without trusting the pages that lead to them.
     """
 
     def __init__(self, content: bytes, log: bytes) -> None:
@@ -356,20 +354,20 @@ class Pages:
         salts = log[16:24]
         length = sqlite.FRAME_HEAD + self._size
         for start in range(sqlite.LOG_HEAD, len(log) - length + 1, length):
-            if log[start + 8 : start + 16] == salts:
-                self._pages[int.from_bytes(log[start : start + 4])] = log[
-                    start + sqlite.FRAME_HEAD : start + length
-                ]
+            frame = log[start : start + length]
+            if frame[8:16] == salts:
+                number = int.from_bytes(frame[:4])
+                self._pages[number] = frame[sqlite.FRAME_HEAD :]
 
     def rows(self) -> Iterator[tuple[int, list[Any]]]:
-        """Yield the number and the columns of each row that has as many as one of ours."""
+        """Yield the number and the columns of each row that may be one of ours."""
         for number, page in sorted(self._pages.items()):
             head = 100 if number == 1 else 0
             if page[head : head + 1] != LEAF:
                 continue
-            for cell in range(
-                head + 8, head + 8 + 2 * int.from_bytes(page[head + 3 : head + 5]), 2
-            ):
+            cells = int.from_bytes(page[head + 3 : head + 5])
+            first = head + 8
+            for cell in range(first, first + 2 * cells, 2):
                 with suppress(ValueError, IndexError):
                     row = self._row(page, int.from_bytes(page[cell : cell + 2]))
                     if 8 <= len(row[1]) <= 11:
@@ -387,7 +385,7 @@ class Pages:
         payload = bytearray(page[at : at + local])
         following = page[at + local : at + local + 4]
         while len(payload) < length:
-            # a chain meets no page twice.
+            # A chain meets no page twice.
             overflow = self._pages.pop(int.from_bytes(following), b"")
             if len(overflow) < self._size:
                 raise ValueError("an overflow page is not there")
@@ -402,16 +400,17 @@ def _columns(payload: bytes) -> list[Any]:
     place = head
     while at < head:
         kind, at = _varint(payload, at)
-        size = (kind - 12) // 2 if kind >= 12 else (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)[kind]
+        is_text = kind >= 12
+        size = (kind - 12) // 2 if is_text else _SIZES[kind]
         value = payload[place : place + size]
         if len(value) < size:
             raise ValueError("a column is cut off")
-        known = {0: None, 8: 0, 9: 1}
-        columns.append(
-            value.decode()
-            if kind >= 12
-            else known.get(kind, int.from_bytes(value, signed=True))
-        )
+        if is_text:
+            columns.append(value.decode())
+        elif kind in _CONSTANTS:
+            columns.append(_CONSTANTS[kind])
+        else:
+            columns.append(int.from_bytes(value, signed=True))
         place += size
     return columns
 

@@ -99,10 +99,8 @@ class PostgresAddress(msgspec.Struct, frozen=True):
         parameters = {
             name: str(value) for name, value in found.items() if value is not None
         }
-        if (
-            "@" in parameters.get("host", "") + parameters.get("dbname", "")
-            or "\0" in url
-        ):
+        host_and_name = parameters.get("host", "") + parameters.get("dbname", "")
+        if "@" in host_and_name or "\0" in url:
             raise UnusableAddress("it has more than one '@'")
         if not _PORTS.fullmatch(parameters.get("port", "")):
             raise UnusableAddress("its port is not a number")
@@ -118,7 +116,8 @@ class PostgresAddress(msgspec.Struct, frozen=True):
 def _shown(parameters: dict[str, str]) -> str:
     user = f"{parameters['user']}@" if "user" in parameters else ""
     port = f":{parameters['port']}" if "port" in parameters else ""
-    return f"postgresql://{user}{parameters.get('host', 'localhost')}{port}/{parameters.get('dbname', '')}"
+    host = parameters.get("host", "localhost")
+    return f"postgresql://{user}{host}{port}/{parameters.get('dbname', '')}"
 
 
 class PostgresStore(Store):
@@ -364,20 +363,20 @@ class _NotificationWatch(Watch):
             self._connection = None
 
 
-def connection_failure(where: str, said: str) -> StoreError:
+def connection_failure(where: str, message: str) -> StoreError:
     """Return why there is no connection.
 
     libpq has no codes for this, so its words are read, and not repeated at length.
     """
-    if "FATAL:" in said:
-        reason = said.rpartition("FATAL:")[2].strip().splitlines()[0]
+    if "FATAL:" in message:
+        reason = message.rpartition("FATAL:")[2].strip().splitlines()[0]
         return failures.ServerRefused(where, reason)
-    if "no password supplied" in said:
+    if "no password supplied" in message:
         return failures.ServerRefused(
             where, "it asks for a password and none was given"
         )
     for words, reason in _NO_CONNECTION.items():
-        if re.search(words, said):
+        if re.search(words, message):
             return failures.ServerUnreachable(where, reason)
     return failures.ServerUnreachable(where, "no connection could be made")
 
@@ -421,8 +420,7 @@ def _placeholders(statement: str) -> str:
 
 
 def _roll_back(connection: Connection) -> None:
-    if (
-        not connection.closed
-        and connection.info.transaction_status != TransactionStatus.IDLE
-    ):
+    if connection.closed:
+        return
+    if connection.info.transaction_status != TransactionStatus.IDLE:
         connection.rollback()

@@ -1,15 +1,13 @@
-"""What of a record may be deleted once it ended before a moment.
+"""Decide which rows of a record are old enough to be deleted.
 
-The rules are one condition for each table.
-
-Nothing that somebody may still need is old: neither a run that has not ended or waits
-for an answer, nor the latest run of a project, nor an open question, nor the events of
-these.
+The rules are one condition for each table. Nothing that somebody may still need is old:
+neither a run that has not ended or waits for an answer, nor the latest run of a
+project, nor an open question, nor the events of these.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridgehead.control_plane.stores.migrations import Dialect
 
@@ -50,15 +48,28 @@ PRUNED: Final = {
     "pending": ("number", OLD_ITEMS),
     "events": ("seq", OLD_EVENTS),
 }
-PRUNED_AT_ONCE: Final = 10_000  # in one transaction: others want to write, too
+PRUNED_AT_ONCE: Final = 10_000  # rows in one transaction, so that others can write too
 
 
-def statements(table: str, dialect: Dialect) -> tuple[str, str, int]:
-    """Return how old rows of a table are counted and how some of them are deleted, and
-    how often each asks for the moment.
-    """
+class OldRows(NamedTuple):
+    """The statements that count and delete the old rows of a table."""
+
+    counting: str
+    deleting: str
+    parameters: int
+
+    def values(self, before: str) -> list[str]:
+        """Return the values of either statement: the moment, as often as it asks."""
+        return [before for _ in range(self.parameters)]
+
+
+def old_rows(table: str, dialect: Dialect) -> OldRows:
+    """Return the statements for one table."""
     key, condition = PRUNED[table]
-    ended = condition.replace("{number}", dialect.number_of_item)
-    some = f"SELECT {key} FROM {table} WHERE {ended} LIMIT {PRUNED_AT_ONCE}"
-    delete = f"DELETE FROM {table} WHERE {key} IN ({some}) RETURNING 1"
-    return f"SELECT count(*) FROM {table} WHERE {ended}", delete, condition.count("?")
+    is_old = condition.replace("{number}", dialect.number_of_item)
+    batch = f"SELECT {key} FROM {table} WHERE {is_old} LIMIT {PRUNED_AT_ONCE}"
+    return OldRows(
+        counting=f"SELECT count(*) FROM {table} WHERE {is_old}",
+        deleting=f"DELETE FROM {table} WHERE {key} IN ({batch}) RETURNING 1",
+        parameters=condition.count("?"),
+    )

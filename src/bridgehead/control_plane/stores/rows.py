@@ -1,6 +1,4 @@
-"""Rows of the tables and the values they stand for, in both directions.
-
-The same for every store.
+"""Turn values into rows of the tables, and rows into values, for every store.
 
 Everything is checked before a transaction begins. Structured values are JSON text: what
 JSON cannot tell apart (a tuple and a list) comes back as JSON knows it.
@@ -29,7 +27,7 @@ _answer = msgspec.json.Decoder(Answer)
 
 
 class UnreadableRow(Exception):
-    """A row holds something that no version of this program known to us has written."""
+    """A row holds something that no known version of this program has written."""
 
 
 # What decoding a row may raise.
@@ -41,17 +39,16 @@ UNREADABLE: Final = (
 
 
 def row_sum(row: Sequence[str | None]) -> int:
-    """Return what tells a row from a damaged one: a check sum of its columns, without
-    the number the database gives it.
+    """Return the check sum of a row's columns.
+
+    The number that the database gives a row is not part of it.
     """
-    return (
-        crc32("\0".join("\1" if column is None else column for column in row).encode())
-        & 0x7FFFFFFF
-    )
+    columns = ["\1" if column is None else column for column in row]
+    return crc32("\0".join(columns).encode()) & 0x7FFFFFFF
 
 
 def event_row(event: Event) -> Row:
-    """Columns id, kind, part, at, project, run_id, data."""
+    """Return the columns id, kind, part, at, project, run_id, data."""
     what = f"event {event.id!r}"
     if not event.id or not event.kind:
         raise Unrecordable(what, "its id and kind must not be empty")
@@ -67,7 +64,7 @@ def event_row(event: Event) -> Row:
 
 
 def recorded_event(row: Sequence[Any]) -> RecordedEvent:
-    """From columns seq, then those of `event_row`."""
+    """Return the event of the columns seq, then those of `event_row`."""
     seq, event_id, kind, part, at, project, run_id, data = row
     try:
         facts = _data.decode(data)
@@ -86,8 +83,10 @@ def recorded_event(row: Sequence[Any]) -> RecordedEvent:
 
 
 def run_row(run: Run) -> Row:
-    """Columns id, part, kind, title, state, started_at, updated_at, project, ended_at,
-    data.
+    """Return the columns of a run, which are its fields in their order.
+
+    They are id, part, kind, title, state, started_at, updated_at, project,
+    ended_at, data.
     """
     what = f"run {run.id!r}"
     if not run.id:
@@ -107,7 +106,7 @@ def run_row(run: Run) -> Row:
 
 
 def run_of(row: Sequence[Any]) -> Run:
-    """From the columns of `run_row`, which are the fields of a run in their order."""
+    """Return the run of the columns of `run_row`."""
     try:
         columns = (*row[:-1], _data.decode(row[-1]))
         return msgspec.convert(
@@ -138,7 +137,10 @@ def checked_answer(answer: Answer, full_id: str) -> Answer:
 
 
 def item_row(item: PendingItem) -> Row:
-    """Columns part, project, key, kind, state, run_id, question, opened_at, answer."""
+    """Return the columns of an item without its number.
+
+    They are part, project, key, kind, state, run_id, question, opened_at, answer.
+    """
     question = item.question
     what = f"question {question.key!r}"
     return (
@@ -155,7 +157,7 @@ def item_row(item: PendingItem) -> Row:
 
 
 def item_of(row: Sequence[Any]) -> PendingItem:
-    """From columns number, state, question, opened_at, answer."""
+    """Return the item of the columns number, state, question, opened_at, answer."""
     number, state, question, opened_at, answer = row
     try:
         return PendingItem(

@@ -1,6 +1,6 @@
-"""The record in one SQLite file: private, with a write-ahead log, every commit synced.
+"""Keep the record in one SQLite file, or in memory.
 
-Or in memory.
+The file is private, has a write-ahead log, and every commit is synced.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class SqliteStore(Store):
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
         with self._using_connection() as connection:
-            return work(
-                SqliteTransaction(connection) if connection is not None else NoRows()
-            )
+            if connection is None:
+                return work(NoRows())
+            return work(SqliteTransaction(connection))
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         if self.read_only:
@@ -126,8 +126,9 @@ class SqliteStore(Store):
 
     def _open_file(self) -> sqlite3.Connection | None:
         if not self.read_only:
-            if (noted := noted_damage(self._path)) is not None:
-                raise failures.RecordDamaged(self.where, noted)
+            damage = noted_damage(self._path)
+            if damage is not None:
+                raise failures.RecordDamaged(self.where, damage)
             if not is_record_file(self._path):
                 self._create()
         log_before = _log_state(self._path)
@@ -150,8 +151,9 @@ class SqliteStore(Store):
             raise
 
     def _create(self) -> None:
-        """Set the record up under another name and give it its own when it is whole: an
-        empty one is a damaged one.
+        """Set the record up under another name, and rename it when it is whole.
+
+        An empty record would count as a damaged one.
         """
         temporary = self._path.with_name(
             f".{self._path.name[:50]}.{os.getpid()}.{os.urandom(8).hex()}.tmp"
@@ -183,10 +185,9 @@ class SqliteStore(Store):
         """
         if not is_record_file(path):
             return None
-        name = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
         vfs = f"&vfs={self._vfs}" if self._vfs else ""
         return sqlite3.connect(
-            f"file:{name}?mode=rw{vfs}",
+            f"{file_uri(path)}{vfs}",
             uri=True,
             timeout=self._busy_timeout_seconds,
             isolation_level=None,
@@ -194,10 +195,12 @@ class SqliteStore(Store):
         )
 
     def _refuse_damaged_log(self) -> None:
-        """SQLite has just taken up a log that somebody left, as far as it could be
-        read, and forgets the rest.
+        """Raise RecordDamaged if a log that was left behind is damaged.
+
+        SQLite has just read it as far as it could, and forgets the rest.
         """
-        if (damage := log_damage(self._path)) is None:
+        damage = log_damage(self._path)
+        if damage is None:
             return
         kept = self._path.with_name(self._path.name + "-wal.damaged")
         with suppress(FileError, OSError):
@@ -288,8 +291,9 @@ class SqliteStore(Store):
 
 
 class MemoryStore(SqliteStore):
-    """The record in memory, for tests and trials: the same answers, gone with the
-    process. A reader sees nothing.
+    """The record in memory, for tests and trials, gone with the process.
+
+    A reader sees nothing.
     """
 
     def __init__(
@@ -334,7 +338,7 @@ class SqliteTransaction:
 class _DataVersionWatch(Watch):
     """Asks SQLite whether another connection has committed.
 
-    Far cheaper than looking for rows.
+    That is far cheaper than looking for rows.
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection | None]) -> None:
@@ -365,7 +369,7 @@ class _DataVersionWatch(Watch):
 def is_record_file(path: Path) -> bool:
     """Return whether there is something at `path`.
 
-    Raises if it is anything but a regular file.
+    Raise NotARecord if it is anything but a regular file.
     """
     try:
         mode = os.lstat(path).st_mode
@@ -387,6 +391,12 @@ def is_record_file(path: Path) -> bool:
     return True
 
 
+def file_uri(path: Path) -> str:
+    """Return the address by which SQLite opens a file, and never creates it."""
+    name = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{name}?mode=rw"
+
+
 @contextmanager
 def _placing(path: Path) -> Iterator[None]:
     try:
@@ -399,11 +409,11 @@ def _placing(path: Path) -> Iterator[None]:
         ) from error
 
 
-# What is known about damage
+# What is known about damage.
 
 
 def mark_of(path: Path) -> Path:
-    """Return the file beside a record that says that it is damaged.
+    """Return the file beside a record that marks it as damaged.
 
     Nothing is appended while it is there.
     """
@@ -411,9 +421,7 @@ def mark_of(path: Path) -> Path:
 
 
 def note_damage(path: Path, what: str) -> None:
-    """Keep everybody from writing until `bridgehead record check` finds the record
-    whole.
-    """
+    """Stop all writing until `bridgehead record check` finds the record whole."""
     with suppress(FileError):
         write_atomic(mark_of(path), f"{what}\n", private=True)
 
@@ -423,12 +431,11 @@ def noted_damage(path: Path) -> str | None:
     mark = mark_of(path)
     if not os.path.lexists(mark):
         return None
-    with suppress(FileError):
-        return (
-            read_bounded(mark, 10_000).decode("utf-8", "replace").strip()
-            or "it was found damaged"
-        )
-    return f"{mark} is there"
+    try:
+        content = read_bounded(mark, 10_000)
+    except FileError:
+        return f"{mark} is there"
+    return content.decode("utf-8", "replace").strip() or "it was found damaged"
 
 
 def log_of(path: Path) -> Path:
@@ -436,9 +443,10 @@ def log_of(path: Path) -> Path:
 
 
 def _log_state(path: Path) -> int | None:
-    """Return None without a log.
+    """Return what changes when a connection takes up a log that was left behind.
 
-    Else what changes when a connection finds it left behind: it makes the index anew.
+    That is the time of the index, which is then made anew. Return None without a
+    log.
     """
     with suppress(OSError):
         if log_of(path).stat().st_size:
@@ -449,10 +457,10 @@ def _log_state(path: Path) -> int | None:
 
 
 def log_damage(path: Path) -> str | None:
-    """Return what is wrong with the log beside a record, None if nothing is.
+    """Return what is wrong with the log beside a record; None if nothing is.
 
-    SQLite reads a log up to the first frame that is wrong, because that is how a write
-    ends that nobody was told about. A frame that is right after one that is wrong shows
+    SQLite reads a log up to the first frame that is wrong, because that is how a
+    write that was cut off ends. A frame that is right after one that is wrong shows
     that the log was damaged.
     """
     seen = None
@@ -469,12 +477,11 @@ def log_damage(path: Path) -> str | None:
 
 
 def _log_damage(content: bytes) -> str | None:
-    """Return what is wrong with the content of a log, None if nothing is."""
+    """Return what is wrong with the content of a log; None if nothing is."""
     if len(content) <= LOG_HEAD:
         return None
-    magic, _version, page_size, _checkpoint, *salts, sum_1, sum_2 = struct.unpack(
-        ">8I", content[:LOG_HEAD]
-    )
+    head = struct.unpack(">8I", content[:LOG_HEAD])
+    magic, _version, page_size, _checkpoint, *salts, sum_1, sum_2 = head
     order = {0x377F0682: "<", 0x377F0683: ">"}.get(magic)
     if order is None or _log_sum(content[:24], (0, 0), order) != (sum_1, sum_2):
         return "the head of its log is damaged"
@@ -484,9 +491,8 @@ def _log_damage(content: bytes) -> str | None:
     starts = range(LOG_HEAD, len(content) - length + 1, length)
     for number, start in enumerate(starts, start=1):
         frame = content[start : start + length]
-        _page, _commit, *frame_salts, sum_1, sum_2 = struct.unpack(
-            ">6I", frame[:FRAME_HEAD]
-        )
+        frame_head = struct.unpack(">6I", frame[:FRAME_HEAD])
+        _page, _commit, *frame_salts, sum_1, sum_2 = frame_head
         is_of_this_log = frame_salts == salts
         if first_wrong and not is_of_this_log:
             continue
@@ -497,19 +503,19 @@ def _log_damage(content: bytes) -> str | None:
             return f"frame {first_wrong} of its log is damaged"
         if not is_right:
             first_wrong = first_wrong or number
-        # The next frame goes on from this sum; which of the two is right is not known
-        # for a wrong frame.
+        # The next frame goes on from this sum. For a wrong frame it is not known which
+        # of the two is right.
         sums_before = {(sum_1, sum_2), min(sums)}
     return None
 
 
 def _log_sum(content: bytes, before: tuple[int, int], order: str) -> tuple[int, int]:
-    one, two = before
+    sum_1, sum_2 = before
     words = struct.unpack(f"{order}{len(content) // 4}I", content)
     for first, second in zip(words[::2], words[1::2], strict=True):
-        one = (one + first + two) & 0xFFFFFFFF
-        two = (two + second + one) & 0xFFFFFFFF
-    return one, two
+        sum_1 = (sum_1 + first + sum_2) & 0xFFFFFFFF
+        sum_2 = (sum_2 + second + sum_1) & 0xFFFFFFFF
+    return sum_1, sum_2
 
 
 def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> StoreError:
@@ -537,9 +543,9 @@ def failure(where: str, error: sqlite3.Error, *, waited_seconds: float) -> Store
 
 
 def primary_code(error: sqlite3.Error) -> int:
-    """SQLite's own code.
+    """Return SQLite's own code.
 
-    A header that names a format nobody has written is damage, too.
+    A header that names a format nobody has written counts as damage, too.
     """
     if str(error) == "unsupported file format":
         return sqlite3.SQLITE_CORRUPT

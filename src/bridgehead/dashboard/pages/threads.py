@@ -36,7 +36,7 @@ from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
 from bridgehead.rigs.envelope.names import RELAY_SUFFIX
 from bridgehead.rigs.operations.quarantine import list_quarantine
-from bridgehead.rigs.threads.quarantine import KeptApart
+from bridgehead.rigs.threads.quarantine import QuarantineEntry
 from bridgehead.rigs.trust.council_mark import read_mark
 from bridgehead.rigs.views.results import Sent
 
@@ -229,7 +229,7 @@ def _clone(context: PageContext, request: Request) -> RigClone:
     )
 
 
-def _held(clone: RigClone) -> list[KeptApart]:
+def _held(clone: RigClone) -> list[QuarantineEntry]:
     try:
         entries = list_quarantine(make_rig(clone.root, logger.warning)).entries
     except BridgeheadError:

@@ -1,7 +1,8 @@
-"""The canonical form of a body and its hash (rigs §4).
+"""Bring bodies into canonical form and hash them (rigs §4).
 
-`normalise_body` removes one byte order mark per pass, so it is not idempotent: a reader normalises once when it splits
-the file and once more when it hashes. Writers call `clean_body` first, after which both passes agree.
+`normalise_body` removes one byte order mark per pass, so it is not idempotent: a reader
+normalises once when it splits the file and once more when it hashes. Writers call
+`clean_body` first, after which both passes agree.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ def unify_line_ends(text: str) -> str:
 
 
 def normalise_body(text: str) -> str:
-    """Unify line ends, cut blanks off line ends, end in exactly one LF, drop one leading byte order mark."""
+    """Return the body with LF line ends, of which exactly one ends it.
+
+    Blanks before line ends and one leading byte order mark are dropped.
+    """
     lines = unify_line_ends(text)
     if " \n" in lines or "\t\n" in lines or lines.endswith((" ", "\t")):
         lines = "\n".join(line.rstrip(" \t") for line in lines.split("\n"))
@@ -44,5 +48,5 @@ def _sha256() -> Callable[[bytes], hashlib._Hash]:
 
 
 def clean_body(text: str) -> str:
-    """Return the body to write: normalised, without any leading byte order mark, and writable as UTF-8."""
+    """Return the body to write: normalised, and writable as UTF-8 without a mark."""
     return normalise_body(utf8(text).decode().lstrip(BOM))

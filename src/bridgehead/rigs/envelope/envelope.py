@@ -1,7 +1,8 @@
-"""Read an envelope file: two fences, frontmatter between them, the body after (rigs §3.1).
+"""Read an envelope file: two fences, frontmatter between them, the body after.
 
-`parse_envelope` reads everything, `parse_frontmatter` is for listings and does not even decode the body. Neither
-ever raises, whatever the bytes are. frontmatter.py writes files.
+See rigs §3.1. `parse_envelope` reads everything; `parse_frontmatter` is for listings
+and does not even decode the body. Neither ever raises, whatever the bytes are.
+frontmatter.py writes files.
 """
 
 from collections.abc import Mapping
@@ -22,14 +23,14 @@ _NO_CLOSING = ParseFailure("envelope frontmatter has no closing '---' fence")
 
 
 class Envelope(NamedTuple):
-    """A file that parses; whether it is valid is for trust/envelope_problems.py to say."""
+    """A file that parses; trust/envelope_problems.py decides whether it is valid."""
 
     frontmatter: Mapping[str, Value]
     body: str  # normalised once
 
 
 class FileParts(NamedTuple):
-    """What stands between and after the fences, with LF line ends in the frontmatter."""
+    """What stands between and after the fences, the frontmatter with LF line ends."""
 
     frontmatter: str
     body: str
@@ -81,9 +82,10 @@ def _decode(raw: bytes) -> str:
 
 
 def _plain_closing(raw: bytes) -> int | None:
-    """Return where the closing fence of an ordinary file begins: no byte order mark, LF up to there.
+    """Return where the closing fence of an ordinary file begins.
 
-    Cutting the bytes there is safe: LF is part of no longer UTF-8 sequence.
+    Such a file has no byte order mark, and only LF up to there. Cutting the bytes
+    there is safe: LF is part of no longer UTF-8 sequence.
     """
     if len(raw) > MAX_ENVELOPE_BYTES or not raw.startswith(b"---\n"):
         return None

@@ -1,4 +1,4 @@
-"""The shapes frontmatter values may have (rigs §1, §3.2), and status markers with their classes (§5)."""
+"""Check the shapes of frontmatter values, and classify statuses (rigs §1, §3.2, §5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ REVIEWED_TYPE = (
     "RESULT"  # what a council may have looked at before it is handed on (design §1)
 )
 DISPLAY_NAME_CAP = 80
-MEMBERS_THREAD = "bridge-members"  # holds who takes part (rigs §10); nobody opens it or writes to it by hand
+# Holds who takes part (rigs §10); nobody opens it or writes to it by hand.
+MEMBERS_THREAD = "bridge-members"
 # Rigs §2: build folders, never threads.
 UNLISTED_DIRECTORIES = frozenset({"node_modules", "dist"})
 _THREAD_ID = re.compile("[a-z0-9][a-z0-9-]*[a-z0-9]")
@@ -60,7 +61,7 @@ MARKERS = tuple(CLASS_OF_MARKER)
 
 
 def status_class(status: object) -> StatusClass | None:
-    """Return the class of the first visible character, or None where it is no marker."""
+    """Return the class of the first visible character; None if it is no marker."""
     if not isinstance(status, str):
         return None
     return CLASS_OF_MARKER.get(status.lstrip(WHITESPACE)[:1])
@@ -72,7 +73,10 @@ def listed_status_class(status: object) -> StatusClass:
 
 
 def tidy_status(typed: str) -> str:
-    """Trim a status given by a user, and drop the U+FE0F that keyboards put after a marker: no file may carry it."""
+    """Return a status typed by a user, trimmed.
+
+    The U+FE0F that keyboards put after a marker is dropped: no file may carry it.
+    """
     status = trim(typed)
     if status[:1] in CLASS_OF_MARKER and status[1:2] == _EMOJI_PRESENTATION:
         return status[0] + status[2:]
@@ -91,32 +95,32 @@ def parse_status(typed: str) -> str:
 
 
 def is_thread_id(text: str) -> bool:
-    """Tell whether `text` can name a thread; one character is too short."""
+    """Return whether `text` can name a thread; one character is too short."""
     return _THREAD_ID.fullmatch(text) is not None
 
 
 def is_commit_ref(text: str) -> bool:
-    """Tell whether `text` looks like a commit id or an abbreviation of one."""
+    """Return whether `text` looks like a commit id or an abbreviation of one."""
     return _COMMIT_REF.fullmatch(text) is not None
 
 
 def is_body_hash(text: str) -> bool:
-    """Tell whether `text` looks like a SHA-256 in lowercase hex."""
+    """Return whether `text` looks like a SHA-256 in lowercase hex."""
     return _BODY_HASH.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Tell whether `text` is a day, alone or with a time."""
+    """Return whether `text` is a day, alone or with a time."""
     return _DATE.fullmatch(text) is not None
 
 
 def is_timestamp(text: str) -> bool:
-    """Tell whether `text` is a day with a time."""
+    """Return whether `text` is a day with a time."""
     return "T" in text and is_date(text)
 
 
 def is_status(text: str) -> bool:
-    """Tell whether `text` is a marker, one whitespace character and some words on one line."""
+    """Return whether `text` is a marker, one blank and some words on one line."""
     return (
         len(text) > 2
         and text[0] in MARKERS
@@ -137,7 +141,7 @@ def parse_thread_id(typed: str) -> str:
 
 
 def parse_new_thread_id(typed: str) -> str:
-    """Return the id of a thread that may be opened: valid, and neither ours nor a name that listings skip."""
+    """Return the id of a thread that may be opened; listings must not skip it."""
     if parse_thread_id(typed) in UNLISTED_DIRECTORIES:
         raise UserError(
             f'thread-id "{typed}" is reserved: a directory of that name is never '

@@ -1,9 +1,11 @@
-"""The frontmatter of an envelope, one YAML 1.2 mapping: read by the cheapest of three readers that can, written as the
-reference writes it (rigs §3.1, §3.4, §16).
+"""Read and write the frontmatter of an envelope (rigs §3.1, §3.4, §16).
+
+It is one YAML 1.2 mapping. The cheapest of three readers that can reads it; it is
+written as the reference does.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -17,8 +19,8 @@ from bridgehead.rigs.envelope.yaml_core import (
     resolve_plain,
 )
 
-# The usual form. Which markers there are and which words are no text is looked up afterwards: the pattern would take
-# twice as long to compile, and short commands compile it too.
+# The usual form. Which markers there are and which words are no text is looked up
+# afterwards: otherwise the pattern would take twice as long to compile.
 _MARKER = r"[^\x00-\x7f]"
 _WORD = "[a-z][a-z0-9-]*"
 _DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9:.]+Z)?"
@@ -45,6 +47,7 @@ _NO_TEXT = frozenset(NAMED_VALUES)
 _FIELD = re.compile("(?!(?:null|true|false):)([a-z][a-z_]*):(?: (.+))?")
 _NEVER_FIRST = frozenset(" \t,[]{}#&*!|>'\"%@`")
 _FIRST_IF_FOLLOWED = frozenset("-?:")
+_ENDS_PLAIN = (": ", " #", ":\t", "\t#")
 _BLOCK_HEADERS = frozenset({"|", "|-", "|+", "|2", "|2-", "|2+"})
 # Compiled when met: most files hold no escapes.
 _DOUBLE_QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -72,7 +75,8 @@ _SHORT_ESCAPES = {
 
 # Writing. Compiled when met: listings write nothing.
 _CONTROL = "[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
-# rigs §3.4 rule 3, less what _CONTROL has caught before: an indicator first, or something that would end the scalar.
+# rigs §3.4 rule 3, less what _CONTROL has caught before: an indicator first, or
+# something that would end the scalar.
 _NEEDS_QUOTES = r"""[ ,\[\]{}#&*!|>'"%@`]|[?-](?: |\Z)|.*(?:: | #|[ :]\Z)"""
 _KEPT_BY_LITERAL_BLOCK = r"(?s)[^ \n](?:.*[^ \n])?\n?"
 _ESCAPED = '[\x00-\x1f"\\\\\x85\u2028\u2029\ud800-\udfff]'
@@ -84,7 +88,10 @@ _WRITTEN_ESCAPES = {
 
 
 class ParseFailure(NamedTuple):
-    """Why a file is not an envelope; a value, because one bad file must not stop the reading of the others."""
+    """Why a file is not an envelope.
+
+    It is a value, because one bad file must not stop the reading of others.
+    """
 
     message: str
 
@@ -92,8 +99,9 @@ class ParseFailure(NamedTuple):
 def read_mapping(text: str) -> dict[str, Value] | ParseFailure:
     """Return the mapping that `text` (LF line ends, no fences) holds.
 
-    Three readers, of which each takes less than the next and takes it faster: one pattern for what our own commands
-    write, one look at every line for flat YAML, and PyYAML for the rest (5, 20 and 220 µs an envelope).
+    There are three readers, of which each accepts less than the next and is faster:
+    one pattern for what our own commands write, a look at every line for flat YAML,
+    and PyYAML for the rest (5, 20 and 220 µs an envelope).
     """
     try:
         return read_usual(text) or read_lines(text)
@@ -112,18 +120,18 @@ def read_usual(text: str) -> dict[str, Value] | None:
     (
         sender,
         to,
-        many,
+        to_list,
         date,
         status,
-        kind,
+        message_type,
         thread,
         display_name,
         tldr,
         references,
         body_hash,
     ) = found.groups()
-    recipients = many.split("\n  - ")[1:] if many else ()
-    words = (sender, to, *recipients, kind, thread, display_name, tldr)
+    recipients = to_list.split("\n  - ")[1:] if to_list else []
+    words = (sender, to, *recipients, message_type, thread, display_name, tldr)
     if status[0] not in MARKERS or not _NO_TEXT.isdisjoint(words):
         return None
     fields: dict[str, Value] = {
@@ -131,7 +139,7 @@ def read_usual(text: str) -> dict[str, Value] | None:
         "to": to or [*recipients],
         "date": date,
         "status": status,
-        "type": kind,
+        "type": message_type,
         "thread": thread,
     }
     if display_name:
@@ -146,7 +154,7 @@ def read_usual(text: str) -> dict[str, Value] | None:
 
 @cache
 def _usual() -> re.Pattern[str]:
-    # When met: many commands read no file at all.
+    # Compiled when needed: many commands read no file at all.
     return re.compile(_USUAL, re.MULTILINE)
 
 
@@ -157,26 +165,44 @@ def read_lines(text: str) -> dict[str, Value]:
     """Return the mapping, or raise NotPlain."""
     lines = text.split("\n")
     fields: dict[str, Value] = {}
-    at = 0
-    while at < len(lines):
-        field = _FIELD.fullmatch(lines[at])
+    number = 0
+    while number < len(lines):
+        field = _FIELD.fullmatch(lines[number])
         if not field or field[1] in fields:
             raise NotPlain
         key, written = field.groups()
-        start = at = at + 1
+        number += 1
         if written is None:
-            while at < len(lines) and lines[at].startswith("  - "):
-                at += 1
-            if at == start:
+            items = _following(lines, number, _is_list_item)
+            if not items:
                 raise NotPlain  # a key without a value
-            fields[key] = [_read_scalar(line[4:]) for line in lines[start:at]]
+            fields[key] = [_read_scalar(line[4:]) for line in items]
+            number += len(items)
         elif written[0] == "|":
-            while at < len(lines) and lines[at][:1] in ("", " "):
-                at += 1
-            fields[key] = _read_block(written, lines[start:at])
+            block = _following(lines, number, _is_in_block)
+            fields[key] = _read_block(written, block)
+            number += len(block)
         else:
             fields[key] = _read_scalar(written)
     return fields
+
+
+def _following(
+    lines: list[str], start: int, belongs: Callable[[str], bool]
+) -> list[str]:
+    """Return the lines from `start` on, up to the first that does not belong."""
+    end = start
+    while end < len(lines) and belongs(lines[end]):
+        end += 1
+    return lines[start:end]
+
+
+def _is_list_item(line: str) -> bool:
+    return line.startswith("  - ")
+
+
+def _is_in_block(line: str) -> bool:
+    return line[:1] in ("", " ")
 
 
 class NotPlain(Exception):
@@ -184,46 +210,48 @@ class NotPlain(Exception):
 
 
 def _read_block(header: str, lines: list[str]) -> str:
-    """Read a literal block indented by two spaces."""
-    if header not in _BLOCK_HEADERS or any(
-        line.strip(" ") and not line.startswith("  ") for line in lines
-    ):
+    """Return the text of a literal block that is indented by two spaces."""
+    if header not in _BLOCK_HEADERS:
+        raise NotPlain
+    if any(line.strip(" ") and not line.startswith("  ") for line in lines):
         raise NotPlain
     content = [line[2:] for line in lines]
     filled = [number for number, line in enumerate(content) if line.strip(" ")]
-    if (
-        not filled
-        or any(content[: filled[0]])
-        or ("2" not in header and content[filled[0]].startswith(" "))
-    ):
+    if not filled:
+        raise NotPlain
+    first = filled[0]
+    end = filled[-1] + 1
+    is_indent_guessed = "2" not in header
+    if any(content[:first]) or (is_indent_guessed and content[first].startswith(" ")):
         raise NotPlain  # where the content begins is not certain
     if header.endswith("+"):
         return "\n".join(content) + "\n"
-    end = filled[-1] + 1
     if any(content[end:]):
         raise NotPlain  # blanks after the last line: content to some, nothing to others
-    return "\n".join(content[:end]) + ("" if header.endswith("-") else "\n")
+    text = "\n".join(content[:end])
+    return text if header.endswith("-") else f"{text}\n"
 
 
 def _read_scalar(written: str) -> Value:
-    first = written[0] if written else " "
-    if first == '"':
+    if written.startswith('"'):
         return _read_double_quoted(written)
-    if first == "'":
+    if written.startswith("'"):
         return _read_single_quoted(written)
     if written == "[]":
         return []
-    if (
-        first in _NEVER_FIRST
-        or (first in _FIRST_IF_FOLLOWED and written[1:2] in ("", " ", "\t"))
-        or ": " in written
-        or " #" in written
-        or ":\t" in written
-        or "\t#" in written
-        or written[-1] in " \t:"
-    ):
+    if not _is_plain(written):
         raise NotPlain
     return resolve_plain(written)
+
+
+def _is_plain(written: str) -> bool:
+    """Return whether a scalar without quotes surely ends where its line ends."""
+    first = written[:1]
+    if not first or first in _NEVER_FIRST or written[-1] in " \t:":
+        return False
+    if first in _FIRST_IF_FOLLOWED and written[1:2] in ("", " ", "\t"):
+        return False
+    return not any(ending in written for ending in _ENDS_PLAIN)
 
 
 def _read_single_quoted(written: str) -> str:
@@ -235,12 +263,8 @@ def _read_single_quoted(written: str) -> str:
 
 def _read_double_quoted(written: str) -> str:
     inner = written[1:-1]
-    if (
-        len(written) > 1
-        and written[-1] == '"'
-        and '"' not in inner
-        and "\\" not in inner
-    ):
+    is_closed = len(written) > 1 and written[-1] == '"'
+    if is_closed and '"' not in inner and "\\" not in inner:
         return inner
     if not re.fullmatch(_DOUBLE_QUOTED, written):
         raise NotPlain
@@ -292,7 +316,7 @@ def write_envelope(frontmatter: Mapping[str, Value], body: str) -> str:
 
 
 def write_mapping(fields: Mapping[str, Value]) -> str:
-    """Return one line per field, lists as block lists; keys are field names and need no quotes."""
+    """Return one line per field, and lists as block lists."""
     return "".join(f"{key}:{_write_value(value)}\n" for key, value in fields.items())
 
 
@@ -320,20 +344,22 @@ def _write_text(text: str, *, indent: str) -> str:
     if re.search(_CONTROL, text):
         return _double_quoted(text)
     if "\n" in text:
-        return (
-            _literal_block(text, indent)
-            if re.fullmatch(_KEPT_BY_LITERAL_BLOCK, text)
-            else _double_quoted(text)
-        )
-    if re.match(_NEEDS_QUOTES, text) or not is_text_when_plain(text):
-        return f"'{text}'" if '"' in text and "'" not in text else _double_quoted(text)
-    return text
+        if re.fullmatch(_KEPT_BY_LITERAL_BLOCK, text):
+            return _literal_block(text, indent)
+        return _double_quoted(text)
+    needs_quotes = re.match(_NEEDS_QUOTES, text) or not is_text_when_plain(text)
+    if not needs_quotes:
+        return text
+    if '"' in text and "'" not in text:
+        return f"'{text}'"
+    return _double_quoted(text)
 
 
 def _literal_block(text: str, indent: str) -> str:
     header = "|" if text.endswith("\n") else "|-"
     lines = text.removesuffix("\n").split("\n")
-    return "\n".join([header, *(indent + line if line else "" for line in lines)])
+    indented = [indent + line if line else "" for line in lines]
+    return "\n".join([header, *indented])
 
 
 def _double_quoted(text: str) -> str:
@@ -341,7 +367,8 @@ def _double_quoted(text: str) -> str:
 
 
 def _escape(character: re.Match[str]) -> str:
+    short = _WRITTEN_ESCAPES.get(character[0])
+    if short:
+        return short
     code = ord(character[0])
-    return _WRITTEN_ESCAPES.get(character[0]) or (
-        f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-    )
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

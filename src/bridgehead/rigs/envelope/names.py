@@ -1,4 +1,4 @@
-"""Names of rigs (rigs §1) and of the files in a bridge, and what may be read off a path (§2, §6)."""
+"""Name rigs and files of a bridge, and take paths apart (rigs §1, §2, §6)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,16 @@ _SHAPE = re.compile("[a-z][a-z0-9-]*")
 
 
 class RigId(str):
-    """A canonical rig id. Made by `parse`; a value of this type needs no further checking."""
+    """A canonical rig id, made by `parse`."""
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, typed: str, *, where: str | None = None) -> RigId:
-        """Normalise what was typed and refuse what is no rig id; `where` names the flag or file it came from."""
+        """Return what was typed as a canonical id; raise UserError if it is none.
+
+        `where` names the flag or file it came from.
+        """
         normal = normalise(typed)
         if not is_rig_id(normal):
             prefix = f"{where}: " if where else ""
@@ -39,17 +42,17 @@ class RigId(str):
 
     @property
     def is_relay(self) -> bool:
-        """Tell whether this rig speaks for a human operator."""
+        """Whether this rig speaks for a human operator."""
         return self.endswith(RELAY_SUFFIX)
 
 
 def is_rig_id(text: str) -> bool:
-    """Tell whether `text` is spelled canonically; files are never normalised."""
+    """Return whether `text` is spelled canonically; files are never normalised."""
     return _SHAPE.fullmatch(text) is not None
 
 
 def normalise(typed: str) -> str:
-    """Trim and lowercase, without asking whether the result is a rig id."""
+    """Return a text trimmed and in lower case, whether or not it is a rig id."""
     return trim(typed).lower()
 
 
@@ -60,8 +63,11 @@ def suggestion(text: str) -> str | None:
 
 
 def parse_recipients(typed: Iterable[str]) -> tuple[RigId, ...]:
-    """Split every `--to` at commas; order and repetitions are kept, at least one id must remain."""
-    pieces = [trim(piece) for value in typed for piece in value.split(",")]
+    """Return the rigs of every `--to`, which may name several between commas.
+
+    Order and repetitions are kept; there must be at least one.
+    """
+    pieces = [trim(piece) for piece in ",".join(typed).split(",")]
     recipients = tuple(RigId.parse(piece, where="--to") for piece in pieces if piece)
     if not recipients:
         raise UserError("`--to <rig-id>` is required (one or more)")
@@ -69,48 +75,54 @@ def parse_recipients(typed: Iterable[str]) -> tuple[RigId, ...]:
 
 
 def next_filename(message_type: str, taken: Container[str]) -> str:
-    """Return the first free name for a type; gaps are filled, and there is no highest number."""
-    candidates = (
-        f"{message_type}-{number}{_SUFFIX}" if number > 1 else message_type + _SUFFIX
-        for number in count(1)
-    )
-    return next(name for name in candidates if name not in taken)
+    """Return the first free name for a type; gaps are filled."""
+    name = f"{message_type}{_SUFFIX}"
+    numbers = count(2)
+    while name in taken:
+        name = f"{message_type}-{next(numbers)}{_SUFFIX}"
+    return name
 
 
 def relay_filename(nonce: str) -> str:
-    """Return the name of a relay turn: the time part of its nonce, whatever the relayed type."""
+    """Return the name of a relay turn: the time part of its nonce."""
     return f"RELAY-{nonce[:NONCE_TIME_CHARACTERS]}{_SUFFIX}"
 
 
 def is_closed(filenames: Collection[str]) -> bool:
-    """Tell whether a thread is closed, from the names in its directory."""
+    """Return whether a thread is closed, from the names in its directory."""
     return RESOLUTION_FILE in filenames
 
 
 def is_envelope_name(filename: str) -> bool:
-    """Tell whether a file of a thread directory is looked at as an envelope."""
+    """Return whether a file of a thread directory is looked at as an envelope."""
     return filename.endswith(_SUFFIX)
 
 
 @lru_cache(maxsize=1000)  # paths of one thread come together
 def is_thread_directory(name: str) -> bool:
-    """Tell whether a top-level directory may be listed as a thread."""
+    """Return whether a top-level directory may be listed as a thread."""
     return is_thread_id(name) and name not in UNLISTED_DIRECTORIES
 
 
 def thread_of(path: str) -> str | None:
-    """Return the thread a repository path lies in, as a sync sees it: any depth, any kind of file."""
+    """Return the thread a path lies in, at any depth, as a sync sees it."""
     top, slash, _ = path.partition("/")
     return top if slash and is_thread_id(top) else None
 
 
 def arrives_as_envelope(path: str) -> bool:
-    """Tell whether a sync counts a new file as an envelope; build folders and deeper files included (rigs §9.1)."""
+    """Return whether a sync counts a new file as an envelope (rigs §9.1).
+
+    That includes files in build folders, and deeper ones.
+    """
     return thread_of(path) is not None and is_envelope_name(path)
 
 
 def envelope_at(path: str) -> tuple[str, str] | None:
-    """Return the thread and the file of the envelope a path names: an .md file directly in a listed thread."""
+    """Return the thread and the file name of the envelope at a path.
+
+    That is an .md file directly in a listed thread.
+    """
     top, _, filename = path.partition("/")
     if (
         not is_thread_directory(top)

@@ -1,4 +1,4 @@
-"""The rules frontmatter must keep, field by field; unknown keys are errors (rigs §3.2)."""
+"""Check frontmatter field by field; unknown keys are errors (rigs §3.2)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -25,7 +25,7 @@ _WORTH_REMEMBERING = 200  # characters: what longer texts say is said once
 
 
 class SchemaFault(NamedTuple):
-    """A rule of the schema that does not hold, and where: `/` is the whole frontmatter."""
+    """A rule of the schema that is broken, and where: `/` is the whole frontmatter."""
 
     path: str
     message: str

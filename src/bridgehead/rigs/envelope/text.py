@@ -12,7 +12,7 @@ WHITESPACE = (
 )
 LINE_TERMINATORS = "\n\r\u2028\u2029"
 NONCE_TIME_CHARACTERS = 10
-"""The time at the beginning of a nonce, which names the file of a relay turn (rigs §10)."""
+"""How many characters of a nonce are its time, which names the file (rigs §10)."""
 
 
 def trim(text: str) -> str:
@@ -27,7 +27,7 @@ def headline(text: str) -> str:
 
 
 def without_lone_surrogates(text: str) -> str:
-    """Join surrogate pairs and replace halves without a partner: what is left can be written as UTF-8."""
+    """Return text that UTF-8 can carry: pairs are joined, lone halves replaced."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -40,7 +40,7 @@ def utf8(text: str) -> bytes:
 
 
 def timestamp_ms(text: str) -> int | None:
-    """Return the Unix time in ms, UTC where no zone is named; None for what no clock shows."""
+    """Return the Unix time in ms, by default in UTC; None for what no clock shows."""
     # Imported late: most commands never look at a time.
     from datetime import (
         UTC,

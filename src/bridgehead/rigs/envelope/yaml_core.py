@@ -1,6 +1,7 @@
-"""What scalars mean in YAML 1.2 core, the language of the frontmatter (rigs §3.4, §16).
+"""Decide what scalars mean in YAML 1.2 core (rigs §3.4, §16).
 
-YAML 1.1 reads dates, `yes`, `12:30:45` and `1_000` as something else than text; here they are text.
+That is the language of frontmatter. YAML 1.1 does not take dates, `yes`, `12:30:45` and
+`1_000` for text; here they are text.
 """
 
 from __future__ import annotations
@@ -35,13 +36,16 @@ def resolve_plain(text: str) -> Scalar:
 
 
 def resolve_tagged(tag: str, text: str) -> Scalar:
-    """Return the value of a scalar with an explicit tag; a tag that is not core or does not fit leaves it text."""
+    """Return the value of a scalar with an explicit tag.
+
+    A tag that is not core, or does not fit, leaves it text.
+    """
     kind = tag.removeprefix(_TAG_PREFIX)
     return _construct(kind, text) if kind == _kind(text) else text
 
 
 def is_text_when_plain(text: str) -> bool:
-    """Tell whether `text`, written without quotes, is read back as text."""
+    """Return whether `text`, written without quotes, is read back as text."""
     return _kind(text) is None
 
 
@@ -59,7 +63,7 @@ def _construct(kind: str, text: str) -> Scalar:
 
 
 def _number(text: str) -> int | float | None:
-    """Compute in doubles, as the reference does; None stands for what JSON has no number for."""
+    """Return a double, as the reference does; None if JSON has no such number."""
     if text[:2] in ("0o", "0x"):
         value = _double(int(text, 0))
     else:

@@ -1,5 +1,6 @@
-"""The full YAML 1.2 reader behind frontmatter.py: PyYAML's parser, values built within bounds any envelope keeps
-(rigs §16).
+"""Read all of YAML 1.2 for frontmatter.py (rigs §16).
+
+PyYAML parses; values are built within bounds that any envelope keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class YamlRefused(ValueError):
 
 
 class _Anchor:
-    """A named value, how often it was used, and by how much each use multiplies what is shown."""
+    """A named value, how often it was used, and how much each use adds."""
 
     __slots__ = (
         "aliases_inside",
@@ -181,7 +182,8 @@ def _key_text(key: Value) -> str:
 
 
 _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-# PyYAML refuses these characters or takes them for line breaks; YAML 1.2 and the reference do neither.
+# PyYAML refuses these characters or takes them for line breaks; YAML 1.2 and the
+# reference do neither.
 _AWKWARD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 # It also refuses to unescape halves of UTF-16 pairs, as JSON writers spell emoji.
 _HALF_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
@@ -189,7 +191,7 @@ _PRIVATE_USE = range(0xF0000, 0xFFFFE)
 
 
 def load(text: str) -> Value:
-    """Return the one document that `text` holds, None if it holds nothing; raise YamlRefused."""
+    """Return the document in `text`, None if there is none; raise YamlRefused."""
     text = text.removeprefix(BOM)
     stand_ins = _StandIns(text)
     text = stand_ins.hide(text)
@@ -209,7 +211,7 @@ def load(text: str) -> Value:
 
 
 class _StandIns:
-    """Private-use characters that are not in a text, in place of what PyYAML would misread."""
+    """Private-use characters that are not in a text, for what PyYAML would misread."""
 
     def __init__(self, text: str) -> None:
         spare = (chr(code) for code in _PRIVATE_USE if chr(code) not in text)
@@ -226,7 +228,7 @@ class _StandIns:
         return text.translate(self._characters)
 
     def reveal(self, text: str, *, unescape: bool) -> str:
-        """Put the originals back; what looked like an escape is one only between double quotes."""
+        """Return text with the originals; escapes count only between double quotes."""
         for half, stand_in in self._halves.items():
             text = text.replace(stand_in, chr(int(half[2:], 16)) if unescape else half)
         text = text.translate(
@@ -238,7 +240,8 @@ class _StandIns:
 class _Indentation:
     """Refuses quoted scalars and flow collections that run on at the margin.
 
-    PyYAML lets their further lines begin anywhere; YAML 1.2 wants them deeper than the block they stand in.
+    PyYAML lets their further lines begin anywhere; YAML 1.2 wants them deeper than
+    the block they stand in.
     """
 
     def __init__(self, text: str) -> None:

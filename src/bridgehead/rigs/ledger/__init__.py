@@ -1,4 +1,5 @@
-"""The control plane of rigs §14: an index of messages in SQLite, shared with other tools, rebuilt from git at will.
+"""Keep an index of messages in SQLite, shared with other tools (rigs §14).
 
-Off unless SWARM_DB or the configuration names a file. Git is the wire and the archive; bodies are never stored.
+It is off unless SWARM_DB or the configuration names a file, and can be rebuilt from git
+at any time. Git is the wire and the archive; bodies are never stored.
 """

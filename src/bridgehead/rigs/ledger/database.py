@@ -1,4 +1,4 @@
-"""The control-plane file of rigs §14.1: its tables beside foreign ones, and the messages in them."""
+"""Keep messages in the control-plane file, beside foreign tables (rigs §14.1)."""
 
 from __future__ import annotations
 
@@ -42,21 +42,26 @@ CREATE INDEX IF NOT EXISTS idx_bridge_msg_ev ON bridge_message_events(message_id
 """
 _OURS = """
 CREATE TABLE IF NOT EXISTS bridge_message_recipients (
-  message_id INTEGER NOT NULL REFERENCES bridge_messages(id), rig TEXT NOT NULL, PRIMARY KEY (message_id, rig));
+  message_id INTEGER NOT NULL REFERENCES bridge_messages(id),
+  rig TEXT NOT NULL, PRIMARY KEY (message_id, rig));
 CREATE INDEX IF NOT EXISTS idx_bridge_recipient ON bridge_message_recipients(rig);
 CREATE TABLE IF NOT EXISTS bridge_cursor (
-  repo TEXT NOT NULL, ref TEXT NOT NULL, commit_sha TEXT NOT NULL, updated_at TEXT NOT NULL, PRIMARY KEY (repo, ref));
-CREATE TABLE IF NOT EXISTS bridge_counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+  repo TEXT NOT NULL, ref TEXT NOT NULL, commit_sha TEXT NOT NULL,
+  updated_at TEXT NOT NULL, PRIMARY KEY (repo, ref));
+CREATE TABLE IF NOT EXISTS bridge_counters (
+  name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS bridge_meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 BUSY_MILLISECONDS = 5000
 _HEAD_REF = "HEAD"
-# In the order of Message, which keeps no id and, beside these, `in_reply_to`.
 _COLUMNS = (
     "thread, filename, message_type, from_rig, to_rig, status_class, status_text, "
-    "tldr, envelope_date,"
-    " commit_sha, parent_refs, body_hash"
+    "tldr, envelope_date, commit_sha, parent_refs, body_hash"
 )
+_INSERT = f"""
+INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 
 
 class LedgerDatabase:
@@ -90,7 +95,11 @@ class LedgerDatabase:
         event: str | None,
         note: str | None,
     ) -> int:
-        """Insert a message unless it is known; what it names is acknowledged, what it closes is resolved."""
+        """Insert a message unless it is known, and return the id of its row.
+
+        The messages it names become acknowledged, those of a thread it closes
+        resolved.
+        """
         known = self.find(message.commit_sha, message.path)
         if known is not None:
             return known
@@ -113,7 +122,10 @@ class LedgerDatabase:
         return row_id
 
     def _perhaps_named_by(self, message: Message) -> list[Message]:
-        """What an answer may name: by hash a message of its thread, by commit one of any thread."""
+        """Return what an answer may name.
+
+        A hash names a message of its own thread, a commit one of any thread.
+        """
         named = self.messages(message.thread) if message.in_reply_to else []
         for reference in message.references:
             # Any id that begins with the reference; "g" follows every hex digit.
@@ -123,16 +135,24 @@ class LedgerDatabase:
         return named
 
     def _insert(self, message: Message, state: Lifecycle) -> int:
-        to_rig = message.to[0] if len(message.to) == 1 else json.dumps(list(message.to))
-        references = (
-            json.dumps(list(message.references)) if message.references else None
+        to_rig = message.to[0] if len(message.to) == 1 else json.dumps(message.to)
+        references = json.dumps(message.references) if message.references else None
+        values = (
+            message.thread,
+            message.filename,
+            message.message_type,
+            message.from_rig,
+            to_rig,
+            message.status_class,
+            message.status_text,
+            message.tldr,
+            message.envelope_date,
+            message.commit_sha,
+            references,
+            message.body_hash,
+            state,
         )
-        values = (*message[:4], to_rig, *message[5:10], references, message.body_hash)
-        cursor = self._connection.execute(
-            f"INSERT INTO bridge_messages ({_COLUMNS}, lifecycle_state) VALUES "
-            f"({'?, ' * len(values)}?)",
-            (*values, state),
-        )
+        cursor = self._connection.execute(_INSERT, values)
         row_id = int(cursor.lastrowid or 0)
         self._connection.executemany(
             "INSERT OR IGNORE INTO bridge_message_recipients (message_id, rig) VALUES "
@@ -151,15 +171,13 @@ class LedgerDatabase:
         return int(row[0]) if row else None
 
     def messages(self, thread: str | None = None) -> list[Message]:
-        """The messages known, of one thread or all, oldest first."""
-        return (
-            self._selected("1", ())
-            if thread is None
-            else self._selected("thread = ?", (thread,))
-        )
+        """Return the messages of one thread or all, oldest first."""
+        if thread is None:
+            return self._selected("1", ())
+        return self._selected("thread = ?", (thread,))
 
     def _selected(self, where: str, values: tuple[str, ...]) -> list[Message]:
-        """Those a condition holds for and that no other has superseded."""
+        """Return the messages that meet a condition and are not superseded."""
         limits = f"{where} AND lifecycle_state <> '{Lifecycle.SUPERSEDED}'"
         rows = self._connection.execute(
             f"SELECT {_COLUMNS} FROM bridge_messages WHERE {limits} ORDER BY id", values
@@ -169,7 +187,7 @@ class LedgerDatabase:
     def move(
         self, message: Message, state: Lifecycle, *, rig: str, note: str | None = None
     ) -> bool:
-        """Take a message to a later state, with the event; False if it is there or beyond."""
+        """Move a message to a later state; return whether it was in an earlier one."""
         row_id = self.find(message.commit_sha, message.path)
         if row_id is None:
             return False
@@ -194,10 +212,11 @@ class LedgerDatabase:
 
     def forget(self, thread: str | None) -> None:
         """Remove the rows of a thread, or all, before they are rebuilt from git."""
-        chosen = "SELECT id FROM bridge_messages" + (
-            " WHERE thread = ?" if thread else ""
-        )
-        values = (thread,) if thread else ()
+        chosen = "SELECT id FROM bridge_messages"
+        values: tuple[str, ...] = ()
+        if thread:
+            chosen += " WHERE thread = ?"
+            values = (thread,)
         for table in ("bridge_message_events", "bridge_message_recipients"):
             self._connection.execute(
                 f"DELETE FROM {table} WHERE message_id IN ({chosen})", values
@@ -209,16 +228,18 @@ class LedgerDatabase:
     # Cursor and counters
 
     def cursor(self, repo: str) -> str | None:
-        asked = "SELECT commit_sha FROM bridge_cursor WHERE repo = ? AND ref = ?"
-        row = self._connection.execute(asked, (repo, _HEAD_REF)).fetchone()
+        row = self._connection.execute(
+            "SELECT commit_sha FROM bridge_cursor WHERE repo = ? AND ref = ?",
+            (repo, _HEAD_REF),
+        ).fetchone()
         return str(row[0]) if row else None
 
     def move_cursor(self, repo: str, commit_sha: str) -> None:
         self._connection.execute(
-            "INSERT INTO bridge_cursor (repo, ref, commit_sha, updated_at) VALUES (?, "
-            "?, ?, datetime('now'))"
-            " ON CONFLICT (repo, ref) DO UPDATE SET commit_sha = excluded.commit_sha, "
-            "updated_at = excluded.updated_at",
+            "INSERT INTO bridge_cursor (repo, ref, commit_sha, updated_at)"
+            " VALUES (?, ?, ?, datetime('now'))"
+            " ON CONFLICT (repo, ref) DO UPDATE"
+            " SET commit_sha = excluded.commit_sha, updated_at = excluded.updated_at",
             (repo, _HEAD_REF, commit_sha),
         )
 
@@ -231,13 +252,15 @@ class LedgerDatabase:
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Make what is missing. `run_id` refers to `runs` only where another tool brought that table."""
-    runs = database.execute(
+    """Create the tables that are missing.
+
+    `run_id` refers to `runs` only if another tool has created that table.
+    """
+    has_runs = database.execute(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'runs'"
     ).fetchone()
-    database.executescript(
-        _SHARED.format(run_reference="REFERENCES runs(id)" if runs else "") + _OURS
-    )
+    run_reference = "REFERENCES runs(id)" if has_runs else ""
+    database.executescript(_SHARED.format(run_reference=run_reference) + _OURS)
     database.execute(
         "INSERT OR IGNORE INTO bridge_meta (key, value) VALUES ('bridgehead_version', "
         "?)",
@@ -254,8 +277,34 @@ def prepare(database: sqlite3.Connection) -> None:
 
 
 def _message(row: Sequence[Any]) -> Message:
-    to = json.loads(row[4]) if row[4].startswith("[") else [row[4]]
-    references = tuple(json.loads(row[10])) if row[10] else ()
-    return Message._make(
-        (*row[:4], tuple(to), *row[5:10], references, "", row[11], True)
+    (
+        thread,
+        filename,
+        message_type,
+        from_rig,
+        to_rig,
+        status_class,
+        status_text,
+        tldr,
+        envelope_date,
+        commit_sha,
+        parent_refs,
+        body_hash,
+    ) = row
+    recipients = json.loads(to_rig) if to_rig.startswith("[") else [to_rig]
+    references = json.loads(parent_refs) if parent_refs else ()
+    return Message(
+        thread=thread,
+        filename=filename,
+        message_type=message_type,
+        from_rig=from_rig,
+        to=tuple(recipients),
+        status_class=status_class,
+        status_text=status_text,
+        tldr=tldr,
+        envelope_date=envelope_date,
+        commit_sha=commit_sha,
+        references=tuple(references),
+        in_reply_to="",  # is not stored
+        body_hash=body_hash,
     )

@@ -1,4 +1,4 @@
-"""Messages as the control plane knows them, and how their state moves. Pure (rigs §14.1, §14.2)."""
+"""Describe messages as the control plane knows them (rigs §14.1, §14.2)."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -24,9 +24,8 @@ class Lifecycle(StrEnum):
     @property
     def rank(self) -> int:
         """How far a message has come; being received is as far as being sent."""
-        return list(Lifecycle).index(
-            Lifecycle.SENT if self is Lifecycle.RECEIVED else self
-        )
+        state = Lifecycle.SENT if self is Lifecycle.RECEIVED else self
+        return list(Lifecycle).index(state)
 
 
 REPLAYED = "replayed"  # an event that is no state
@@ -63,7 +62,7 @@ class Message(NamedTuple):
 
 
 def message_of(path: str, commit_sha: str, envelope: Envelope) -> Message:
-    """Take from an envelope what the table keeps; the hash is computed from the body, not believed."""
+    """Return what the table keeps of an envelope, with the actual body hash."""
     thread, _, filename = path.partition("/")
     turn: Turn = turn_of(thread, filename, envelope.frontmatter)
     actual = body_hash(envelope.body)
@@ -86,19 +85,17 @@ def message_of(path: str, commit_sha: str, envelope: Envelope) -> Message:
 
 
 def acknowledged_by(message: Message, known: Iterable[Message]) -> list[Message]:
-    """The messages that this one names, by commit or by body hash, and thereby acknowledges."""
+    """Return the messages that this one names, and thereby acknowledges."""
     return [
         other
         for other in known
-        if other.path != message.path
-        and (
-            any(
-                other.commit_sha.startswith(reference)
-                for reference in message.references
-            )
-            or (
-                other.thread == message.thread
-                and other.body_hash == message.in_reply_to
-            )
-        )
+        if other.path != message.path and _names(message, other)
     ]
+
+
+def _names(message: Message, other: Message) -> bool:
+    """Return whether a message names another by its commit or its body hash."""
+    if other.commit_sha.startswith(message.references):
+        return True
+    is_same_thread = other.thread == message.thread
+    return is_same_thread and other.body_hash == message.in_reply_to

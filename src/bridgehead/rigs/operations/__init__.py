@@ -1,1 +1,1 @@
-"""What a rig can do: one file per command, each a request in and a result out. Surfaces render the results."""
+"""Do what a rig can do: one file per command, a request in and a result out."""

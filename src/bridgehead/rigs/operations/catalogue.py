@@ -1,4 +1,4 @@
-"""The threads of a bridge as operations ask for them, on top of the envelope index (rigs §8)."""
+"""Give operations the threads of a bridge, on top of the envelope index (rigs §8)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from bridgehead.rigs.trust.verification_kinds import Kind
 if TYPE_CHECKING:
     from bridgehead.rigs.repositories.git.survey import GitSurvey
 
-# What makes an envelope count as unverified in a listing, which does not look at signatures (rigs §7).
-_SPOILT = frozenset(
+# What makes an envelope count as unverified in a listing, which does not check
+# signatures (rigs §7).
+_DAMAGED = frozenset(
     {
         Kind.SCHEMA_INVALID,
         Kind.BODY_HASH_MISMATCH,
@@ -28,10 +29,11 @@ _SPOILT = frozenset(
         Kind.SYMLINK,
     }
 )
+_MOST_NAMED = 5
 
 
 class Catalogue(EnvelopeIndex):
-    """The index of a rig's clone, of all threads or of one, with what operations ask of it."""
+    """The index of a rig's clone, of all threads or of one."""
 
     def __init__(
         self,
@@ -46,11 +48,11 @@ class Catalogue(EnvelopeIndex):
         self._listings: dict[str, ThreadListing] = {}
 
     def let_go(self, thread: str) -> None:
-        """Keep nothing of a thread in memory; it can be read again."""
+        """Free the memory that a thread takes; it can be read again."""
         self._listings.pop(thread, None)
 
     def thread_ids(self, *, naming: Iterable[str] | None = None) -> list[str]:
-        """The threads, or those alone in which one of these rigs is named."""
+        """Return the threads, or only those in which one of these rigs is named."""
         if self._thread_id is not None:
             return [self._thread_id]
         if naming is None:
@@ -63,19 +65,18 @@ class Catalogue(EnvelopeIndex):
         return self._listings[thread_id]
 
     def envelopes(self) -> list[ListedEnvelope]:
-        """Every envelope, thread by thread."""
-        return [
-            envelope
-            for name in self.thread_ids()
-            for envelope in self.listing(name).envelopes
-        ]
+        """Return every envelope, thread by thread."""
+        envelopes: list[ListedEnvelope] = []
+        for thread_id in self.thread_ids():
+            envelopes += self.listing(thread_id).envelopes
+        return envelopes
 
     def parents(self) -> Mapping[str, tuple[str, ...]] | None:
-        """The parents of every commit; None while history is one line."""
+        """Return the parents of every commit; None if history is linear."""
         return None if self.is_linear else self._repository.ancestry()
 
     def turns(self, thread_id: str | None = None) -> list[Turn]:
-        """The turns of a thread, oldest first; without a name those of all threads."""
+        """Return the turns of a thread, oldest first, or those of all threads."""
         if thread_id is None:
             return [envelope.turn for envelope in self.envelopes()]
         return in_order(envelope.turn for envelope in self.listing(thread_id).envelopes)
@@ -84,28 +85,29 @@ class Catalogue(EnvelopeIndex):
         return is_closed(self.listing(thread_id).filenames)
 
     def modified_ms(self, envelope: ListedEnvelope) -> int:
-        """When an envelope was committed, or last written while it is not."""
+        """Return when an envelope was committed, or last written if it was not."""
         if envelope.committed_at is not None:
             return envelope.committed_at * 1000
         stamp = self._repository.stamp(envelope.path)
         return stamp.modified_ns // 1_000_000 if stamp else 0
 
     def unverified(self, thread_id: str) -> int:
-        """How many envelopes are spoilt as files."""
+        """Return how many files of a thread are damaged, or links."""
         listing = self.listing(thread_id)
-        readable = sum(
-            not _SPOILT.isdisjoint(envelope.findings) for envelope in listing.envelopes
-        )
-        return readable + sum(
-            Kind.SYMLINK in found.kinds for found in listing.unreadable
-        )
+        damaged = [
+            envelope
+            for envelope in listing.envelopes
+            if not _DAMAGED.isdisjoint(envelope.findings)
+        ]
+        links = [file for file in listing.unreadable if Kind.SYMLINK in file.kinds]
+        return len(damaged) + len(links)
 
     def has_accepted(self, envelope: ListedEnvelope) -> bool:
-        """Tell whether the operator, or a human's verdict, took it in although something speaks against it."""
+        """Return whether an envelope was accepted in spite of what was found."""
         return self.quarantine.has_accepted(envelope.path, envelope.content)
 
     def causality(self, thread_id: str) -> Causality:
-        """Who knew what in a thread."""
+        """Return who knew what in a thread."""
         return Causality(
             (envelope.turn for envelope in self.listing(thread_id).envelopes),
             self.parents(),
@@ -116,23 +118,24 @@ catalogue = Catalogue
 
 
 def tell_left_out(rig: Rig, survey: GitSurvey) -> None:
-    """Name the threads a sparse clone does not show: a question there would go unseen."""
-    if rig.repository.is_sparse():
-        tracked = {path.partition("/")[0] for path in survey.tracked()}
-        if absent := sorted(
-            filter(is_thread_directory, tracked - survey.names().keys())
-        ):
-            shown = ", ".join(
-                [*absent[:5], *([f"{len(absent) - 5} more"] if len(absent) > 5 else [])]
-            )
-            rig.tell_once(
-                f"warning: not checked out here, so not shown: {shown}; git "
-                "sparse-checkout add <thread>"
-            )
+    """Name the threads a sparse clone does not show: a question there goes unseen."""
+    if not rig.repository.is_sparse():
+        return
+    tracked = {path.partition("/")[0] for path in survey.tracked()}
+    absent = sorted(filter(is_thread_directory, tracked - survey.names().keys()))
+    if not absent:
+        return
+    names = absent[:_MOST_NAMED]
+    if len(absent) > _MOST_NAMED:
+        names.append(f"{len(absent) - _MOST_NAMED} more")
+    rig.tell_once(
+        f"warning: not checked out here, so not shown: {', '.join(names)}; git "
+        "sparse-checkout add <thread>"
+    )
 
 
 def wanted_thread(rig: Rig, typed: str | None) -> str:
-    """The thread somebody asked for, if this clone has it."""
+    """Return the thread somebody asked for; raise UserError if it is not here."""
     if not typed:
         raise UserError("thread: <thread-id> is required")
     thread_id = parse_thread_id(typed)

@@ -1,4 +1,4 @@
-"""What a new envelope says: its fields in writing order, its default words, and no secrets (rigs §3.4, §8)."""
+"""Draft new envelopes: fields in writing order, default words (rigs §3.4, §8)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,7 +41,7 @@ class Draft(NamedTuple):
 
 
 def draft_scaffold(author: "Author", thread_id: str, day: str) -> Draft:
-    """Return what `new` writes: a request to fill in, which cannot be sent as it stands."""
+    """Return what `new` writes: a request to fill in before it is sent."""
     head = _head(
         author,
         RECIPIENT_PLACEHOLDER,
@@ -67,7 +67,10 @@ def draft_send(
     body: str | None = None,
     mark: "CouncilMark | None" = None,
 ) -> Draft:
-    """Return what `send` writes; `status` as parse_status returned it, `mark` of the council that reviewed it."""
+    """Return what `send` writes.
+
+    `status` comes from parse_status, `mark` from the council that reviewed a result.
+    """
     status = f"▶ {message_type} sent" if status is None else status
     fields: dict[str, Value] = {
         **_head(author, _one_or_list(recipients), day, status, message_type, thread_id),
@@ -96,17 +99,19 @@ def draft_close(
     *,
     note: str | None = None,
 ) -> Draft:
-    """Return what `close` writes: the note's first line goes into the status, all of it into the body."""
+    """Return what `close` writes.
+
+    The note's first line goes into the status, all of it into the body.
+    """
     summary = headline(note or "")
-    status = (
-        f"{_CLOSING_WORDS[outcome]} — {summary}" if summary else _CLOSING_WORDS[outcome]
-    )
+    status = _CLOSING_WORDS[outcome]
+    body = f"# {thread_id} — RESOLUTION ({outcome})\n\n"
+    if summary:
+        status += f" — {summary}"
+        body += f"{note}\n\n"
     head = _head(author, recipient, day, status, "RESOLUTION", thread_id)
     fields = {**head, "display_name": author.display_name or None}
-    remark = f"{note}\n\n" if summary else ""
-    return _sealed(
-        fields, f"# {thread_id} — RESOLUTION ({outcome})\n\n{remark}Standing by.\n"
-    )
+    return _sealed(fields, f"{body}Standing by.\n")
 
 
 def draft_relay(
@@ -123,7 +128,10 @@ def draft_relay(
     references: Sequence[str] = (),
     body: str | None = None,
 ) -> Draft:
-    """Return what `relay` writes for `operator`, the git user name; `status` as tidy_status returned it."""
+    """Return what `relay` writes.
+
+    `operator` is the git user name; `status` comes from tidy_status.
+    """
     status = f"▶ Relayed {message_type}" if status is None else status
     day = attestation.attested_at[:10]
     fields: dict[str, Value] = {
@@ -165,13 +173,13 @@ def parse_outcome(typed: str) -> StatusClass:
 
 
 def warn_of_long_tldr(rig: Rig, tldr: str | None) -> None:
-    """Say so when a summary is none; it is sent all the same."""
+    """Warn if a summary is too long to be one; it is sent all the same."""
     if tldr is not None and len(tldr) > TLDR_SOFT_CAP:
         rig.tell(f"warning: tldr is {len(tldr)} chars (>{TLDR_SOFT_CAP} soft cap)")
 
 
 def refuse_secrets(draft: Draft) -> None:
-    """Keep back what looks like a secret, naming its kind and line, never its value."""
+    """Raise SecretRefused, which never shows the value, if a draft has a secret."""
     from bridgehead.host.secrets_scan import scan
 
     for where, text in (
@@ -184,23 +192,24 @@ def refuse_secrets(draft: Draft) -> None:
 
 
 def is_scaffold(envelope: Envelope) -> bool:
-    """Tell whether a request was scaffolded and never sent."""
+    """Return whether a request was scaffolded and never sent."""
     return envelope.frontmatter.get("to") == RECIPIENT_PLACEHOLDER
 
 
 def edited_scaffold_body(envelope: Envelope, thread_id: str) -> str | None:
-    """Return the body somebody wrote into a scaffold, None while it is still the template."""
+    """Return the body of a scaffold; None if it is still the template."""
     template = _scaffold_body(thread_id, str(envelope.frontmatter.get("from")))
     return None if envelope.body == clean_body(template) else envelope.body
 
 
 def present(fields: Mapping[str, Value]) -> dict[str, Value]:
-    """Leave out the fields that have no value."""
+    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _scaffold_body(thread_id: str, rig_id: str) -> str:
-    # Word for word the reference's, so that an untouched scaffold of either tool is recognised by both.
+    # Word for word the reference's, so that either tool recognises an untouched
+    # scaffold of the other.
     return (
         f"# {thread_id} — REQUEST\n\n"
         f"<!-- Authored on {rig_id}. Edit before `rig-bridge send`. -->\n\n"
@@ -220,14 +229,9 @@ def _head(
     message_type: str,
     thread_id: str,
 ) -> dict[str, Value]:
-    """The fields every envelope has, in writing order."""
-    return dict(
-        zip(
-            REQUIRED,
-            (author.rig_id, to, day, status, message_type, thread_id),
-            strict=True,
-        )
-    )
+    """Return the fields every envelope has, in writing order."""
+    values = (author.rig_id, to, day, status, message_type, thread_id)
+    return dict(zip(REQUIRED, values, strict=True))
 
 
 def _one_or_list(recipients: Sequence[str]) -> Value:
@@ -237,7 +241,8 @@ def _one_or_list(recipients: Sequence[str]) -> Value:
 def _sealed(fields: Mapping[str, Value], body: str) -> Draft:
     clean = clean_body(body)
     frontmatter = {**present(fields), "body_hash": body_hash(clean)}
-    if faults := (*schema_faults(frontmatter), *_unwritable(frontmatter)):
+    faults = [*schema_faults(frontmatter), *_unwritable(frontmatter)]
+    if faults:
         listed = ", ".join(f"{fault.path} {fault.message}" for fault in faults)
         raise UserError(f"envelope frontmatter failed schema validation: {listed}")
     return Draft(frontmatter, clean)

@@ -1,6 +1,8 @@
-"""Whose key is whose in this clone: what was pinned by hand, the membership in history, and what signatures say.
+"""Know whose key is whose in this clone.
 
-Signatures are checked once: a commit never changes, so what git said is kept until the pinned file does.
+That follows from the keys pinned by hand, the membership in history, and signatures.
+A signature is checked once: a commit never changes, so what git found is kept until
+the file of pinned keys changes.
 """
 
 import json
@@ -56,9 +58,10 @@ class RawEntry(NamedTuple):
 
 
 class Identities:
-    """Who is who, for envelopes that are here and for those that `arriving` entries come with.
+    """Who is who, for envelopes that are here and for those that are arriving.
 
-    `parents` is the graph of what arrives where that is not one line.
+    `arriving` are the entries that come with the latter, and `parents` is the graph of
+    what arrives if its history is not linear.
     """
 
     def __init__(
@@ -91,38 +94,32 @@ class Identities:
     @cached_property
     def keyring(self) -> Keyring:
         membership = self._fold(self._entries)
-        founder = self._founder_file
-        if (
-            membership.founded is not None
-            and not founder.exists()
-            and not self._arriving
-        ):
+        knows_founder = self._founder_file.exists()
+        if membership.founded is None:
+            if knows_founder:
+                self._rig.tell_once(
+                    "warning: the entry that founded the membership was changed or "
+                    f"deleted in {MEMBERS_THREAD}, so "
+                    "no member is known here; rig-bridge verify shows what was changed"
+                )
+        elif not knows_founder and not self._arriving:
             # Trust on first use: from now on it is this one.
-            keep(founder, membership.founded.blob + "\n")
-        if membership.founded is None and founder.exists():
-            self._rig.tell_once(
-                "warning: the entry that founded the membership was changed or "
-                f"deleted in {MEMBERS_THREAD}, so "
-                "no member is known here; rig-bridge verify shows what was changed"
-            )
+            keep(self._founder_file, membership.founded.blob + "\n")
         return Keyring(self.pins, membership)
 
     def own_names(self) -> frozenset[str]:
         """Return the members that the key of this clone speaks for now."""
         key = self._rig.repository.signing_key_text()
-        return (
-            self.membership.holders(fingerprint_of(key) or "", NOW)
-            if key
-            else frozenset()
-        )
+        if not key:
+            return frozenset()
+        return self.membership.holders(fingerprint_of(key) or "", NOW)
 
     def objection(self, sender: str, key: str, acts: Sequence[Act]) -> str | None:
-        """Say what everybody would have against acts, if `sender` put them on record now with this key."""
+        """Return why acts that `sender` signs now with this key would be refused."""
         last = max((entry.place.position for entry in self._entries), default=0)
-        wanted = Entry(
-            Place("", max(last + 1, ARRIVING)), "", "", sender, key, tuple(acts)
-        )
-        return self._fold([*self._entries, wanted]).refused.get("")
+        place = Place("", max(last + 1, ARRIVING))
+        proposal = Entry(place, "", "", sender, key, tuple(acts))
+        return self._fold([*self._entries, proposal]).refused.get("")
 
     def _fold(self, entries: Sequence[Entry]) -> Membership:
         if not entries:
@@ -142,14 +139,14 @@ class Identities:
 
     @cached_property
     def _entries(self) -> list[Entry]:
-        raw = [*self._here(), *self._arriving]
-        if not raw:
+        raw_entries = [*self._entries_here(), *self._arriving]
+        if not raw_entries:
             return []
-        blobs = self._rig.repository.read_blobs([one.blob for one in raw])
-        checks = self.check(one.place.commit for one in raw if one.signed)
+        blobs = self._rig.repository.read_blobs([raw.blob for raw in raw_entries])
+        checks = self.check(raw.place.commit for raw in raw_entries if raw.signed)
         return [
-            _entry(one, blobs.get(one.blob), checks.get(one.place.commit, UNSIGNED))
-            for one in raw
+            _entry(raw, blobs.get(raw.blob), checks.get(raw.place.commit, UNSIGNED))
+            for raw in raw_entries
         ]
 
     @property
@@ -158,70 +155,65 @@ class Identities:
 
     @property
     def signers_known(self) -> bool:
-        """Tell whether this clone trusts anybody at all."""
+        """Whether this clone trusts anybody at all."""
         return self.signers_file is not None or self.membership.founded is not None
 
     @cached_property
     def judges_unsigned(self) -> bool:
-        """Tell whether something can speak against an envelope that is simply not signed."""
-        return self.must_sign == "all" or (
-            self.must_sign == "members" and self.keyring.knows_anybody
-        )
+        """Whether an envelope can be bad just because it is not signed."""
+        if self.must_sign == "members":
+            return self.keyring.knows_anybody
+        return self.must_sign == "all"
 
     def check(self, commits: Iterable[str]) -> dict[str, SignatureCheck]:
-        """Say what the signatures of commits are; git is asked about those it was not asked about before."""
+        """Return the signature checks of commits; git is asked about each one once."""
         wanted = list(dict.fromkeys(commits))
         for commit in wanted:
-            if commit not in self._checks and (
-                check := _read_check(self._kept_checks.get(commit.encode(), b""))
-            ):
-                self._checks[commit] = check
+            if commit not in self._checks:
+                stored = self._stored_checks.get(commit.encode(), b"")
+                check = _read_check(stored)
+                if check is not None:
+                    self._checks[commit] = check
         missing = [commit for commit in wanted if commit not in self._checks]
         if missing:
-            self._checks |= (
-                fresh := self._rig.repository.check_signatures(
-                    missing, self.signers_file
-                )
-            )
-            self._keep(fresh)
+            fresh = self._rig.repository.check_signatures(missing, self.signers_file)
+            self._checks |= fresh
+            self._store(fresh)
         return {commit: self._checks[commit] for commit in wanted}
 
     @cached_property
-    def _kept_checks(self) -> dict[bytes, bytes]:
-        """What is known of commits, as it lies in the file: there may be very many, of which a few are asked for."""
+    def _stored_checks(self) -> dict[bytes, bytes]:
+        """The checks as they lie in the file.
+
+        They are parsed when asked for: there may be very many, of which few matter.
+        """
         try:
             first, *lines = read_bounded(self._checks_file, _MAX_BYTES).splitlines()
-            kept = dict(line.split(b" ", 1) for line in lines)
-            return kept if json.loads(first) == [_FORMAT, self._checked_with] else {}
+            stored = dict(line.split(b" ", 1) for line in lines)
+            is_current = json.loads(first) == [_FORMAT, self._checked_with]
         except (FileError, ValueError, TypeError):
             return {}
+        return stored if is_current else {}
 
-    def _keep(self, checks: Mapping[str, SignatureCheck]) -> None:
-        """Keep what no other program can change its mind about: good SSH signatures."""
-        rows = {
-            commit.encode(): json.dumps(
-                [c.signature.value, c.principal, c.key_names, c.holds]
-            ).encode()
-            for commit, c in checks.items()
-            if _is_lasting(c)
-        }
-        self._kept_checks.update(rows)
-        lines = [b"%s %s" % item for item in self._kept_checks.items()][-_MOST_CHECKS:]
-        keep(
-            self._checks_file,
-            b"\n".join([json.dumps([_FORMAT, self._checked_with]).encode(), *lines]),
-        )
+    def _store(self, checks: Mapping[str, SignatureCheck]) -> None:
+        """Store the checks that cannot change later: those of good SSH signatures."""
+        for commit, check in checks.items():
+            if _is_lasting(check):
+                self._stored_checks[commit.encode()] = _check_row(check)
+        rows = [b"%s %s" % item for item in self._stored_checks.items()]
+        header = json.dumps([_FORMAT, self._checked_with]).encode()
+        keep(self._checks_file, b"\n".join([header, *rows[-_MOST_CHECKS:]]))
 
     @cached_property
     def _checked_with(self) -> str:
-        return f"{self.signers_file}\n{self._rig.repository.revoked_keys()}\n{self._signers_text}"
+        """Everything besides the commit that a check depends on."""
+        revoked_keys = self._rig.repository.revoked_keys()
+        return f"{self.signers_file}\n{revoked_keys}\n{self._signers_text}"
 
-    def _here(self) -> list[RawEntry]:
-        """The entries in HEAD. A work tree that lacks the folder does not make them go away."""
-        if (
-            not self._rig.repository.has_directory(MEMBERS_THREAD)
-            and not self._founder_file.exists()
-        ):
+    def _entries_here(self) -> list[RawEntry]:
+        """Return the entries in HEAD, even if the work tree lacks their folder."""
+        has_folder = self._rig.repository.has_directory(MEMBERS_THREAD)
+        if not has_folder and not self._founder_file.exists():
             return []
         rows = self._catalogue.committed(MEMBERS_THREAD).values()
         return [
@@ -243,11 +235,17 @@ class Identities:
 
     def _order(self) -> Order:
         here = self._catalogue.parents()
-        if here is None and self._parents is None:
+        arriving = self._parents
+        if here is None and arriving is None:
             return Order()
-        return Order(
-            {**(here or self._rig.repository.ancestry()), **(self._parents or {})}
-        )
+        if not here:
+            here = self._rig.repository.ancestry()
+        return Order({**here, **(arriving or {})})
+
+
+def _check_row(check: SignatureCheck) -> bytes:
+    fields = [check.signature.value, check.principal, check.key_names, check.holds]
+    return json.dumps(fields).encode()
 
 
 def _read_check(stored: bytes) -> SignatureCheck | None:
@@ -269,58 +267,62 @@ def _is_lasting(check: SignatureCheck) -> bool:
 def _entry(raw: RawEntry, content: bytes | None, check: SignatureCheck) -> Entry:
     parsed = parse_envelope(content or b"")
     signer = check.key_names[0] if check.holds and check.key_names else None
-    if not isinstance(parsed, Envelope) or not check_envelope(parsed).valid:
-        return Entry(
-            raw.place,
-            raw.path,
-            raw.blob,
-            "",
-            signer,
-            ActUnreadable("it is not a valid envelope"),
-        )
-    acts = read_acts(parsed.body)
-    read = acts if isinstance(acts, ActUnreadable) else tuple(acts)
-    return Entry(
-        raw.place, raw.path, raw.blob, str(parsed.frontmatter["from"]), signer, read
-    )
+    sender = ""
+    acts: tuple[Act, ...] | ActUnreadable
+    if isinstance(parsed, Envelope) and check_envelope(parsed).valid:
+        sender = str(parsed.frontmatter["from"])
+        found = read_acts(parsed.body)
+        acts = found if isinstance(found, ActUnreadable) else tuple(found)
+    else:
+        acts = ActUnreadable("it is not a valid envelope")
+    return Entry(raw.place, raw.path, raw.blob, sender, signer, acts)
 
 
 def in_force(rig: Rig, thread_id: str, note: FreezeNote) -> "Freeze | None":
-    """What a note says, as far as its author may say it; None if that is nothing, or nothing any more."""
+    """Return the freeze of a note, as far as its author may freeze; None if expired."""
     from bridgehead.rigs.threads.freeze import read_freeze
 
     freeze = read_freeze(note.text)
     if freeze is None or not freeze.holds(rig.now_ms()):
         return None
     identities = Identities(rig)
-    signed_by: frozenset[str] = frozenset()
-    if note.signed and identities.membership.founded is not None:
-        check = identities.check([note.object_id])[note.object_id]
-        names = check.key_names if check.holds else ()
-        signed_by = frozenset(
-            who for name in names for who in identities.membership.holders(name, NOW)
-        )
-    allowed = freeze.as_allowed(thread_id, identities.membership, signed_by)
+    signers = _signers_of(note, identities)
+    allowed = freeze.as_allowed(thread_id, identities.membership, signers)
     if allowed is None:
         rig.tell_once(
             f"warning: the freeze of {thread_id} in the name of {freeze.rig} is "
             "ignored: "
             "it is not signed by a member who may freeze"
         )
-    return allowed if allowed is not None and allowed.holds(rig.now_ms()) else None
+        return None
+    return allowed if allowed.holds(rig.now_ms()) else None
+
+
+def _signers_of(note: FreezeNote, identities: Identities) -> frozenset[str]:
+    """Return the members who signed a note."""
+    membership = identities.membership
+    if not note.signed or membership.founded is None:
+        return frozenset()
+    check = identities.check([note.object_id])[note.object_id]
+    if not check.holds:
+        return frozenset()
+    signers: set[str] = set()
+    for key_name in check.key_names:
+        signers |= membership.holders(key_name, NOW)
+    return frozenset(signers)
 
 
 def allowed_signers_file(rig: Rig) -> Path | None:
-    """The file of the rig's configuration, else the one git's configuration names; None if there is no such file.
+    """Return the file of trusted signers; None if there is none.
 
-    A tracked file is not used: whoever may push would choose who is trusted.
+    The rig's configuration names it, or else git's. A tracked file is not used: anybody
+    who may push would choose who is trusted.
     """
     named = rig.settings.allowed_signers if rig.settings else None
-    path = (
-        Path(rig.repository.root, named).expanduser()
-        if named
-        else rig.repository.allowed_signers()
-    )
+    if named:
+        path: Path | None = Path(rig.repository.root, named).expanduser()
+    else:
+        path = rig.repository.allowed_signers()
     if path is None or not path.is_file():
         return None
     if tracked := tracked_path(rig, path):
@@ -334,22 +336,25 @@ def allowed_signers_file(rig: Rig) -> Path | None:
 
 
 def tracked_path(rig: Rig, path: Path) -> str | None:
-    """Return the path in the repository, of the file or of what a link leads to, if git tracks it."""
+    """Return the path of a file in the repository if git tracks it.
+
+    A link counts as the file it leads to.
+    """
     root = Path(rig.repository.root)
-    for place, top in ((path, root), (path.resolve(), root.resolve())):
-        if place.is_relative_to(top) and rig.repository.is_tracked(
-            place.relative_to(top).as_posix()
-        ):
-            return place.relative_to(top).as_posix()
+    for file, top in ((path, root), (path.resolve(), root.resolve())):
+        if not file.is_relative_to(top):
+            continue
+        inside = file.relative_to(top).as_posix()
+        if rig.repository.is_tracked(inside):
+            return inside
     return None
 
 
 def _text_of(path: Path | None) -> str:
+    if path is None:
+        return ""
     try:
-        return (
-            read_bounded(path, MAX_SIGNERS_BYTES).decode("utf-8", "surrogateescape")
-            if path
-            else ""
-        )
+        content = read_bounded(path, MAX_SIGNERS_BYTES)
     except FileError:
         return ""
+    return content.decode("utf-8", "surrogateescape")

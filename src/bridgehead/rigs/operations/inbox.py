@@ -1,4 +1,4 @@
-"""What a rig owes, is owed, and was sent without having seen it (rigs §8 inbox)."""
+"""Collect what a rig owes, is owed, and has not seen yet (rigs §8 inbox)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -147,7 +147,7 @@ class InboxBuilder:
         return (self._own, *self._entrusted)
 
     def add(self, threads: Sequence[Sequence[Turn]]) -> None:
-        """Add what some threads hold for this rig; their signatures are checked together."""
+        """Add what some threads hold for this rig; signatures are checked together."""
         found = [self._matters(turns) for turns in threads]
         judge = _Judge(self._rig, self._known, self._identities)
         judge.look_at(_turns_to_judge(found))
@@ -318,10 +318,10 @@ class _Judge:
         return found
 
     def is_shown(self, turn: Turn) -> bool:
-        """Tell whether a turn is shown.
+        """Return whether a turn is shown.
 
-        What came by a clone or a pull by hand met no gate: it is judged here at the
-        latest.
+        What came by a clone or a pull by hand met no gate: it is judged here at
+        the latest.
         """
         listed = self._listed.get(turn.path)
         return listed is None or not is_kept_out(
@@ -329,7 +329,7 @@ class _Judge:
         )
 
     def counts(self, turn: Turn) -> bool:
-        """Tell whether a turn can settle anything.
+        """Return whether a turn can settle anything.
 
         It must be shown, and signed where that name has a key.
         """
@@ -344,10 +344,9 @@ class _Judge:
         return not self._identities.keyring.must_sign(turn.sender, place_of(listed))
 
     def settles(self, end: Turn, owed: Obligation) -> bool:
-        """Tell whether the end of a thread settles an obligation.
+        """Return whether the end of a thread settles an obligation.
 
-        No stranger ends what a member with a key asked; whoever was asked may end it
-        as they may answer it.
+        A stranger cannot end what a member with a key asked, but a debtor can.
         """
         asked = self._listed.get(owed.asked.path)
         if end.path not in self._listed or asked is None:

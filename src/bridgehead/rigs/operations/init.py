@@ -1,6 +1,5 @@
 """Give a clone its identity and a key, a thread its first draft (rigs §8 init, new)."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,7 @@ from bridgehead.rigs.envelope.names import CONFIG_PATH, REQUEST_FILE, RigId
 from bridgehead.rigs.views.results import Initialised, Scaffolded
 
 if TYPE_CHECKING:
+    from bridgehead.rigs.envelope.yaml_core import Value
     from bridgehead.rigs.repositories.git.repository import GitRepository
     from bridgehead.rigs.rig import Rig
 
@@ -44,7 +44,7 @@ class AlreadyThere(UserError):
 
 
 def check_identity(request: InitRequest) -> NewIdentity:
-    """The checks that need no repository, in the order of the contract."""
+    """Check a request as far as that needs no repository, and return its values."""
     if not request.rig_id:
         raise UserError("init: --rig-id <id> is required")
     rig_id = RigId.parse(request.rig_id, where="--rig-id")
@@ -59,9 +59,9 @@ def check_identity(request: InitRequest) -> NewIdentity:
 def init(
     repository: "GitRepository", identity: NewIdentity, request: InitRequest
 ) -> tuple[Initialised, str]:
-    """Write the configuration and the placeholder hook, see to a key if one is wanted; commit nothing.
+    """Write the configuration and the placeholder hook, and set up a key if wanted.
 
-    Returns what was done and, for the narrative, the path of the hook.
+    Return what was done and the path of the hook. Nothing is committed.
     """
     with repository.lock():
         if repository.has_file(CONFIG_PATH) and not request.force:
@@ -70,18 +70,10 @@ def init(
             raise AlreadyThere("the commit-msg hook")
         key = None
         if request.sign or request.signing_key is not None:
-            key = _see_to_key(repository, identity.rig_id, request.signing_key)
-        values = new_config(identity.rig_id, identity.display_name)
-        # What cannot be used, or came from others, is replaced as a whole.
-        with suppress(FileError, ConfigError):
-            if parse_config(
-                there := repository.read_file(CONFIG_PATH)
-            ) and not repository.is_tracked(CONFIG_PATH):
-                values = {
-                    name: value
-                    for name, value in read_values(there).items()
-                    if name != "display_name"
-                } | values
+            key = _set_up_key(repository, identity.rig_id, request.signing_key)
+        kept = _usable_values(repository)
+        kept.pop("display_name", None)
+        values = kept | new_config(identity.rig_id, identity.display_name)
         text = write_config(values)
         repository.write_file(CONFIG_PATH, text.encode(), replace=True)
         repository.exclude(EXCLUDED)
@@ -91,16 +83,29 @@ def init(
     ), hook_path
 
 
-def _see_to_key(
+def _usable_values(repository: "GitRepository") -> "dict[str, Value]":
+    """Return the configuration's values, unless it is broken or came from others."""
+    try:
+        content = repository.read_file(CONFIG_PATH)
+        parse_config(content)
+        if repository.is_tracked(CONFIG_PATH):
+            return {}
+        return dict(read_values(content))
+    except (FileError, ConfigError):
+        return {}
+
+
+def _set_up_key(
     repository: "GitRepository", rig_id: RigId, named: str | None
 ) -> str | None:
-    """Make git sign with the key that is named, with a person's own where the rig speaks for one, or with a new one."""
-    own = repository.signing_key_text() if rig_id.is_relay and named is None else None
-    if own is None:
-        sign_with(
-            repository,
-            named_key(named) if named is not None else new_key(repository, rig_id),
-        )
+    """Make git sign with the key that is named, or with a new one.
+
+    A relay rig goes on with the key of the human it speaks for, if there is one.
+    """
+    if named is not None:
+        sign_with(repository, named_key(named))
+    elif not rig_id.is_relay or repository.signing_key_text() is None:
+        sign_with(repository, new_key(repository, rig_id))
     repository.configure({"commit.gpgsign": "true"})
     return repository.signing_key()
 
@@ -116,17 +121,16 @@ def named_key(named: str) -> Path:
 
 
 def new_key(repository: "GitRepository", rig_id: str) -> Path:
-    """Make a key pair beside the clone's other private files, where no commit ever reaches."""
+    """Make a key pair outside the work tree, where no commit can include it."""
     from bridgehead.rigs.trust.signers import make_ssh_key
 
     directory = repository.private_dir / "keys"
     make_dir(directory)
     taken = {path.name for path in directory.iterdir()}
-    name = next(
-        name
-        for number in range(1, 10_000)
-        if (name := f"{rig_id}-{number}") not in taken
-    )
+    number = 1
+    while f"{rig_id}-{number}" in taken:
+        number += 1
+    name = f"{rig_id}-{number}"
     make_ssh_key(directory / name, rig_id)
     return directory / f"{name}.pub"
 
@@ -151,8 +155,8 @@ def new(rig: "Rig", request: NewRequest) -> Scaffolded:
     draft = draft_scaffold(rig.author, thread_id, rig.today)
     path = f"{thread_id}/{REQUEST_FILE}"
     with rig.repository.lock():
-        there = rig.repository.has_file(path) or rig.repository.has_directory(path)
-        if there and not request.force:
+        exists = rig.repository.has_file(path) or rig.repository.has_directory(path)
+        if exists and not request.force:
             raise AlreadyThere(path)
         rig.repository.write_file(path, draft.text.encode(), replace=True)
     return Scaffolded(thread_id, path)

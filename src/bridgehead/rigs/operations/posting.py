@@ -1,6 +1,9 @@
-"""How an envelope becomes a pushed commit: one file, one commit, a push that survives a lost race (rigs §8, §9.5)."""
+"""Turn an envelope into a pushed commit (rigs §8, §9.5).
 
-from collections.abc import Callable, Collection, Mapping
+One file, one commit, and a push that survives a lost race.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +21,7 @@ from bridgehead.rigs.repositories.errors import GitFailed, PushFailed
 from bridgehead.rigs.repositories.records import (
     CommitRecord,
     Identity,
+    PathChange,
     Pushed,
     Rebuilt,
     Wire,
@@ -33,9 +37,10 @@ _JITTER_BITS = 16
 PUSH_COMMAND = "rig-bridge push"
 _OUTGOING = "outgoing"
 _MAX_OUTGOING_BYTES = 200
-_TOLD = b"!"
+_ANSWERED = b"!"
 _REPEATED_WITHIN_MS = 3_600_000
-# What makes two envelopes the same word twice; when it was said, and what was known then, does not.
+# The fields that make two envelopes the same message. When it was written, and what was
+# known then, does not count.
 _INTENT = ("from", "to", "status", "type", "thread", "in_reply_to", "tldr", "body_hash")
 LANDED_LOCALLY = "commit landed locally but push failed."
 
@@ -61,13 +66,11 @@ class Landed(NamedTuple):
     path: str
     commit: str
     pushed: bool
-    crossed: tuple[
-        str, ...
-    ] = ()  # paths of envelopes that came in while it was on its way
+    crossed: tuple[str, ...] = ()  # paths of envelopes that came in meanwhile
 
 
 class ArrivalRefused(PushFailed):
-    """The remote is not where it was, and what it has now may not be taken in, or lacks what it had."""
+    """The remote has moved, and what it has now is refused or lacks what it had."""
 
     def __init__(
         self, wire: Wire, git_says: str, refusal: str | None, advice: str
@@ -78,7 +81,7 @@ class ArrivalRefused(PushFailed):
 
 
 def require_thread(rig: Rig, thread_id: str) -> str:
-    """Return the thread's id if it has a directory; whether a thread may be called so is the schema's to say."""
+    """Return the thread's id if it has a directory; the schema checks the name."""
     inside = not thread_id.startswith("/") and ".." not in thread_id.split("/")
     if not inside or not rig.repository.has_directory(thread_id):
         raise UserError(
@@ -92,13 +95,14 @@ def require_thread(rig: Rig, thread_id: str) -> str:
 def _refuse_if_frozen(
     rig: Rig, thread_id: str, wire: Wire | None, *, push: bool
 ) -> None:
-    """Keep out of a thread that waits for a human (rigs §10); only a push asks the remote."""
-    here = rig.repository
-    note = (
-        here.ask_freeze(wire, thread_id)
-        if push and wire is not None
-        else here.freezes().get(thread_id)
-    )
+    """Raise ThreadFrozen if a thread waits for a human (rigs §10).
+
+    The remote is asked only if there is to be a push.
+    """
+    if push and wire is not None:
+        note = rig.repository.ask_freeze(wire, thread_id)
+    else:
+        note = rig.repository.freezes().get(thread_id)
     if note is None:
         return
     from bridgehead.rigs.operations.identities import in_force
@@ -109,30 +113,23 @@ def _refuse_if_frozen(
         raise ThreadFrozen(thread_id, freeze)
 
 
-def post(rig: Rig, what: Post) -> Landed:
+def post(rig: Rig, turn: Post) -> Landed:
     """Write, commit and push one envelope. The caller holds the lock."""
-    text = what.draft.text.encode()
-    if len(text) > MAX_ENVELOPE_BYTES:
-        raise UserError(
-            f"the envelope would have {len(text)} bytes; the limit is 50 MiB "
-            f"({MAX_ENVELOPE_BYTES})"
-        )
-    if len(text) > _LARGE_FILE_BYTES:
-        rig.tell(
-            f"warning: the envelope has {len(text) // 1_000_000} MB; others must "
-            "download it"
-        )
-    wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=what.push)
-    if what.heeds_freeze:
-        _refuse_if_frozen(rig, what.thread_id, wire, push=what.push)
+    text = turn.draft.text.encode()
+    _check_size(rig, len(text))
+    wire = rig.repository.wire(rig.config.remote, rig.config.branch, pushing=turn.push)
+    if turn.heeds_freeze:
+        _refuse_if_frozen(rig, turn.thread_id, wire, push=turn.push)
     outgoing = Outgoing(rig.repository.private_dir)
-    intent = intent_of(what.draft.frontmatter)
-    pushing = what.push and wire is not None
-    landed = _said_before(rig, what.thread_id, intent, outgoing, pushing=pushing)
+    intent = intent_of(turn.draft.frontmatter)
+    push_to = wire if turn.push else None
+    landed = _landed_before(
+        rig, turn.thread_id, intent, outgoing, pushing=push_to is not None
+    )
     if landed is None:
         outgoing.add(intent, rig.repository.head().commit or "", rig.now_ms())
-        landed = Landed(*_commit(rig, what, text), pushed=False)
-    elif landed.pushed or not pushing:
+        landed = Landed(*_commit(rig, turn, text), pushed=False)
+    elif landed.pushed or push_to is None:
         rig.tell(
             f"{landed.path} was committed earlier with the same content; no second "
             "envelope was written"
@@ -142,25 +139,61 @@ def post(rig: Rig, what: Post) -> Landed:
             f"{landed.path} has the same content and was not pushed yet; no second "
             "envelope was written"
         )
-    if what.push and wire is not None and not landed.pushed:
-        try:
-            landed = _push(rig, wire, landed, retry=what.retry)
-        except (GitFailed, UserError) as error:
-            rig.tell(LANDED_LOCALLY)
-            # The others name what to do.
-            if isinstance(error, GitFailed) and not isinstance(error, ArrivalRefused):
-                rig.tell(f"to push it: cd {rig.repository.root}; {PUSH_COMMAND}")
-            raise
+    if push_to is not None and not landed.pushed:
+        landed = _push_or_explain(rig, push_to, landed, retry=turn.retry)
     rig.once_answered(lambda: outgoing.mark(intent))
-    if what.thread_id != MEMBERS_THREAD and rig.repository.has_directory(
-        MEMBERS_THREAD
-    ):
-        _warn_if_kept_apart(rig)
+    is_membership_act = turn.thread_id == MEMBERS_THREAD
+    if not is_membership_act and rig.repository.has_directory(MEMBERS_THREAD):
+        _warn_if_quarantined(rig)
     return landed
 
 
-def _warn_if_kept_apart(rig: Rig) -> None:
-    """Say so when this rig is, or was, on record and what it signs with does not count for it now."""
+def record_landed(
+    rig: Rig, event: str, thread_id: str, landed: Landed, **facts: object
+) -> int | None:
+    """Write a turn to the ledger and announce it; return its row in the ledger."""
+    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
+    rig.announce(
+        event,
+        thread=thread_id,
+        **facts,
+        path=landed.path,
+        commit=landed.commit,
+        pushed=landed.pushed,
+    )
+    return row_id
+
+
+def _check_size(rig: Rig, size: int) -> None:
+    if size > MAX_ENVELOPE_BYTES:
+        raise UserError(
+            f"the envelope would have {size} bytes; the limit is 50 MiB "
+            f"({MAX_ENVELOPE_BYTES})"
+        )
+    if size > _LARGE_FILE_BYTES:
+        rig.tell(
+            f"warning: the envelope has {size // 1_000_000} MB; others must download it"
+        )
+
+
+def _push_or_explain(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
+    """Push; if that fails, tell how to push what was committed here."""
+    try:
+        return _push(rig, wire, landed, retry=retry)
+    except UserError as error:
+        rig.tell(LANDED_LOCALLY)
+        # Other errors say themselves what to do.
+        is_failed_push = isinstance(error, GitFailed)
+        if is_failed_push and not isinstance(error, ArrivalRefused):
+            rig.tell(f"to push it: cd {rig.repository.root}; {PUSH_COMMAND}")
+        raise
+
+
+def _warn_if_quarantined(rig: Rig) -> None:
+    """Warn if other rigs quarantine what this rig signs.
+
+    That happens to a rig that is, or was, a member and whose key does not count now.
+    """
     from bridgehead.rigs.operations.identities import Identities
 
     identities = Identities(rig)
@@ -175,7 +208,7 @@ def _warn_if_kept_apart(rig: Rig) -> None:
 
 
 def push_unsent(rig: Rig) -> PushedTurns:
-    """Bring what is committed here and not on the wire to the others; what they have pushed comes in first."""
+    """Push what is committed here only; what others have pushed comes in first."""
     with rig.repository.lock():
         rig.repository.recover()
         wire = rig.repository.wire(rig.config.remote, rig.config.branch)
@@ -185,62 +218,76 @@ def push_unsent(rig: Rig) -> PushedTurns:
             return PushedTurns(0, head or "")
         landed = _push(rig, wire, Landed("", head, pushed=False), retry=True)
     rig.once_answered(Outgoing(rig.repository.private_dir).clear)
-    added = [
-        change.path
-        for record in unpushed
-        for change in record.changes
-        if change.status == "A"
-    ]
+    added = [change.path for _, change in _added_files(unpushed)]
     turns = len([path for path in added if envelope_at(path)])
     rig.announce("rig.pushed", commit=landed.commit, envelopes=turns)
     return PushedTurns(turns, landed.commit)
 
 
+def _added_files(
+    commits: Iterable[CommitRecord],
+) -> Iterator[tuple[CommitRecord, PathChange]]:
+    for commit in commits:
+        for change in commit.changes:
+            if change.status == "A":
+                yield commit, change
+
+
 def intent_of(frontmatter: Mapping[str, Value]) -> str:
-    """Return what an envelope is meant to say, to whom, in how many words ever: the same text means the same."""
+    """Return a fingerprint of what an envelope says and to whom, whenever that was."""
     from hashlib import sha256
     from json import dumps
 
-    said = [frontmatter.get(name) for name in _INTENT]
-    return sha256(
-        dumps(said, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    ).hexdigest()
+    values = [frontmatter.get(name) for name in _INTENT]
+    text = dumps(values, ensure_ascii=False)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Outgoing:
-    """What was to be said and whose sender, as far as this clone knows, was never told that it was: a file for each.
+    """The messages whose senders may not know that they were sent: a file for each.
 
-    A command that is killed leaves its file, so that the same words are not said twice if it is repeated. One that
-    ended marks it, so they can be said again. Between the last byte of an answer and the mark a kill leaves the file of
-    a sender who knows; that is why those of pushed envelopes count for an hour only.
+    A command that is killed leaves its file, so that repeating it does not send the
+    same message twice. A command that ends marks its file, so that the message can be
+    sent once more. A kill between the last byte of an answer and the mark leaves the
+    file of a sender who does know; that is why files of pushed envelopes count for an
+    hour only.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / _OUTGOING
 
     def find(self, intent: str) -> tuple[str, int] | None:
-        """Return the commit after which it was to be said, empty if there was none, and when; None if it was not."""
+        """Return the commit a message was to follow, and when; None if there is none.
+
+        The commit is empty if it was to be the first.
+        """
         with suppress(FileError, ValueError):
             content = read_bounded(self._directory / intent, _MAX_OUTGOING_BYTES)
             since, _, moment = content.decode().partition(" ")
-            if not content.startswith(_TOLD):
+            if not content.startswith(_ANSWERED):
                 return since, int(moment)
             self.drop(intent)
         return None
 
     def add(self, intent: str, since: str, now_ms: int) -> None:
-        """Not being able to write costs a repeated sender the look at what it said before, nothing else."""
+        """Note a message before it is sent.
+
+        If the file cannot be written, a repeated command sends it twice, nothing else.
+        """
         for other in names_in(self._directory):
             self.find(other)
         keep(self._directory / intent, f"{since} {now_ms}")
 
     def mark(self, intent: str) -> None:
-        """Note that its sender was told; removing the file takes longer, and a kill meanwhile looks like a failure."""
+        """Note that the sender has the answer.
+
+        Removing the file takes longer, and a kill meanwhile would look like a failure.
+        """
         with (
             suppress(OSError),
             (self._directory / intent).open("r+b", buffering=0) as file,
         ):
-            file.write(_TOLD)
+            file.write(_ANSWERED)
 
     def drop(self, intent: str) -> None:
         with suppress(OSError):
@@ -251,64 +298,68 @@ class Outgoing:
             self.drop(intent)
 
 
-def _said_before(
+def _landed_before(
     rig: Rig, thread_id: str, intent: str, outgoing: Outgoing, *, pushing: bool
 ) -> Landed | None:
-    """The envelope of a thread that says this already, although its sender was not told so.
+    """Return the envelope with this content if its sender may not know of it.
 
-    It is unpushed, or was pushed by a command that was killed then, or was taken along by another. Pushing it takes
-    along what lies on top of it.
+    It is unpushed, or was pushed by a command that was killed then, or along with a
+    later one. Pushing it pushes what lies on top of it as well.
     """
-    known = outgoing.find(intent)
-    if known is None:
+    noted = outgoing.find(intent)
+    if noted is None:
         return None
-    since = known[0]
-    is_late = known[1] + _REPEATED_WITHIN_MS < rig.now_ms()
+    since, noted_at = noted
+    is_recent = rig.now_ms() <= noted_at + _REPEATED_WITHIN_MS
     unpushed = rig.repository.unpushed()
-    waiting = {record.commit for record in unpushed}
+    unpushed_commits = {record.commit for record in unpushed}
     has_upstream = rig.repository.head().tracking_ref is not None
-    later: list[CommitRecord] = []
-    # The commit is gone: only what is unpushed can be compared.
-    with suppress(GitFailed):
-        later = (
-            rig.repository.commits_between(since, rig.repository.head().commit or since)
-            if since
-            else []
-        )
-    added = [
+    candidates = [
         (record.commit, change)
-        for record in (*unpushed, *later)
-        for change in record.changes
-        if change.status == "A" and change.path.startswith(f"{thread_id}/")
+        for record, change in _added_files([*unpushed, *_commits_since(rig, since)])
+        if change.path.startswith(f"{thread_id}/")
     ]
-    blobs = rig.repository.read_blobs([change.blob for _, change in added])
-    for commit, change in added:
-        read = parse_frontmatter(blobs.get(change.blob) or b"")
-        counts = not is_late or (pushing and commit in waiting)
-        if counts and not isinstance(read, ParseFailure) and intent_of(read) == intent:
-            return Landed(
-                change.path, commit, pushed=commit not in waiting and has_upstream
-            )
+    blobs = rig.repository.read_blobs([change.blob for _, change in candidates])
+    for commit, change in candidates:
+        is_unpushed = commit in unpushed_commits
+        still_to_be_pushed = pushing and is_unpushed
+        if not is_recent and not still_to_be_pushed:
+            continue
+        frontmatter = parse_frontmatter(blobs.get(change.blob) or b"")
+        if isinstance(frontmatter, ParseFailure) or intent_of(frontmatter) != intent:
+            continue
+        return Landed(change.path, commit, pushed=has_upstream and not is_unpushed)
     return None
 
 
-def _commit(rig: Rig, what: Post, text: bytes) -> tuple[str, str]:
-    taken = set(rig.repository.filenames(what.thread_id))
+def _commits_since(rig: Rig, commit: str) -> list[CommitRecord]:
+    """Return the commits after one; none if it is empty or gone from history."""
+    if not commit:
+        return []
+    head = rig.repository.head().commit or commit
+    try:
+        return rig.repository.commits_between(commit, head)
+    except GitFailed:
+        return []
+
+
+def _commit(rig: Rig, turn: Post, text: bytes) -> tuple[str, str]:
+    taken = set(rig.repository.filenames(turn.thread_id))
     while True:
-        name = what.name(taken)
-        path = f"{what.thread_id}/{name}"
+        name = turn.name(taken)
+        path = f"{turn.thread_id}/{name}"
         try:
             posting = rig.repository.begin_posting(
-                path, text, replaces_draft=what.replaces_draft
+                path, text, replaces_draft=turn.replaces_draft
             )
-        except FileTaken:  # somebody without our lock was faster, the reference for one
+        except FileTaken:  # by somebody who does not take our lock
             if name in taken:
                 raise
             taken.add(name)
             continue
         with posting:
             commit = posting.land(
-                what.subject(path), identity=what.identity, must_sign=what.must_sign
+                turn.subject(path), identity=turn.identity, must_sign=turn.must_sign
             )
         for warning in posting.warnings:
             rig.tell(f"warning: {warning}")
@@ -325,7 +376,8 @@ def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
         reason = outcome.reason
         if not retry or attempt == PUSH_TRIES:
             break
-        rig.sleep(backoff * (0.5 + rig.random_bits(_JITTER_BITS) / (1 << _JITTER_BITS)))
+        jitter = rig.random_bits(_JITTER_BITS) / (1 << _JITTER_BITS)
+        rig.sleep(backoff * (0.5 + jitter))
         backoff *= 2
         moved = _rebuild_on(rig, wire, landed, reason)
         if moved is None:
@@ -336,7 +388,10 @@ def _push(rig: Rig, wire: Wire, landed: Landed, *, retry: bool) -> Landed:
 
 
 def _rebuild_on(rig: Rig, wire: Wire, landed: Landed, reason: str) -> Landed | None:
-    """Take in what was pushed before us, through the gate, and put our turns on top; None if ours do not allow it."""
+    """Pull what was pushed before us, through the gate, and put our turns on top.
+
+    Return None if our commits cannot be rebuilt.
+    """
     from bridgehead.rigs.operations.arrivals import (
         Acceptance,
         hold,
@@ -366,7 +421,7 @@ def _rebuild_on(rig: Rig, wire: Wire, landed: Landed, reason: str) -> Landed | N
 
 
 def _note_crossed(rig: Rig, landed: Landed) -> Landed:
-    """Remember what the author of a turn cannot have known, although its commit lies on top of it."""
+    """Record the envelopes below a turn that its author cannot have known."""
     if landed.crossed:
         from bridgehead.rigs.threads.crossings import Crossings
 
@@ -375,7 +430,7 @@ def _note_crossed(rig: Rig, landed: Landed) -> Landed:
 
 
 def _moved(rig: Rig, landed: Landed, rebuilt: list[Rebuilt]) -> Landed:
-    """Follow our envelope to its new commit, and tell the ledger about every turn that moved."""
+    """Return where our envelope is now; the ledger learns of every turn that moved."""
     rig.ledger.rewritten(rebuilt)
     for turn in rebuilt:
         if turn.old_commit == landed.commit:

@@ -1,25 +1,23 @@
-"""Look at what is kept apart: which envelopes, why, and what would let them in (rigs §9.4)."""
+"""Show what is in quarantine, why, and what would let it in (rigs §9.4)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridgehead.errors import NotFound, UserError
 from bridgehead.rigs.rig import Rig
-from bridgehead.rigs.threads.quarantine import KeptApart, Quarantine, verdict_line
+from bridgehead.rigs.threads.quarantine import Quarantine, QuarantineEntry, verdict_line
 from bridgehead.rigs.views.result_format import LINE_PREFIX, short, stamped
 
 
 class QuarantineList(NamedTuple):
-    """Everything on record, those taken in all the same included."""
+    """Everything on record, including what was accepted."""
 
-    entries: Sequence[KeptApart]
+    entries: Sequence[QuarantineEntry]
 
     def lines(self) -> list[str]:
-        apart = sum(not entry.accepted for entry in self.entries)
-        return [
-            f"{LINE_PREFIX}quarantine held={apart}",
-            *(_row(entry) for entry in self.entries),
-        ]
+        not_accepted = [entry for entry in self.entries if not entry.accepted]
+        head = f"{LINE_PREFIX}quarantine held={len(not_accepted)}"
+        return [head, *map(_row, self.entries)]
 
     def json_object(self) -> dict[str, object]:
         return stamped(
@@ -27,23 +25,27 @@ class QuarantineList(NamedTuple):
         )
 
 
-class QuarantineEntry(NamedTuple):
-    """One envelope. Its content is not shown: it is in the file, for whoever wants to look at it."""
+class QuarantineDetails(NamedTuple):
+    """What is known about one envelope, but not its content."""
 
-    entry: KeptApart
+    entry: QuarantineEntry
 
     def lines(self) -> list[str]:
-        accept = (
-            "to accept it, a trusted human relays as DECISIONS (any thread): "
-            f"{verdict_line(self.entry, lifts=True)}"
-        )
-        exclude = f"to exclude it permanently: {verdict_line(self.entry, lifts=False)}"
-        return [
-            f"{LINE_PREFIX}quarantine {_row(self.entry)}",
-            f"content: git cat-file -p {self.entry.blob}",
-            *([accept] if not self.entry.accepted else []),
-            *([exclude] if not self.entry.verdict or self.entry.accepted else []),
+        entry = self.entry
+        lines = [
+            f"{LINE_PREFIX}quarantine {_row(entry)}",
+            f"content: git cat-file -p {entry.blob}",
         ]
+        if not entry.accepted:
+            lines.append(
+                "to accept it, a trusted human relays as DECISIONS (any thread): "
+                f"{verdict_line(entry, lifts=True)}"
+            )
+        is_confirmed = bool(entry.verdict) and not entry.accepted
+        if not is_confirmed:
+            confirm = verdict_line(entry, lifts=False)
+            lines.append(f"to exclude it permanently: {confirm}")
+        return lines
 
     def json_object(self) -> dict[str, object]:
         lines = {
@@ -58,7 +60,7 @@ def list_quarantine(rig: Rig) -> QuarantineList:
     return QuarantineList(Quarantine(rig.repository.private_dir).entries)
 
 
-def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
+def show_quarantine(rig: Rig, path: str | None) -> QuarantineDetails:
     """Return what is known about one envelope, never its content."""
     if not path:
         raise UserError(
@@ -66,14 +68,14 @@ def show_quarantine(rig: Rig, path: str | None) -> QuarantineEntry:
         )
     for entry in Quarantine(rig.repository.private_dir).entries:
         if entry.path == path:
-            return QuarantineEntry(entry)
+            return QuarantineDetails(entry)
     raise NotFound(
         f'no envelope "{path}" is in quarantine',
         hint="rig-bridge verify, then rig-bridge quarantine list",
     )
 
 
-def _row(entry: KeptApart) -> str:
+def _row(entry: QuarantineEntry) -> str:
     verdict = f" verdict={entry.verdict}" if entry.verdict else ""
     kinds = ",".join(entry.kinds)
     return (
@@ -82,13 +84,13 @@ def _row(entry: KeptApart) -> str:
     )
 
 
-def _state(entry: KeptApart) -> str:
+def _state(entry: QuarantineEntry) -> str:
     if entry.accepted:
         return "lifted" if entry.verdict else "accepted"
     return "confirmed" if entry.verdict else "held"
 
 
-def _entry_object(entry: KeptApart) -> dict[str, object]:
+def _entry_object(entry: QuarantineEntry) -> dict[str, object]:
     return {
         "path": entry.path,
         "thread_id": entry.thread_id,

@@ -1,4 +1,4 @@
-"""Post a signed turn for a human operator; hold a thread still while one answers in it (rigs §10)."""
+"""Post signed turns for a human operator, and freeze threads meanwhile (rigs §10)."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -26,18 +26,27 @@ from bridgehead.rigs.operations.drafts import (
     warn_of_long_tldr,
 )
 from bridgehead.rigs.operations.identities import Identities, in_force
-from bridgehead.rigs.operations.posting import Post, post, require_thread
+from bridgehead.rigs.operations.posting import (
+    Post,
+    post,
+    record_landed,
+    require_thread,
+)
 from bridgehead.rigs.repositories.records import FreezeNote, Identity, Raced, Wire
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.freeze import Freeze, ThreadFrozen, read_freeze
-from bridgehead.rigs.threads.quarantine import Quarantine, read_verdicts
+from bridgehead.rigs.threads.quarantine import (
+    HumanVerdict,
+    Quarantine,
+    read_verdicts,
+)
 from bridgehead.rigs.threads.thread import Turn, latest, relay_recipient
 from bridgehead.rigs.trust.attestation import RANDOM_BITS, Attestation, make_nonce
 from bridgehead.rigs.views.results import Frozen, Relayed, Thawed
 
 
 class RelayRequest(NamedTuple):
-    """What was asked for, as typed. `body` reads the body when its turn in the checks has come."""
+    """What was asked for, as typed; `body` reads the body when the checks get to it."""
 
     message_type: str | None
     thread_id: str | None
@@ -54,7 +63,7 @@ class RelayRequest(NamedTuple):
 
 
 def require_relay_rig(rig: Rig) -> RigId:
-    """L5, for everything a relay rig alone may do."""
+    """Return this rig's id; raise UserError if it is not a relay rig (L5)."""
     if not rig.config.rig_id.is_relay:
         raise UserError(
             f"relay: rig '{rig.config.rig_id}' is not a relay rig. Relay rig-ids MUST "
@@ -68,7 +77,7 @@ def require_relay_rig(rig: Rig) -> RigId:
 
 
 def relay(rig: Rig, request: RelayRequest) -> Relayed:
-    """Check everything in the order of the contract, then write, sign, commit and push."""
+    """Check everything in the order of the contract, then sign, commit and push."""
     if not request.message_type:
         raise UserError("relay: <type> is required")
     if not request.thread_id:
@@ -85,14 +94,7 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
         rig.repository.recover()
         rig.ledger.catch_up()
         turns = catalogue(rig, thread_id).turns()
-        named: list[dict[str, Value]] = [
-            {"from": turn.sender, "to": list(turn.recipients)} for turn in turns
-        ]
-        recipients = (
-            parse_recipients(request.recipients)
-            if request.recipients
-            else (relay_recipient(own, named),)
-        )
+        recipients = _recipients(request, own, turns)
         _check_parent(
             rig,
             thread_id,
@@ -132,30 +134,10 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
             ),
         )
         _thaw_own(rig, thread_id)
-    if said := read_verdicts(draft.text, landed.path):
-        from bridgehead.rigs.operations.verification import verify
-
-        # What is decided holds in the clone it comes from, too.
-        verify(rig, thread_id, quiet=True)
-        heard = {
-            entry.path
-            for entry in Quarantine(rig.repository.private_dir).entries
-            if entry.verdict == landed.path
-        }
-        for verdict in said:
-            rig.tell(
-                str(verdict)
-                if verdict.path in heard
-                else f"warning: {verdict}, but not in this clone"
-            )
-    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    rig.announce(
-        "rig.relayed",
-        thread=thread_id,
-        path=landed.path,
-        commit=landed.commit,
-        pushed=landed.pushed,
-    )
+    verdicts = read_verdicts(draft.text, landed.path)
+    if verdicts:
+        _apply_verdicts(rig, thread_id, verdicts, landed.path)
+    row_id = record_landed(rig, "rig.relayed", thread_id, landed)
     return Relayed(
         type=message_type,
         thread_id=thread_id,
@@ -169,7 +151,39 @@ def relay(rig: Rig, request: RelayRequest) -> Relayed:
     )
 
 
+def _recipients(
+    request: RelayRequest, own: RigId, turns: Sequence[Turn]
+) -> Sequence[str]:
+    """Return the recipients that were named, or whom the thread suggests."""
+    if request.recipients:
+        return parse_recipients(request.recipients)
+    named: list[dict[str, Value]] = [
+        {"from": turn.sender, "to": list(turn.recipients)} for turn in turns
+    ]
+    return (relay_recipient(own, named),)
+
+
+def _apply_verdicts(
+    rig: Rig, thread_id: str, verdicts: Sequence[HumanVerdict], path: str
+) -> None:
+    """Apply what a relayed turn decides to the clone it comes from, and tell it."""
+    from bridgehead.rigs.operations.verification import verify
+
+    verify(rig, thread_id, quiet=True)
+    applied = {
+        entry.path
+        for entry in Quarantine(rig.repository.private_dir).entries
+        if entry.verdict == path
+    }
+    for verdict in verdicts:
+        if verdict.path in applied:
+            rig.tell(str(verdict))
+        else:
+            rig.tell(f"warning: {verdict}, but not in this clone")
+
+
 def _operator(rig: Rig) -> tuple[Identity, str]:
+    """Return in whose name the turn is committed, and the key that signs it."""
     operator = rig.repository.identity()
     if operator is None:
         raise UserError(
@@ -189,7 +203,7 @@ def _operator(rig: Rig) -> tuple[Identity, str]:
 
 
 def parse_parent(typed: str | None) -> str:
-    """L8: return the hash of the turn that is answered."""
+    """Return the hash of the turn that is answered (L8)."""
     if not typed:
         raise UserError("relay: --in-reply-to <body_hash> is required")
     if not is_body_hash(typed):
@@ -208,23 +222,25 @@ def _check_parent(
     *,
     allow_unknown: bool,
 ) -> None:
-    if not any(turn.body_hash == in_reply_to for turn in turns):
-        if not allow_unknown:
-            raise UserError(
-                f'relay: parent unknown: no envelope of thread "{thread_id}" has '
-                f"body_hash {in_reply_to}",
-                hint=(
-                    "`rig-bridge thread` shows the hashes; --allow-unknown-parent "
-                    "relays anyway"
-                ),
-            )
-        rig.tell(f"warning: no envelope of this thread has body_hash {in_reply_to}")
-    elif latest(turns).body_hash != in_reply_to:
-        rig.tell(f"warning: {latest(turns).path} is newer than the turn you answer")
+    if any(turn.body_hash == in_reply_to for turn in turns):
+        newest = latest(turns)
+        if newest.body_hash != in_reply_to:
+            rig.tell(f"warning: {newest.path} is newer than the turn you answer")
+        return
+    if not allow_unknown:
+        raise UserError(
+            f'relay: parent unknown: no envelope of thread "{thread_id}" has '
+            f"body_hash {in_reply_to}",
+            hint=(
+                "`rig-bridge thread` shows the hashes; --allow-unknown-parent "
+                "relays anyway"
+            ),
+        )
+    rig.tell(f"warning: no envelope of this thread has body_hash {in_reply_to}")
 
 
 def _attest(rig: Rig, key: str, taken: Collection[str]) -> Attestation:
-    """Who, when, and a nonce whose file name is free."""
+    """Return an attestation for now, with a nonce whose file name is free."""
     while True:
         now = rig.now_ms()
         nonce = make_nonce(now, rig.random_bits(RANDOM_BITS))
@@ -234,7 +250,7 @@ def _attest(rig: Rig, key: str, taken: Collection[str]) -> Attestation:
 
 
 def _thaw_own(rig: Rig, thread_id: str) -> None:
-    """Remove this rig's own note, now that the turn it waited for has landed; somebody else's stays."""
+    """Remove this rig's own freeze, now that its turn has landed; others' stay."""
     note = rig.repository.freezes().get(thread_id)
     standing = read_freeze(note.text) if note else None
     if standing is not None and standing.rig == rig.config.rig_id:
@@ -243,7 +259,7 @@ def _thaw_own(rig: Rig, thread_id: str) -> None:
 
 
 def freeze(rig: Rig, typed: str | None, in_reply_to: str | None) -> Frozen:
-    """Plant the note on the remote; a remote that refuses it gets a freeze of this clone only."""
+    """Freeze a thread on the remote; if the remote refuses, only in this clone."""
     if not typed:
         raise UserError("relay: --thread <id> is required")
     own = require_relay_rig(rig)
@@ -278,7 +294,7 @@ def freeze(rig: Rig, typed: str | None, in_reply_to: str | None) -> Frozen:
 
 
 def thaw(rig: Rig, typed: str | None) -> Thawed:
-    """Remove the note, here and on the remote."""
+    """Remove the freeze of a thread, here and on the remote."""
     if not typed:
         raise UserError("relay: --thread <id> is required")
     own = require_relay_rig(rig)
@@ -301,12 +317,14 @@ def _wire(rig: Rig) -> Wire | None:
 def _standing(
     rig: Rig, wire: Wire | None, thread_id: str, own: str, now_ms: int
 ) -> FreezeNote | None:
-    """The note that may be replaced: an expired one, an unreadable one, one that does not count, or our own."""
-    note = (
-        rig.repository.ask_freeze(wire, thread_id)
-        if wire
-        else rig.repository.freezes().get(thread_id)
-    )
+    """Return the note that a new freeze replaces, if there is one.
+
+    Raise ThreadFrozen if it is another rig's, and in force.
+    """
+    if wire:
+        note = rig.repository.ask_freeze(wire, thread_id)
+    else:
+        note = rig.repository.freezes().get(thread_id)
     standing = in_force(rig, thread_id, note) if note else None
     if standing is not None and standing.holds(now_ms) and standing.rig != own:
         raise ThreadFrozen(thread_id, standing)
@@ -314,9 +332,11 @@ def _standing(
 
 
 def _allowed(rig: Rig, freeze: Freeze, thread_id: str) -> Freeze:
-    """The freeze as far as the membership lets this rig plant it, or take it away."""
-    who = Identities(rig)
-    allowed = freeze.as_allowed(thread_id, who.membership, who.own_names())
+    """Return the freeze as far as the membership lets this rig set or remove it."""
+    identities = Identities(rig)
+    allowed = freeze.as_allowed(
+        thread_id, identities.membership, identities.own_names()
+    )
     if allowed is None:
         raise UserError(
             f"relay: the membership does not let {freeze.rig} freeze or thaw threads "

@@ -1,4 +1,4 @@
-"""Write, commit and push one envelope, or the last one of a thread (rigs §8 send, close)."""
+"""Send one envelope, or the last one of a thread (rigs §8 send, close)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +22,13 @@ from bridgehead.rigs.envelope.names import (
 from bridgehead.rigs.envelope.text import iso_timestamp, timestamp_ms
 from bridgehead.rigs.envelope.yaml_core import Value
 from bridgehead.rigs.operations import drafts
-from bridgehead.rigs.operations.posting import Landed, Post, post, require_thread
+from bridgehead.rigs.operations.posting import (
+    Landed,
+    Post,
+    post,
+    record_landed,
+    require_thread,
+)
 from bridgehead.rigs.repositories.index import mentions
 from bridgehead.rigs.rig import Rig
 from bridgehead.rigs.threads.obligations import (
@@ -31,17 +37,22 @@ from bridgehead.rigs.threads.obligations import (
     obligations,
     with_due,
 )
-from bridgehead.rigs.threads.thread import closing_recipient
+from bridgehead.rigs.threads.thread import Turn, closing_recipient
 from bridgehead.rigs.views.results import Closed, Sent
 
 if TYPE_CHECKING:
+    from bridgehead.rigs.operations.catalogue import Catalogue
     from bridgehead.rigs.trust.council_mark import CouncilMark
 
 AUTO = "auto"
+_UNATTESTED = (
+    "warning: this is not signed by the human; every rig quarantines it, "
+    "except those with require_signed: none, where it shows as relay_unattested"
+)
 
 
 class SendRequest(NamedTuple):
-    """What was asked for, as typed. `body` reads the body when its turn in the checks has come."""
+    """What was asked for, as typed; `body` reads the body when the checks get to it."""
 
     message_type: str | None
     thread_id: str | None
@@ -56,12 +67,10 @@ class SendRequest(NamedTuple):
     unattested: bool = False
     allow_secret: bool = False
     by: str | None = None  # when it is to be done or, of an ACK, when it will be
-    council: "Callable[[], CouncilMark] | None" = (
-        None  # looks up the council that reviewed a result
-    )
-    refuse_typos: bool = (
-        False  # a recipient nobody has heard of, but of somebody of a similar name
-    )
+    # Looks up the council that reviewed a result.
+    council: "Callable[[], CouncilMark] | None" = None
+    # Refuse an unknown recipient whose name is like a known one.
+    refuse_typos: bool = False
 
 
 def send(rig: Rig, request: SendRequest) -> Sent:
@@ -71,11 +80,8 @@ def send(rig: Rig, request: SendRequest) -> Sent:
     if not request.thread_id:
         raise UserError("send: --thread <id> is required")
     message_type = parse_message_type(request.message_type)
-    if request.council and message_type != REVIEWED_TYPE:
-        raise UserError(
-            f"send: --council goes with {REVIEWED_TYPE} only (got {message_type})",
-            hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
-        )
+    if request.council:
+        _require_reviewed_type(message_type)
     recipients = parse_recipients(request.recipients)
     if not request.unattested:
         _refuse_relay_rig(
@@ -95,7 +101,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         scaffold = _scaffold(rig, thread_id) if message_type == "REQUEST" else None
         if body is None and scaffold is not None:
             body = drafts.edited_scaffold_body(scaffold, thread_id)
-        references, automatic = _references(rig, thread_id, request, status, recipients)
+        references = _references(rig, thread_id, request, status, recipients)
         draft = drafts.draft_send(
             rig.author,
             message_type,
@@ -104,7 +110,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             rig.today,
             status=status,
             tldr=request.tldr,
-            references=references,
+            references=references.commits,
             body=body,
             mark=mark,
         )
@@ -112,11 +118,7 @@ def send(rig: Rig, request: SendRequest) -> Sent:
             drafts.refuse_secrets(draft)
         _warn_of_strangers(rig, recipients, refuse_typos=request.refuse_typos)
         if request.unattested:
-            rig.tell(
-                "warning: this is not signed by the human; every rig quarantines it, "
-                "except those with require_signed: none, where it shows as "
-                "relay_unattested"
-            )
+            rig.tell(_UNATTESTED)
         landed = post(
             rig,
             Post(
@@ -134,15 +136,8 @@ def send(rig: Rig, request: SendRequest) -> Sent:
                 heeds_freeze=not request.despite_freeze,
             ),
         )
-    concurrent = _concurrent_with(rig, landed) if automatic else None
-    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    rig.announce(
-        "rig.sent",
-        thread=thread_id,
-        path=landed.path,
-        commit=landed.commit,
-        pushed=landed.pushed,
-    )
+    concurrent = _concurrent_with(rig, landed) if references.automatic else None
+    row_id = record_landed(rig, "rig.sent", thread_id, landed)
     return Sent(
         type=message_type,
         thread_id=thread_id,
@@ -152,14 +147,22 @@ def send(rig: Rig, request: SendRequest) -> Sent:
         status_class=listed_status_class(draft.frontmatter["status"]),
         pushed=landed.pushed,
         to=recipients,
-        references=references,
+        references=references.commits,
         concurrent_with=concurrent,
         row_id=row_id,
     )
 
 
+def _require_reviewed_type(message_type: str) -> None:
+    if message_type != REVIEWED_TYPE:
+        raise UserError(
+            f"send: --council goes with {REVIEWED_TYPE} only (got {message_type})",
+            hint=f"rig-bridge send {REVIEWED_TYPE} … --council <id>",
+        )
+
+
 def _scaffold(rig: Rig, thread_id: str) -> Envelope | None:
-    """The untracked request that `new` put down, if it is there and was never sent (rigs §6)."""
+    """Return the untracked request that `new` wrote, if it is unsent (rigs §6)."""
     path = f"{thread_id}/{REQUEST_FILE}"
     if not rig.repository.has_file(path) or rig.repository.is_tracked(path):
         return None
@@ -197,50 +200,78 @@ def parse_moment(typed: str, now_ms: int) -> int:
     return moment
 
 
+class _References(NamedTuple):
+    """The commits an envelope names, and whether the heads of its thread are named."""
+
+    commits: list[str]
+    automatic: bool
+
+
 def _references(
     rig: Rig,
     thread_id: str,
     request: SendRequest,
     status: str | None,
     recipients: Sequence[str],
-) -> tuple[list[str], bool]:
-    """The commits to reference; `auto`, or the configuration, stands for the heads of the thread (rigs §9.6).
+) -> _References:
+    """Return the commits to reference (rigs §9.6).
 
-    An answer names the question it answers, so that all clones take it for the same.
+    `auto`, or the configuration, stands for the heads of the thread. An answer names
+    the question it answers, so that all clones agree on which one that is.
     """
     typed = request.references
     given = [reference for reference in typed if reference != AUTO]
-    automatic = len(given) < len(typed) or (rig.config.auto_references and not typed)
-    answers = (
-        request.message_type in UNNAMED_ANSWERS
-        or status_class(status) is StatusClass.CANCELLED
-    )
-    if not automatic and (typed or not answers):
-        return given, False
+    automatic = AUTO in typed or (rig.config.auto_references and not typed)
+    names_question = _is_answer(request, status) and (automatic or not typed)
+    if not automatic and not names_question:
+        return _References(given, automatic=False)
     from bridgehead.rigs.operations.catalogue import catalogue
 
     known = catalogue(rig, thread_id)
+    # A push retry rewrites unpushed commits, so their ids must not be named.
     unpushed = {record.commit for record in rig.repository.unpushed()}
+    question = _open_question(rig, known, recipients) if names_question else None
+    can_name_question = question is not None and question.commit_sha not in unpushed
+    if not automatic and not can_name_question:
+        return _References(given, automatic=False)
+    named = known.causality(thread_id).heads()
+    if question is not None:
+        named = [question, *named]
+    shared = [
+        turn.commit_sha
+        for turn in named
+        if turn.commit_sha and turn.commit_sha not in unpushed
+    ]
+    return _References(list(dict.fromkeys([*given, *shared])), automatic)
+
+
+def _is_answer(request: SendRequest, status: str | None) -> bool:
+    """Return whether an envelope answers a question without naming it."""
+    if request.message_type in UNNAMED_ANSWERS:
+        return True
+    return status_class(status) is StatusClass.CANCELLED
+
+
+def _open_question(
+    rig: Rig, known: "Catalogue", recipients: Sequence[str]
+) -> Turn | None:
+    """Return the newest open question of a recipient to this rig."""
     own = str(rig.config.rig_id)
-    turns = known.turns() if answers else ()
     owed = obligations(
-        turns,
+        known.turns(),
         concerns=lambda debtor, creditor: debtor == own and creditor in recipients,
     )
-    # The newest open question of a recipient.
-    asked = [one.asked for one in owed if one.is_open][-1:]
-    if not automatic and not any(turn.commit_sha not in unpushed for turn in asked):
-        return given, False
-    # A push retry rewrites unpushed commits, so their ids must not be named.
-    named = [turn.commit_sha for turn in (*asked, *known.causality(thread_id).heads())]
-    shared = [commit for commit in named if commit and commit not in unpushed]
-    return list(dict.fromkeys([*given, *shared])), automatic
+    questions = [obligation.asked for obligation in owed if obligation.is_open]
+    return questions[-1] if questions else None
 
 
 def _warn_of_strangers(
     rig: Rig, recipients: Sequence[str], *, refuse_typos: bool
 ) -> None:
-    """Say so when a recipient was never heard of in this bridge, with the nearest name that was."""
+    """Warn of recipients that were never heard of in this bridge.
+
+    With `refuse_typos`, raise UserError for one whose name is like a known name.
+    """
     others = set(recipients) - {str(rig.config.rig_id)}
     unknown = [
         name for name in others if not mentions(rig.repository.private_dir, name)
@@ -249,23 +280,27 @@ def _warn_of_strangers(
         return
     from difflib import get_close_matches
 
-    from bridgehead.rigs.operations.catalogue import catalogue
-
-    known = {
-        name
-        for turn in catalogue(rig).turns()
-        for name in (turn.sender, *turn.recipients)
-    }
+    known = _known_rigs(rig)
     for name in sorted(set(unknown) - known):
         near = get_close_matches(name, sorted(known), 1)
         stranger = f"no rig named {name} has sent or received anything in this bridge"
-        if near and refuse_typos:
+        if not near:
+            rig.tell(f"warning: {stranger}")
+        elif refuse_typos:
             raise UserError(
                 f"{stranger}; nothing was sent", hint=f'did you mean "{near[0]}"?'
             )
-        rig.tell(
-            f"warning: {stranger}" + (f'. Did you mean "{near[0]}"?' if near else "")
-        )
+        else:
+            rig.tell(f'warning: {stranger}. Did you mean "{near[0]}"?')
+
+
+def _known_rigs(rig: Rig) -> set[str]:
+    from bridgehead.rigs.operations.catalogue import catalogue
+
+    names: set[str] = set()
+    for turn in catalogue(rig).turns():
+        names.update((turn.sender, *turn.recipients))
+    return names
 
 
 def _concurrent_with(rig: Rig, landed: Landed) -> list[str]:
@@ -298,7 +333,10 @@ class CloseRequest(NamedTuple):
 
 
 def close(rig: Rig, request: CloseRequest) -> Closed:
-    """Write, commit and push the resolution, addressed to the rig most often met in the thread."""
+    """Write, commit and push the resolution of a thread.
+
+    It is addressed to the rig that is named most often in the thread.
+    """
     if not request.thread_id:
         raise UserError("close: <thread-id> is required")
     if request.status is None:
@@ -341,9 +379,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
                 heeds_freeze=not request.despite_freeze,
             ),
         )
-    row_id = rig.ledger.sent(landed.path, landed.commit, pushed=landed.pushed)
-    facts = {"path": landed.path, "commit": landed.commit, "pushed": landed.pushed}
-    rig.announce("rig.closed", thread=thread_id, outcome=str(outcome), **facts)
+    row_id = record_landed(rig, "rig.closed", thread_id, landed, outcome=str(outcome))
     return Closed(
         thread_id,
         outcome,
@@ -356,7 +392,7 @@ def close(rig: Rig, request: CloseRequest) -> Closed:
 
 
 def _named_in(rig: Rig, thread_id: str | None) -> Iterator[Mapping[str, Value]]:
-    """Senders and recipients of the envelopes of a thread, or of all; read only when asked for."""
+    """Yield the sender and recipients of each envelope of a thread, or of all."""
     from bridgehead.rigs.operations.catalogue import catalogue
 
     for turn in catalogue(rig, thread_id).turns():

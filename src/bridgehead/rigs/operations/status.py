@@ -35,7 +35,7 @@ def status_of(rig: Rig, known: Catalogue) -> Status:
 
 
 def standing_freezes(rig: Rig) -> dict[str, Freeze]:
-    """The freezes in force, as far as this clone knows."""
+    """Return the freezes in force, as far as this clone knows."""
     notes = rig.repository.freezes()
     if not notes:
         return {}

@@ -1,6 +1,6 @@
-"""See what the remote has, verify it, and take it in if it is a pure append (rigs §9)."""
+"""Fetch what the remote has, verify it, and pull it if it only appends (rigs §9)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from bridgehead.errors import plural
@@ -15,12 +15,12 @@ class SyncRequest(NamedTuple):
     auto: bool = False
     accept_unverified: bool = False
     accept_non_envelope: bool = False
-    told: str | None = None  # a remote head whose refusal somebody has heard of already
-    quiet: bool = False  # say nothing while nothing comes
+    reported_head: str | None = None  # a remote head whose refusal is known already
+    quiet: bool = False  # print nothing as long as nothing comes
 
 
 def sync(rig: Rig, request: SyncRequest) -> Synced:
-    """Fetch, compare, verify; with `auto` move the branch to exactly what was inspected."""
+    """Fetch, compare and verify; with `auto`, move the branch to what was inspected."""
     rig.repository.refuse_shallow()
     wire = rig.repository.upstream()
     with rig.repository.lock():
@@ -41,19 +41,24 @@ def sync(rig: Rig, request: SyncRequest) -> Synced:
         arrival.verification,
         arrival.quarantined,
     )
-    if outcome.refusal is None or arrival.report.remote_head != request.told:
+    is_known_refusal = (
+        outcome.refusal is not None
+        and arrival.report.remote_head == request.reported_head
+    )
+    if not is_known_refusal:
         arrivals.settle(rig, arrival, moved=outcome.moved)
         if arrival.report.remote_ahead or not request.quiet:
             _narrate(rig, arrival, auto=request.auto)
     if outcome.moved:
-        _tell_divergences(
-            rig, sorted({path.partition("/")[0] for path in arrival.taken_in})
-        )
+        _tell_divergences(rig, {path.partition("/")[0] for path in arrival.taken_in})
     return outcome
 
 
 def _take_in(rig: Rig, arrival: arrivals.Arrival) -> arrivals.Arrival:
-    """Move the branch; what is unpushed here is made again on top, which only appends of ours allow."""
+    """Move the branch, and rebuild on top of it what is unpushed here.
+
+    If that cannot be rebuilt, return the arrival as refused.
+    """
     tip = arrival.report.remote_head
     if arrival.report.both_ahead:
         arrivals.refuse_to_overwrite(rig, arrival)
@@ -67,15 +72,14 @@ def _take_in(rig: Rig, arrival: arrivals.Arrival) -> arrivals.Arrival:
 
 
 def check(rig: Rig) -> Checked:
-    """The read-only gate of rigs §14.5: one line per check, nothing moves."""
+    """Check the state of the clone without changing it, a line each (rigs §14.5)."""
     wire = rig.repository.upstream()
     reachable = True
     try:
         remote_head = rig.repository.fetch(wire)
     except FetchFailed as error:
-        # as the last fetch left it
         reachable = False
-        remote_head = wire.tracking_ref
+        remote_head = wire.tracking_ref  # as the last fetch left it
         rig.tell(error.message)
     incoming = rig.repository.compare(remote_head)
     clean = not rig.repository.survey().dirty
@@ -123,15 +127,15 @@ def _narrate(rig: Rig, arrival: arrivals.Arrival, *, auto: bool) -> None:
         rig.tell("repeat with --auto to pull")
 
 
-def _tell_divergences(rig: Rig, thread_ids: Sequence[str]) -> None:
+def _tell_divergences(rig: Rig, thread_ids: Collection[str]) -> None:
     """Name the threads in which rigs wrote past each other (rigs §9.6)."""
     from bridgehead.rigs.operations.catalogue import catalogue
 
     known = catalogue(rig)
     for thread_id in known.thread_ids():
-        divergence = (
-            known.causality(thread_id).divergence() if thread_id in thread_ids else None
-        )
+        if thread_id not in thread_ids:
+            continue
+        divergence = known.causality(thread_id).divergence()
         if divergence is not None:
             heads = ", ".join(turn.filename for turn in divergence.heads)
             rig.tell(

@@ -32,7 +32,7 @@ class ShownThread(NamedTuple):
 
 
 def thread(rig: Rig, thread_id: str) -> ShownThread:
-    """Everything in a thread, each envelope with what speaks for and against it."""
+    """Return everything in a thread, each envelope with the verdict on it."""
     identities = Identities(rig)
     known = catalogue(rig, thread_id)
     for finding in known.listing(thread_id).unreadable:
@@ -46,17 +46,13 @@ def thread(rig: Rig, thread_id: str) -> ShownThread:
         key=lambda envelope: envelope.turn.order_key(),
     )
     verifier = listed_verifier(rig, known, envelopes, identities)
-    judged = list(
-        zip(envelopes, verifier.judge(subjects_of_listed(rig, envelopes)), strict=True)
-    )
-    shown = [
-        (envelope, found)
-        for envelope, found in judged
-        if not is_kept_out(known, envelope, found)
-    ]
-    for envelope, found in judged if len(shown) < len(judged) else ():
-        if is_kept_out(known, envelope, found):
-            rig.tell(f"! {envelope.path} ({', '.join(found.kinds)}); not shown")
+    verdicts = verifier.judge(subjects_of_listed(rig, envelopes))
+    shown: list[tuple[ListedEnvelope, Verification]] = []
+    for envelope, verdict in zip(envelopes, verdicts, strict=True):
+        if is_kept_out(known, envelope, verdict):
+            rig.tell(f"! {envelope.path} ({', '.join(verdict.kinds)}); not shown")
+        else:
+            shown.append((envelope, verdict))
     _note_seen(rig, [envelope.turn for envelope, _ in shown])
     if not shown:
         rig.tell(f'thread "{thread_id}" has no envelopes yet')
@@ -98,14 +94,17 @@ def listed_verifier(
 
 
 def is_kept_out(
-    known: Catalogue, envelope: ListedEnvelope, found: Verification
+    known: Catalogue, envelope: ListedEnvelope, verdict: Verification
 ) -> bool:
-    """Tell whether a committed envelope must not be put before anybody who would act on it.
+    """Return whether a listed envelope must not be shown to anybody.
 
-    What passed the gate is not even listed; a clone or a pull by hand brings what never met it.
+    What the gate put into quarantine is not even listed, but a clone or a pull by hand
+    brings what never met the gate.
     """
-    committed = envelope.turn.commit_sha is not None
-    return committed and quarantines(found.kinds) and not known.has_accepted(envelope)
+    is_committed = envelope.turn.commit_sha is not None
+    if not is_committed or not quarantines(verdict.kinds):
+        return False
+    return not known.has_accepted(envelope)
 
 
 def _shown(
@@ -150,7 +149,7 @@ def _subject(rig: Rig, listed: ListedEnvelope) -> Subject:
 def _others(
     rig: Rig, known: Catalogue, envelopes: Sequence[ListedEnvelope]
 ) -> list[Subject]:
-    """The rest of the repository, for nonces that were used before: asked only when a relay turn is judged."""
+    """Return the rest of the repository, to look for nonces that were used before."""
     judged = {envelope.path for envelope in envelopes}
     return [
         Subject(
@@ -172,22 +171,24 @@ def place_of(envelope: ListedEnvelope) -> Place:
 
 
 def _note_seen(rig: Rig, turns: Sequence[Turn]) -> None:
-    """Whoever looks at a thread has seen the answers in it."""
+    """Note that the answers in a thread have been seen."""
+    from bridgehead.rigs.threads.crossings import Seen
     from bridgehead.rigs.threads.obligations import deliveries
 
-    if rig.settings and (found := deliveries(turns, rig.settings.rig_id)):
-        from bridgehead.rigs.threads.crossings import Seen
-
-        Seen(rig.repository.private_dir).note(turn.path for turn in found)
+    if rig.settings is None:
+        return
+    answers = deliveries(turns, rig.settings.rig_id)
+    if answers:
+        Seen(rig.repository.private_dir).note(turn.path for turn in answers)
 
 
 def _position(envelope: ListedEnvelope) -> int:
-    """Where it stands in history; what is not committed comes after everything else."""
+    """Return the place in history; what is not committed comes last."""
     return sys.maxsize if envelope.turn.position is None else envelope.turn.position
 
 
 def _read(rig: Rig, path: str) -> Envelope | None:
-    """The envelope as it stands; None if it went away or was replaced while we were looking."""
+    """Return the envelope in a file; None if it went away while we were looking."""
     try:
         found = parse_envelope(rig.repository.read_file(path))
     except FileError:

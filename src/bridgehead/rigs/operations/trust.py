@@ -1,4 +1,4 @@
-"""Who may sign: keys pinned by hand, and the membership all rigs share (rigs §8 trust, §10)."""
+"""Manage who may sign: pinned keys, and the shared membership (rigs §8 trust, §10)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +30,7 @@ from bridgehead.rigs.trust.membership import (
     Act,
     ActKind,
     Member,
+    MemberKey,
     Membership,
     Role,
     acts_block,
@@ -57,26 +58,25 @@ class Trusted(NamedTuple):
 
     def lines(self) -> list[str]:
         head = f"{LINE_PREFIX}trust signers={len(self.signers)}"
-        return [
-            head,
-            *(
-                f"principal={who} type={kind} key={mark}"
-                for who, kind, mark in self.signers
-            ),
+        rows = [
+            f"principal={principal} type={key_type} key={fingerprint}"
+            for principal, key_type, fingerprint in self.signers
         ]
+        return [head, *rows]
 
     def json_object(self) -> dict[str, object]:
         listed = [
-            {"principal": who, "type": kind, "fingerprint": mark}
-            for who, kind, mark in self.signers
+            {"principal": principal, "type": key_type, "fingerprint": fingerprint}
+            for principal, key_type, fingerprint in self.signers
         ]
         return stamped("trust", signers=listed)
 
 
 def list_signers(rig: Rig) -> Trusted:
-    """Whoever is trusted here, from whichever file is in force."""
+    """Return who is trusted here, from the file that is in force."""
     path = _configured(rig) or rig.repository.allowed_signers()
-    if path is not None and (tracked := tracked_path(rig, path)):
+    tracked = tracked_path(rig, path) if path is not None else None
+    if tracked:
         rig.tell(
             f"warning: {tracked} is tracked by git; none of these signers is trusted"
         )
@@ -84,7 +84,10 @@ def list_signers(rig: Rig) -> Trusted:
 
 
 def add_signer(rig: Rig, principal: str | None, key: str | None) -> Trusted:
-    """Trust a key, given as text or as a .pub file; makes the file and names it in the configuration if need be."""
+    """Trust a key, given as text or as a .pub file.
+
+    If there is no file of signers yet, it is created and named in the configuration.
+    """
     if not principal or not key:
         raise UserError("trust add: <principal> and <key or .pub file> are required")
     public_key = parse_public_key(_key_text(key))
@@ -98,10 +101,8 @@ def add_signer(rig: Rig, principal: str | None, key: str | None) -> Trusted:
                 "not used; nothing was added",
                 hint=f"git rm --cached {tracked}, check its content, then retry",
             )
-        write_atomic(
-            path,
-            with_signer(_text(path), principal, public_key, catalogue(rig).commits),
-        )
+        commits = catalogue(rig).commits
+        write_atomic(path, with_signer(_text(path), principal, public_key, commits))
     return _shown(path)
 
 
@@ -144,25 +145,19 @@ def _key_text(given: str) -> str:
 
 
 def _text(path: Path) -> str:
-    return (
-        read_bounded(path, MAX_BYTES).decode("utf-8", "surrogateescape")
-        if path.exists()
-        else ""
-    )
+    if not path.exists():
+        return ""
+    return read_bounded(path, MAX_BYTES).decode("utf-8", "surrogateescape")
 
 
 def _shown(path: Path | None) -> Trusted:
     if path is None or not path.exists():
         return Trusted(None, ())
-    described = (
-        (
-            signer.principals,
-            signer.key.key_type,
-            public_key_fingerprint(str(signer.key)) or "unreadable",
-        )
-        for signer in signers(_text(path))
-    )
-    return Trusted(str(path), tuple(described))
+    rows: list[tuple[str, str, str]] = []
+    for signer in signers(_text(path)):
+        fingerprint = public_key_fingerprint(str(signer.key)) or "unreadable"
+        rows.append((signer.principals, signer.key.key_type, fingerprint))
+    return Trusted(str(path), tuple(rows))
 
 
 class MemberRequest(NamedTuple):
@@ -190,15 +185,12 @@ class Members(NamedTuple):
     landed: Landed | None = None
 
     def lines(self) -> list[str]:
-        done = (
-            f" file={self.landed.path} commit={short(self.landed.commit)}"
-            if self.landed
-            else ""
-        )
         head = (
             f"{LINE_PREFIX}member members={len(self.members)} "
-            f"asking={len(self.requests)}{done}"
+            f"asking={len(self.requests)}"
         )
+        if self.landed:
+            head += f" file={self.landed.path} commit={short(self.landed.commit)}"
         rows = [
             f"rig={member.rig} role={member.role} keys={','.join(keys) or '-'} "
             f"human={member.human or '-'} "
@@ -206,11 +198,8 @@ class Members(NamedTuple):
             f"last={self.last_heard.get(member.rig, '-')}"
             for member, keys in self.members
         ]
-        return [
-            head,
-            *rows,
-            *(f"asks rig={rig} key={key}" for rig, key in self.requests),
-        ]
+        rows += [f"asks rig={rig} key={key}" for rig, key in self.requests]
+        return [head, *rows]
 
     def json_object(self) -> dict[str, object]:
         members = [
@@ -238,9 +227,9 @@ class Members(NamedTuple):
 
 
 def member(rig: Rig, request: MemberRequest) -> Members:
-    """List who takes part, or put a change of it on record: one signed envelope in the reserved thread."""
+    """List who takes part, or change that by a signed envelope."""
     if request.verb == "list":
-        return _listed(rig)
+        return _members(rig)
     key = rig.repository.signing_key_text()
     if key is None:
         raise UserError(
@@ -263,14 +252,7 @@ def member(rig: Rig, request: MemberRequest) -> Members:
             )
         landed = _put_on_record(rig, request, acts, identities.membership)
         if next_key is not None:
-            # Not before the others can have it, or a rebuilt turn would not hold.
-            if landed.pushed:
-                sign_with(rig.repository, next_key)
-            else:
-                rig.tell(
-                    "once it is pushed (rig-bridge push): git config user.signingkey "
-                    f"{next_key}"
-                )
+            _change_key(rig, next_key, is_pushed=landed.pushed)
     rig.announce(
         "rig.sent",
         thread=MEMBERS_THREAD,
@@ -278,7 +260,7 @@ def member(rig: Rig, request: MemberRequest) -> Members:
         commit=landed.commit,
         pushed=landed.pushed,
     )
-    listed = _listed(rig)._replace(landed=landed)
+    listed = _members(rig)._replace(landed=landed)
     if own in dict(listed.requests):
         rig.tell(
             f"{own} asks to join and is not a member yet; a member admits it: "
@@ -287,130 +269,168 @@ def member(rig: Rig, request: MemberRequest) -> Members:
     return listed
 
 
-def _listed(rig: Rig) -> Members:
+def _change_key(rig: Rig, key: Path, *, is_pushed: bool) -> None:
+    """Sign with another key as soon as others know it.
+
+    If a turn were rebuilt before they do, its signature would not hold.
+    """
+    if is_pushed:
+        sign_with(rig.repository, key)
+    else:
+        rig.tell(
+            f"once it is pushed (rig-bridge push): git config user.signingkey {key}"
+        )
+
+
+def _members(rig: Rig) -> Members:
     membership = Identities(rig).membership
     for path, reason in membership.refused.items():
         rig.tell(f"! {path} changes nothing: {reason}")
-    valid = {
-        one.rig: tuple(
-            key.fingerprint
-            for key in membership.keys_of(one.rig)
-            if key.retired is None
-        )
-        for one in membership.members
-    }
+    members = [
+        (member, _valid_fingerprints(membership, member.rig))
+        for member in membership.members
+    ]
+    requests = [
+        (act.rig, fingerprint_of(act.key) or "") for act in membership.requests.values()
+    ]
     return Members(
         membership.founded.sender if membership.founded else None,
-        tuple((one, valid[one.rig]) for one in membership.members),
-        tuple(
-            (act.rig, fingerprint_of(act.key) or "")
-            for act in membership.requests.values()
-        ),
+        tuple(members),
+        tuple(requests),
         last_heard(catalogue(rig)),
     )
+
+
+def _valid_keys(membership: Membership, rig_id: str) -> list[MemberKey]:
+    return [key for key in membership.keys_of(rig_id) if key.retired is None]
+
+
+def _valid_fingerprints(membership: Membership, rig_id: str) -> tuple[str, ...]:
+    return tuple(key.fingerprint for key in _valid_keys(membership, rig_id))
 
 
 def _acts(
     rig: Rig, request: MemberRequest, own_key: str, membership: Membership
 ) -> tuple[list[Act], Path | None]:
-    """What is to be put on record, and the key to sign with afterwards where that changes."""
+    """Return the acts to record, and the key to sign with afterwards if it changes."""
     own = str(rig.config.rig_id)
-    who = str(RigId.parse(request.rig_id)) if request.rig_id else own
+    subject = str(RigId.parse(request.rig_id)) if request.rig_id else own
     since = _moment(request.since)
     if request.verb == "add":
-        return [
-            _join(request, who, _key_to_add(request, who, own, own_key, membership))
-        ], None
+        key = _key_to_add(request, subject, own, own_key, membership)
+        return [_join(request, subject, key)], None
     if request.verb == "rotate":
-        return _rotation(rig, request, who, since, membership)
+        return _rotation(rig, request, subject, since, membership)
     if request.verb in ("leave", "remove"):
-        if (request.verb == "remove") != (who != own):
+        removes_another = request.verb == "remove"
+        if removes_another != (subject != own):
             raise UserError("member: leave is for this rig, remove <rig> for another")
-        return [Act(ActKind.LEAVE, who, since=since)], None
+        return [Act(ActKind.LEAVE, subject, since=since)], None
     raise UserError(
         "member: list, add, rotate, remove <rig> or leave",
         hint="rig-bridge member --help",
     )
 
 
-def _join(request: MemberRequest, who: str, key: str) -> Act:
+def _join(request: MemberRequest, subject: str, key: str) -> Act:
+    role = _role(request, subject)
+    minutes = _freeze_minutes(request)
+    human = str(RigId.parse(request.human)) if request.human else ""
+    return Act(ActKind.JOIN, subject, key, role, human, minutes)
+
+
+def _role(request: MemberRequest, subject: str) -> Role | None:
     if request.role is not None and request.role not in set(Role):
         raise UserError(f"member add: --role must be one of {', '.join(Role)}")
-    role = Role(request.role) if request.role else None
-    if role is not None and (role is Role.HUMAN) != who.endswith(RELAY_SUFFIX):
+    if not request.role:
+        return None
+    role = Role(request.role)
+    is_relay = subject.endswith(RELAY_SUFFIX)
+    if is_relay != (role is Role.HUMAN):
         raise UserError(
             "member add: a human speaks through a rig whose name ends in "
             f"{RELAY_SUFFIX}"
         )
-    minutes = request.freeze_minutes
-    if minutes is not None and (
-        not minutes.isdecimal() or int(minutes) > MOST_FREEZE_MINUTES
-    ):
+    return role
+
+
+def _freeze_minutes(request: MemberRequest) -> int | None:
+    typed = request.freeze_minutes
+    if typed is None:
+        return None
+    if not typed.isdecimal() or int(typed) > MOST_FREEZE_MINUTES:
         raise UserError(
             f"member add: --freeze-minutes must be a number up to {MOST_FREEZE_MINUTES}"
         )
-    human = str(RigId.parse(request.human)) if request.human else ""
-    return Act(
-        ActKind.JOIN, who, key, role, human, None if minutes is None else int(minutes)
-    )
+    return int(typed)
 
 
 def _key_to_add(
-    request: MemberRequest, who: str, own: str, own_key: str, membership: Membership
+    request: MemberRequest, subject: str, own: str, own_key: str, membership: Membership
 ) -> str:
+    """Return the key that was typed, asked for, is this rig's own, or counts now."""
     if request.key is not None:
-        key = parse_public_key(_key_text(request.key))
-        return f"{key.key_type} {key.blob}"
-    if who in membership.requests:
-        return membership.requests[who].key
-    keys = [key.key for key in membership.keys_of(who) if key.retired is None]
-    if who == own or keys:
-        return own_key if who == own else keys[-1]
+        return _typed_key(request.key)
+    if subject in membership.requests:
+        return membership.requests[subject].key
+    if subject == own:
+        return own_key
+    keys = _valid_keys(membership, subject)
+    if keys:
+        return keys[-1].key
     raise UserError(
-        f"member add: {who} has not asked to join, so its key is not known; nothing "
-        "was written",
+        f"member add: {subject} has not asked to join, so its key is not known; "
+        "nothing was written",
         hint=(
-            f"rig-bridge member add {who} <key or .pub file>, or `rig-bridge member "
-            "add` on that rig first"
+            f"rig-bridge member add {subject} <key or .pub file>, or `rig-bridge "
+            "member add` on that rig first"
         ),
     )
 
 
+def _typed_key(typed: str) -> str:
+    key = parse_public_key(_key_text(typed))
+    return f"{key.key_type} {key.blob}"
+
+
 def _rotation(
-    rig: Rig, request: MemberRequest, who: str, since: str, membership: Membership
+    rig: Rig, request: MemberRequest, subject: str, since: str, membership: Membership
 ) -> tuple[list[Act], Path | None]:
-    old = [key for key in membership.keys_of(who) if key.retired is None]
-    if who == rig.config.rig_id:
-        path = named_key(request.key) if request.key else new_key(rig.repository, who)
-        text = ssh_key_text(str(path)) or ""
+    """Return the acts that replace a rig's keys, and the new key if it is our own."""
+    path: Path | None = None
+    if subject == rig.config.rig_id:
+        if request.key:
+            path = named_key(request.key)
+        else:
+            path = new_key(rig.repository, subject)
+        new = ssh_key_text(str(path)) or ""
     elif request.key is None:
         raise UserError("member rotate: <rig> needs its new key; nothing was written")
     else:
-        path = None
-        key = parse_public_key(_key_text(request.key))
-        text = f"{key.key_type} {key.blob}"
+        new = _typed_key(request.key)
     retired = [
-        Act(ActKind.RETIRE_KEY, who, key.fingerprint, since=since)
-        for key in old
-        if key.key != text
+        Act(ActKind.RETIRE_KEY, subject, key.fingerprint, since=since)
+        for key in _valid_keys(membership, subject)
+        if key.key != new
     ]
-    return [Act(ActKind.ADD_KEY, who, text), *retired], path
+    return [Act(ActKind.ADD_KEY, subject, new), *retired], path
 
 
 def _put_on_record(
     rig: Rig, request: MemberRequest, acts: Sequence[Act], membership: Membership
 ) -> Landed:
     own = str(rig.config.rig_id)
-    others = [one.rig for one in membership.members if one.rig != own]
-    said = "; ".join(f"{act.kind.replace('_', ' ')} {act.rig}" for act in acts)
-    body = f"# Membership: {said}\n\n{acts_block(acts)}"
+    others = [member.rig for member in membership.members if member.rig != own]
+    summary = "; ".join(f"{act.kind.replace('_', ' ')} {act.rig}" for act in acts)
+    tldr = summary[:TLDR_SOFT_CAP]
+    body = f"# Membership: {summary}\n\n{acts_block(acts)}"
     draft = draft_send(
         rig.author,
         "STATE",
         MEMBERS_THREAD,
         others or [own],
         rig.today,
-        tldr=said[:TLDR_SOFT_CAP],
+        tldr=tldr,
         body=body,
     )
     make_dir(Path(rig.repository.root, MEMBERS_THREAD), root=Path(rig.repository.root))
@@ -420,7 +440,7 @@ def _put_on_record(
             MEMBERS_THREAD,
             draft,
             name=lambda taken: next_filename("STATE", taken),
-            subject=lambda path: send_subject("STATE", path, said[:TLDR_SOFT_CAP]),
+            subject=lambda path: send_subject("STATE", path, tldr),
             push=request.push,
             retry=request.retry,
             must_sign=True,

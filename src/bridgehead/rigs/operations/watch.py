@@ -1,4 +1,4 @@
-"""Snapshot at a bridge again and again, and say what is new as numbered events (rigs §12)."""
+"""Wait for news in a bridge, or report them as numbered events (rigs §12)."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ MOST_TIMEOUT = 86_400
 
 
 class WaitRequest(NamedTuple):
-    """Until what is to be waited; all of it is limited by the time."""
+    """What to wait for, and how long at most."""
 
     thread_id: str | None = None
     types: frozenset[str] = frozenset()  # empty: any
@@ -42,10 +42,10 @@ class WaitRequest(NamedTuple):
 
 
 class Waited(NamedTuple):
-    """What there was to wait for: questions to this rig that it has not taken on, and answers nobody looked at."""
+    """What arrived: open questions to this rig, and answers nobody has looked at."""
 
     arrived: tuple[Notice, ...]
-    problem: str | None = None  # why the remote could not be asked, the last time
+    problem: str | None = None  # why the last fetch failed
 
     def lines(self, style: Style = PLAIN) -> list[str]:
         return [
@@ -63,7 +63,7 @@ class Waited(NamedTuple):
 
 
 def wait(rig: Rig, request: WaitRequest) -> Waited:
-    """Look, fetch and look again until something is there for this rig, or until the time is over."""
+    """Fetch and look until something is there for this rig, or the time is over."""
     deadline = rig.now_ms() + int(request.timeout_seconds * 1000)
     problem: str | None = None
     while True:
@@ -74,36 +74,41 @@ def wait(rig: Rig, request: WaitRequest) -> Waited:
             if error.message != problem:
                 rig.tell(f"warning: {error.message}")
             problem = error.message
-        found = inbox_contents(rig)
-        fresh = [
-            *found.delivered,
-            *(debt.asked for debt in found.owes if debt.owed.state is DebtState.OPEN),
+        arrived = _awaited_notices(rig, request)
+        seconds_left = (deadline - rig.now_ms()) / 1000
+        if arrived or seconds_left <= 0:
+            return Waited(arrived, problem)
+        rig.sleep(min(request.interval_seconds, seconds_left))
+
+
+def _awaited_notices(rig: Rig, request: WaitRequest) -> tuple[Notice, ...]:
+    """Return what is in the inbox that a request waits for."""
+    inbox = inbox_contents(rig)
+    notices = [*inbox.delivered]
+    for debt in inbox.owes:
+        if debt.owed.state is DebtState.OPEN:
+            notices.append(debt.asked)
+    if request.thread_id is not None:
+        notices = [
+            notice for notice in notices if notice.turn.thread_id == request.thread_id
         ]
-        arrived = [
-            notice
-            for notice in fresh
-            if request.thread_id in (None, notice.turn.thread_id)
-            and (not request.types or notice.turn.type in request.types)
-        ]
-        left = (deadline - rig.now_ms()) / 1000
-        if arrived or left <= 0:
-            return Waited(tuple(arrived), problem)
-        rig.sleep(min(request.interval_seconds, left))
+    if request.types:
+        notices = [notice for notice in notices if notice.turn.type in request.types]
+    return tuple(notices)
 
 
 def parse_timeout(typed: str | None) -> float:
-    """Seconds to wait at most, also given as `30m` or `2h`."""
+    """Return the seconds to wait at most, which may be given as `30m` or `2h`."""
     if typed is None:
         return DEFAULT_TIMEOUT
     units = {"s": 1, "m": 60, "h": 3600}
-    number, factor = (
-        (typed[:-1], units[typed[-1]]) if typed[-1:] in units else (typed, 1)
-    )
-    if (
-        not number.isdecimal()
-        or not number.isascii()
-        or int(number) * factor > MOST_TIMEOUT
-    ):
+    number = typed
+    factor = 1
+    if typed[-1:] in units:
+        number = typed[:-1]
+        factor = units[typed[-1]]
+    is_number = number.isdecimal() and number.isascii()
+    if not is_number or int(number) * factor > MOST_TIMEOUT:
         raise UserError(
             f'--timeout must be seconds, or like 30m or 2h, up to a day (got "{typed}")'
         )
@@ -111,7 +116,7 @@ def parse_timeout(typed: str | None) -> float:
 
 
 class WatchRequest(NamedTuple):
-    """`op` is status, thread or sync; a thread limits what is looked at."""
+    """What to watch; `op` is status, thread or sync."""
 
     op: str
     thread_id: str | None = None
@@ -121,7 +126,10 @@ class WatchRequest(NamedTuple):
 
 
 def parse_interval(typed: str | None, *, fetching: bool) -> float:
-    """Seconds between two looks; a fetch every few seconds is the most a remote should have to bear."""
+    """Return the seconds between two looks.
+
+    If they fetch, there is a lower limit for the sake of the remote.
+    """
     least = LEAST_FETCH_INTERVAL if fetching else LEAST_INTERVAL
     if typed is None:
         return max(DEFAULT_INTERVAL, least)
@@ -135,80 +143,83 @@ def parse_interval(typed: str | None, *, fetching: bool) -> float:
 
 
 def watch(rig: Rig, request: WatchRequest) -> Iterator[Event]:
-    """The events of one run; it goes on until the caller stops asking."""
+    """Yield the events of one run; it goes on until the caller stops asking."""
     events = Watch(request.op, heartbeat=request.heartbeat)
-    look = _Look(rig, request)
+    observer = _Observer(rig, request)
     first: Mapping[str, object] = {}
     while not first:
         try:
             first = _one_shot(rig, request)
-        except (
-            FetchFailed
-        ) as error:  # a watch that is started before the network is up waits for it
+        except FetchFailed as error:
+            # The network may come up after the watch has started.
             yield events.error(type(error).__name__, error.message, rig.now_ms())
             rig.sleep(request.interval_seconds)
-    yield events.begin(look.again(events.is_new), first, rig.now_ms())
+    yield events.begin(observer.snapshot(events.is_new), first, rig.now_ms())
     while True:
         rig.sleep(request.interval_seconds)
         try:
             if request.op == "sync":
                 yield from _synced(rig, events, request)
-            news = events.update(look.again(events.is_new), rig.now_ms())
-            for late in (event for event in news if event["event"] == "overdue"):
-                rig.announce(
-                    "rig.overdue", thread=late["thread_id"], debtor=late["debtor"]
-                )
+            news = events.update(observer.snapshot(events.is_new), rig.now_ms())
+            for event in news:
+                if event["event"] == "overdue":
+                    rig.announce(
+                        "rig.overdue", thread=event["thread_id"], debtor=event["debtor"]
+                    )
         except BridgeheadError as error:
             news = [events.error(type(error).__name__, error.message, rig.now_ms())]
         yield from news
 
 
 def _synced(rig: Rig, events: "Watch", request: WatchRequest) -> Iterator[Event]:
-    outcome = sync(rig, request.sync._replace(told=events.refused_head, quiet=True))
+    known_refusal = events.refused_head
+    outcome = sync(rig, request.sync._replace(reported_head=known_refusal, quiet=True))
+    is_new_refusal = (
+        outcome.refusal is not None and outcome.report.remote_head != known_refusal
+    )
     if outcome.moved:
         yield events.pulled(outcome.json_object(), rig.now_ms())
-    elif (
-        outcome.refusal is not None
-        and outcome.report.remote_head != events.refused_head
-    ):
+    elif is_new_refusal:
         yield events.refused(outcome.json_object(), rig.now_ms())
 
 
 def _one_shot(rig: Rig, request: WatchRequest) -> Mapping[str, object]:
-    shots: dict[str, Callable[[], Mapping[str, object]]] = {
-        "status": lambda: status(rig).json_object(),
-        "thread": lambda: thread(
-            rig, wanted_thread(rig, request.thread_id)
-        ).json_object(),
-        "sync": lambda: sync(rig, request.sync).json_object(),
-    }
-    return shots[request.op]()
+    """Return what the command prints without `--watch`."""
+    match request.op:
+        case "status":
+            return status(rig).json_object()
+        case "thread":
+            thread_id = wanted_thread(rig, request.thread_id)
+            return thread(rig, thread_id).json_object()
+        case "sync":
+            return sync(rig, request.sync).json_object()
+        case _:
+            raise ValueError(f"{request.op} cannot be watched")
 
 
-class _Look:
-    """Looks at the threads that changed since it looked last; what it knows of the others is all it keeps."""
+class _Observer:
+    """Looks at a bridge repeatedly, and only at the threads that changed meanwhile."""
 
     def __init__(self, rig: Rig, request: WatchRequest) -> None:
         self._rig = rig
         self._thread_id = request.thread_id
         self._marks: dict[str, object] = {}
-        self._apart = ""
+        self._quarantine = ""
         self._closed: set[str] = set()
         self._divergences: dict[str, Divergence] = {}
 
-    def again(self, is_new: Callable[[str], bool]) -> "Snapshot":
-        """Return how the bridge stands, with those envelopes only whose paths are new."""
+    def snapshot(self, is_new: Callable[[str], bool]) -> "Snapshot":
+        """Return how the bridge stands, with only those envelopes that are new."""
         known = catalogue(self._rig, self._thread_id)
-        fresh = [
-            envelope
-            for name in self._changed(known)
-            for envelope in self._look_at(known, name, is_new)
-        ]
-        notices = zip(fresh, verify_listed(self._rig, known, fresh), strict=True)
+        fresh: list[ListedEnvelope] = []
+        for name in self._changed(known):
+            fresh += self._look_at(known, name, is_new)
+        verdicts = verify_listed(self._rig, known, fresh)
         freezes = standing_freezes(self._rig).items()
         return Snapshot(
             envelopes={
-                listed.path: Notice(listed.turn, verdict) for listed, verdict in notices
+                envelope.path: Notice(envelope.turn, verdict)
+                for envelope, verdict in zip(fresh, verdicts, strict=True)
             },
             closed=frozenset(self._closed),
             divergences=dict(self._divergences),
@@ -221,12 +232,12 @@ class _Look:
         )
 
     def _changed(self, known: Catalogue) -> list[str]:
-        """The threads to look at; what is kept apart decides what is listed in all of them."""
+        """Return the threads to look at: all of them if the quarantine changed."""
         marks = known.marks()
-        apart = quarantine_state(self._rig.repository.private_dir)
-        before = self._marks if apart == self._apart else {}
+        quarantine = quarantine_state(self._rig.repository.private_dir)
+        before = self._marks if quarantine == self._quarantine else {}
         self._marks = dict(marks)
-        self._apart = apart
+        self._quarantine = quarantine
         return [
             name
             for name in known.thread_ids()
@@ -242,27 +253,36 @@ class _Look:
             if is_new(envelope.path)
         ]
         divergence = known.causality(name).divergence()
-        self._divergences.pop(name, None)
-        self._divergences |= {name: divergence} if divergence else {}
-        (self._closed.add if known.is_closed(name) else self._closed.discard)(name)
+        if divergence is None:
+            self._divergences.pop(name, None)
+        else:
+            self._divergences[name] = divergence
+        if known.is_closed(name):
+            self._closed.add(name)
+        else:
+            self._closed.discard(name)
         known.let_go(name)
         return fresh
 
 
 def _overdue(rig: Rig, known: Catalogue) -> dict[str, Debt]:
-    """Debts past their time that this rig has, or answers for, by question and debtor."""
+    """Return the overdue debts that this rig has, or answers for.
+
+    The keys are question and debtor.
+    """
     if rig.settings is None:
         return {}
-    found = inbox_contents(rig, known)
+    inbox = inbox_contents(rig, known)
     now = rig.now_ms()
-    late = [
-        debt for debt in (*found.owes, *found.entrusted) if debt.owed.is_overdue(now)
-    ]
-    return {f"{debt.asked.turn.path} {debt.owed.debtor}": debt for debt in late}
+    return {
+        f"{debt.asked.turn.path} {debt.owed.debtor}": debt
+        for debt in (*inbox.owes, *inbox.entrusted)
+        if debt.owed.is_overdue(now)
+    }
 
 
 class Watch:
-    """One run of `--watch`: remembers what it has announced, numbers what it says."""
+    """One run of `--watch`: it numbers events, and remembers what it announced."""
 
     def __init__(self, op: str, *, heartbeat: bool = True) -> None:
         self._op = op
@@ -270,11 +290,10 @@ class Watch:
         self._sequence = 0
         self._last_ms = 0
         self._seen = _EMPTY
-        self._announced: set[int] = set()  # there may be very many
+        self._announced: set[int] = set()  # hashes, because there may be very many
         self._has_begun = False
-        self.refused_head: str | None = (
-            None  # the remote head whose refusal was told last
-        )
+        # The remote head whose refusal was reported last.
+        self.refused_head: str | None = None
 
     def begin(
         self, snapshot: "Snapshot", one_shot: Mapping[str, object], now_ms: int
@@ -290,15 +309,16 @@ class Watch:
         return self._event("snapshot", now_ms, one_shot)
 
     def is_new(self, path: str) -> bool:
-        """Tell whether an envelope has to be announced; what is there at the beginning has not."""
-        return (
-            hash(("envelope", path)) not in self._announced
-            if self._has_begun
-            else not self._is_first("envelope", path)
-        )
+        """Return whether an envelope must be announced.
+
+        What is there at the beginning is only noted.
+        """
+        if self._has_begun:
+            return hash(("envelope", path)) not in self._announced
+        return not self._is_first("envelope", path)
 
     def update(self, snapshot: "Snapshot", now_ms: int) -> list[Event]:
-        """Return what is new, or a heartbeat when nothing has been said for long."""
+        """Return what is new, or a heartbeat after a long silence."""
         events = [
             self._event(name, now_ms, fields) for name, fields in self._news(snapshot)
         ]
@@ -312,7 +332,7 @@ class Watch:
         return self._event("pulled", now_ms, fields)
 
     def refused(self, fields: Mapping[str, object], now_ms: int) -> Event:
-        """Return the event for a pull that was refused; the caller asks once per state of the remote."""
+        """Return the event for a refused pull; there is one per state of the remote."""
         self._note_refusal(fields)
         return self._event("refused", now_ms, fields)
 
@@ -328,22 +348,15 @@ class Watch:
         self._sequence += 1
         self._last_ms = now_ms
         head = {"schema_version": SCHEMA_VERSION, "op": self._op, "event": name}
-        stamp = {"at": iso_timestamp(now_ms), "seq": self._sequence}
-        return {
-            **head,
-            **stamp,
-            **{key: value for key, value in fields.items() if key not in head},
-        }
+        event = {**head, "at": iso_timestamp(now_ms), "seq": self._sequence}
+        for key, value in fields.items():
+            if key not in head:
+                event[key] = value
+        return event
 
     def _news(self, snapshot: "Snapshot") -> Iterator[tuple[str, Mapping[str, object]]]:
-        fresh = [
-            notice
-            for path, notice in snapshot.envelopes.items()
-            if self._is_first("envelope", path)
-        ]
-        for notice in sorted(
-            fresh, key=lambda notice: (*notice.turn.order_key(), notice.turn.thread_id)
-        ):
+        """Yield the names and fields of the events that a snapshot gives rise to."""
+        for notice in self._first_notices(snapshot):
             yield "envelope", notice.json_object()
         for thread_id in sorted(snapshot.closed):
             if self._is_first("thread_closed", thread_id):
@@ -351,11 +364,26 @@ class Watch:
         for thread_id, divergence in sorted(snapshot.divergences.items()):
             if divergence != self._seen.divergences.get(thread_id):
                 yield "divergence", {"thread_id": thread_id, **divergence.json_object()}
-        for what, debt in sorted(snapshot.overdue.items()):
-            if self._is_first("overdue", what):
+        for debt_key, debt in sorted(snapshot.overdue.items()):
+            if self._is_first("overdue", debt_key):
                 yield "overdue", debt.json_object(sys.maxsize)
+        yield from self._freeze_news(snapshot.freezes)
+
+    def _first_notices(self, snapshot: "Snapshot") -> list[Notice]:
+        """Return the envelopes that were not announced yet, oldest first."""
+        fresh = [
+            notice
+            for path, notice in snapshot.envelopes.items()
+            if self._is_first("envelope", path)
+        ]
+        return sorted(
+            fresh, key=lambda notice: (*notice.turn.order_key(), notice.turn.thread_id)
+        )
+
+    def _freeze_news(
+        self, after: Mapping[str, Freeze]
+    ) -> Iterator[tuple[str, Mapping[str, object]]]:
         before = self._seen.freezes
-        after = snapshot.freezes
         for thread_id, freeze in sorted(after.items()):
             if freeze != before.get(thread_id):
                 yield "frozen", {"thread_id": thread_id, **freeze.json_object()}
@@ -363,16 +391,17 @@ class Watch:
             yield "thawed", {"thread_id": thread_id}
 
     def _is_first(self, name: str, subject: str) -> bool:
-        """Tell whether this is news in this run, however often it comes and goes."""
-        known = (what := hash((name, subject))) in self._announced
-        self._announced.add(what)
-        return not known
+        """Return whether this is news in this run, and note that it is no longer."""
+        key = hash((name, subject))
+        is_first = key not in self._announced
+        self._announced.add(key)
+        return is_first
 
 
 class Snapshot(NamedTuple):
     """A bridge as it stood at one moment."""
 
-    # By path, perhaps those only that were not there before.
+    # By path; after the first snapshot only new ones.
     envelopes: Mapping[str, Notice]
     closed: frozenset[str]  # thread ids
     divergences: Mapping[str, Divergence]  # by thread id

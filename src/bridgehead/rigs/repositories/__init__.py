@@ -1,4 +1,4 @@
-"""Where envelopes are kept: base.py says what a repository can do, git/repository.py does it.
+"""Keep envelopes in a git clone; git/repository.py is the way in.
 
 Import the module you need.
 """

@@ -1,7 +1,7 @@
-"""What a bridge repository cannot do, in the wording scripts match (rigs §8 error wording, §13).
+"""Errors of a bridge repository, in the wording scripts match (rigs §8, §13).
 
 UserError, exit 1
-  GitFailed                   a git command was refused; `git_says` holds git's own words
+  GitFailed                   a git command was refused; `git_says` holds git's words
     CommitFailed  SigningFailed  FetchFailed  PushFailed
   ShallowHistory              nothing can be proven from a part of history
 """
@@ -25,7 +25,10 @@ class GitFailed(UserError):
 
 
 class ShallowHistory(UserError):
-    """The clone has only the newest commits, so neither membership nor signatures can be proven."""
+    """The clone has only the newest commits.
+
+    Neither membership nor signatures can be proven from those.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -59,14 +62,14 @@ class FetchFailed(GitFailed):
 
 
 class PushFailed(GitFailed):
-    """The remote did not take the commit, for a reason that trying again will not cure."""
+    """The remote did not take the commit, and trying once more will not help."""
 
     def __init__(self, remote: str, branch: str, git_says: str) -> None:
         super().__init__(f"git push {remote} {branch} failed", git_says)
 
 
 def cause_of(git_says: str) -> str:
-    """Pick the line of git's output that names the cause; what follows it is usually advice."""
+    """Return the line of git's output that names the cause, not the advice after it."""
     lines = [line.strip() for line in git_says.splitlines() if line.strip()]
     for number, line in enumerate(lines):
         if number and line == _SSH_ENDED:
@@ -134,7 +137,7 @@ _ADVICE = (
 
 
 def advice_on(git_says: str) -> str | None:
-    """Return what to do about a git command that failed, if its words tell what is wrong."""
+    """Return what to do about a git command that failed, if its words tell."""
     text = git_says.lower()
     for words, advice in _ADVICE:
         if words.lower() in text:

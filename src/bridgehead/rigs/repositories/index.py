@@ -1,7 +1,8 @@
-"""The index of a clone: one SQLite file under the git directory.
+"""Keep the index of a clone in one SQLite file under the git directory.
 
-git plumbing fills it, and everything in it can be read from git again. So it is rebuilt from
-nothing whenever it is in doubt, and kept in memory where it cannot be written.
+git plumbing fills it, and everything in it can be read from git once more. So it is
+rebuilt from nothing whenever it is in doubt, and kept in memory if it cannot be
+written.
 """
 
 import json
@@ -25,7 +26,8 @@ FILE_NAME = "index.sqlite"
 BUSY_SECONDS = 10.0
 _COMPANIONS = ("", "-wal", "-shm")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-# Names of files and authors that are no UTF-8 are stored as bytes, so they have no type.
+# Names of files and authors that are not UTF-8 are stored as bytes, so they have no
+# type.
 _TABLES = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS history (
@@ -44,7 +46,8 @@ CREATE TABLE IF NOT EXISTS files (
   is_envelope INTEGER NOT NULL, fields TEXT NOT NULL,
   PRIMARY KEY (thread, filename)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS texts (
-  thread TEXT NOT NULL, filename NOT NULL, frontmatter TEXT NOT NULL, body TEXT NOT NULL,
+  thread TEXT NOT NULL, filename NOT NULL, frontmatter TEXT NOT NULL,
+  body TEXT NOT NULL,
   PRIMARY KEY (thread, filename));
 CREATE TABLE IF NOT EXISTS participants (
   rig TEXT NOT NULL, thread TEXT NOT NULL, filename NOT NULL,
@@ -226,7 +229,7 @@ class Index:
     # files
 
     def content_ids(self, thread: str | None) -> dict[str, str]:
-        """Return which contents are stored, by path; those of one thread if it is named."""
+        """Return which contents are stored, by path, of one thread or all."""
         query = "SELECT thread, filename, content_id FROM files"
         if thread is None:
             rows = self._select(query)
@@ -333,7 +336,7 @@ def open_index(directory: Path) -> Index:
 
 
 def is_damaged(error: sqlite3.Error) -> bool:
-    """Tell whether an error means that the file is of no use any more."""
+    """Return whether an error means that the file is of no use any more."""
     if isinstance(error, IndexOutdated):
         return True
     return getattr(error, "sqlite_errorcode", None) in _DAMAGED
@@ -347,7 +350,7 @@ def remove_index(directory: Path) -> None:
 
 
 def mentions(directory: Path, rig: str) -> bool:
-    """Tell whether the stored index names a rig. It may be older than the clone."""
+    """Return whether the stored index names a rig. It may be older than the clone."""
     if not (directory / FILE_NAME).exists():
         return False
     index = open_index(directory)

@@ -1,7 +1,7 @@
 """Plain records of what is in a repository.
 
-Paths are relative to the top level with `/` between their parts; bytes that are not UTF-8
-come as surrogates.
+Paths are relative to the top level with `/` between their parts; bytes that are not
+UTF-8 come as surrogates.
 """
 
 import re
@@ -62,7 +62,7 @@ class DirtyFile(NamedTuple):
 
     @property
     def differs_from_index(self) -> bool:
-        """Tell whether the file's content must be read from the work tree."""
+        """Whether the file's content must be read from the work tree."""
         return self.code[1] != " "
 
 
@@ -81,7 +81,7 @@ class PathChange(NamedTuple):
 
 
 class CommitRecord(NamedTuple):
-    """One commit and what it changed, compared with its parent; a merge, with all of them."""
+    """One commit and what it changed, compared with its parents."""
 
     commit: str
     parents: tuple[str, ...]
@@ -104,24 +104,21 @@ class History(NamedTuple):
 
 
 class TrackedFile(NamedTuple):
-    """What git's index holds for a path; blob None for a submodule or an unresolved conflict."""
+    """What git's index holds for a path; blob None for a submodule or a conflict."""
 
     blob: str | None
     is_symlink: bool
 
 
 class Stamp(NamedTuple):
-    """What tells one state of a work tree file from another without reading it."""
+    """What a file of the work tree is, as far as that is known without reading it."""
 
-    inode: int
-    size: int
     modified_ns: int
-    changed_ns: int
     is_symlink: bool
 
 
 class Incoming(NamedTuple):
-    """What a fetched commit would bring, seen from the last commit both sides share (rigs §9.3)."""
+    """What a fetched commit would bring, seen from the merge base (rigs §9.3)."""
 
     local_head: str
     remote_head: str
@@ -166,7 +163,7 @@ class Recovered(NamedTuple):
 
 
 class FreezeNote(NamedTuple):
-    """What stands on a frozen thread; `only_here` when the remote would not take it (rigs §10)."""
+    """The note on a frozen thread; `only_here` if the remote refused it (rigs §10)."""
 
     text: str
     only_here: bool = False
@@ -197,7 +194,7 @@ _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 
 
 def _as_git_quotes(path: str) -> str:
-    """Spell a path as the short status does: special bytes escaped, quotes around blanks."""
+    """Return a path as the short status spells it, escaped and quoted."""
     if _PLAIN.fullmatch(path):
         return f'"{path}"' if " " in path else path
     pieces = map(_as_git_escapes, path.encode("utf-8", "surrogateescape"))

@@ -1,4 +1,7 @@
-"""The files of a work tree, by repository-relative path. No link is followed, not even on the way to a file."""
+"""Read and write the files of a work tree, by repository-relative path.
+
+No link is followed, not even on the way to a file.
+"""
 
 from __future__ import annotations
 
@@ -56,12 +59,12 @@ class WorkTree:
         write_atomic(target, content, exclusive=not replace, root=self._top_level)
 
     def has_file(self, path: str) -> bool:
-        """Tell whether anything but a directory has this name."""
+        """Return whether anything but a directory has this name."""
         found = self._lstat(path)
         return found is not None and not stat.S_ISDIR(found.st_mode)
 
     def has_directory(self, path: str) -> bool:
-        """Tell whether this is a directory and not a link to one."""
+        """Return whether this is a directory and not a link to one."""
         found = self._lstat(path)
         return found is not None and stat.S_ISDIR(found.st_mode)
 
@@ -77,13 +80,7 @@ class WorkTree:
         is_symlink = stat.S_ISLNK(found.st_mode)
         if not is_symlink and not stat.S_ISREG(found.st_mode):
             return None
-        return Stamp(
-            found.st_ino,
-            found.st_size,
-            found.st_mtime_ns,
-            found.st_ctime_ns,
-            is_symlink,
-        )
+        return Stamp(found.st_mtime_ns, is_symlink)
 
     def _at(self, path: str) -> Path:
         if ".." in path.split("/"):
@@ -127,14 +124,14 @@ def _read_rest(handle: int, content: bytes) -> bytes | None:
 
 
 def keep(path: Path, content: str | bytes) -> None:
-    """Write a private file that we can do without; failing means to look something up again."""
+    """Write a private file that we can do without, if possible."""
     with suppress(FileError):
         make_dir(path.parent)
         write_atomic(path, content)
 
 
 def names_in(directory: str | Path) -> list[str]:
-    """Return the names in a directory; none if it is a link to one, or something else."""
+    """Return the names in a directory; none if it is a link or something else."""
     try:
         handle = os.open(directory, _DIRECTORY)
     except OSError:

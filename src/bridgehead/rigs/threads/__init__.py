@@ -1,1 +1,1 @@
-"""Threads of a bridge: order, causality, freezes, and the index that spares reading them again."""
+"""Order threads, follow who knew what, and index the files of a bridge."""

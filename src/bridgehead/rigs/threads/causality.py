@@ -11,10 +11,11 @@ _SHORTEST_REFERENCE = 7
 
 
 class Causality:
-    """Questions about the committed turns of one thread; uncommitted ones take no part.
+    """Who knew what among the committed turns of one thread.
 
-    `parents` maps every commit of the repository to its parents. None says that history is one line, in which each
-    commit descends from all of lower position: that is the usual case, and much the faster one.
+    `parents` maps every commit of the repository to its parents. It is None if
+    history is linear, so that each commit descends from all of lower position: that
+    is the usual case, and much the faster one.
     """
 
     def __init__(
@@ -31,9 +32,9 @@ class Causality:
 
     @property
     def _is_a_chain(self) -> bool:
-        """Tell whether each turn knows all before it.
+        """Whether each turn knows all before it.
 
-        That is so if history is one line and no turn names another.
+        That is so if history is linear and no turn names another.
         """
         if self._parents is not None:
             return False
@@ -63,9 +64,9 @@ class Causality:
         return self._graph.known([filename] if filename in self._turns else [])
 
     def concurrent_with(self, filename: str) -> list[Turn]:
-        """Return the turns of other rigs that are independent of this one, oldest first.
+        """Return the turns of other rigs that are independent of this one.
 
-        They neither know it nor are known by it.
+        They neither know it nor are known by it. Oldest first.
         """
         if filename not in self._turns:
             return []
@@ -79,7 +80,7 @@ class Causality:
 
 
 class Divergence(NamedTuple):
-    """A thread with more than one head, named after the newest turn that all heads know."""
+    """A thread with several heads, named after the newest turn all of them know."""
 
     name: str
     heads: tuple[Turn, ...]  # by file name
@@ -191,7 +192,7 @@ class KnowledgeGraph:
         self._by_prefix.setdefault(commit[:_SHORTEST_REFERENCE], []).append(commit)
 
     def _named_by(self, turn: Turn) -> Iterator[int]:
-        """Yield what a turn names in this thread; other references do not count (rigs §9.6)."""
+        """Yield what a turn names in this thread (rigs §9.6)."""
         if turn.in_reply_to in self._of_hash:
             yield self._of_hash[turn.in_reply_to]
         for reference in turn.references:
@@ -227,7 +228,7 @@ def _place_in_history(turn: Turn) -> tuple[int, str, OrderKey]:
 def _nearest_before(
     commits: list[str], parents: Mapping[str, Sequence[str]] | None
 ) -> Iterator[tuple[str, Iterable[str]]]:
-    """Yield each commit of the thread with those of them it descends from most closely."""
+    """Yield each commit of the thread with its closest ancestors among them."""
     if parents is None:
         for index, commit in enumerate(commits):
             yield commit, commits[max(index - 1, 0) : index]

@@ -1,7 +1,7 @@
-"""What this clone remembers: what crossed with a turn of ours, and what somebody looked at.
+"""Remember what crossed with a turn of ours, and what somebody has looked at.
 
-A push retry puts our turn on top of what others pushed first (rigs §9.5), so history alone
-would say that we knew it.
+A push retry puts our turn on top of what others pushed first (rigs §9.5), so history
+alone would suggest that we knew it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Crossings:
         return frozenset(self._crossed.get(path, ()))
 
     def note(self, path: str, crossed: Iterable[str]) -> None:
-        """Remember them; called under the lock."""
+        """Remember what crossed with a turn. The caller holds the lock."""
         known = self._crossed.get(path, [])
         self._crossed[path] = list(dict.fromkeys([*known, *crossed]))
         newest = list(self._crossed.items())[-_MOST_TURNS:]
@@ -53,7 +53,7 @@ class Crossings:
 
 
 def seen_state(directory: Path) -> str:
-    """Return what changes when somebody looks at an answer; empty where nobody ever did."""
+    """Return a text that changes when somebody looks at an answer."""
     return _state(directory / _SEEN_NAME)
 
 
@@ -83,7 +83,7 @@ class Seen:
         self.note([_BEGUN])
 
     def note(self, paths: Iterable[str]) -> None:
-        """Remember them; not being able to means that they are shown as new once more."""
+        """Remember that these were seen; if that fails, they are shown once more."""
         fresh = [path for path in paths if path not in self.paths]
         if not fresh:
             return

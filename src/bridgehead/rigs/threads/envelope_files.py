@@ -1,7 +1,7 @@
-"""The files of a clone that may be envelopes, and by what their contents are known (rigs §2).
+"""Find the files of a clone that may be envelopes, and their contents (rigs §2).
 
-git vouches for a tracked file that it reports as unchanged: the file holds the blob that
-git's index names. Any other file is read and hashed at every look.
+git vouches for a tracked file that it reports as unchanged: the file holds the blob
+that git's index names. Any other file is read and hashed at every look.
 """
 
 from collections.abc import Iterable
@@ -40,11 +40,11 @@ class EnvelopeFiles:
         return self.content_ids[path].startswith(_LINK)
 
     def is_committed_content(self, path: str) -> bool:
-        """Tell whether git has the content of a regular file."""
+        """Return whether git has the content of a regular file."""
         return path not in self.loose and not self.is_link(path)
 
     def content(self, path: str) -> str:
-        """Return the blob id of a file; it begins with `~` unless git vouches for the file."""
+        """Return the blob id of a file, after a `~` unless git vouches for it."""
         content_id = self.content_ids.get(path, "").removeprefix(_LINK)
         if path in self.loose or not content_id:
             return f"{LOOSE}{content_id}"
@@ -91,7 +91,7 @@ def _add_loose(
     thread: str,
     filenames: Iterable[str],
 ) -> None:
-    """Read files that git does not vouch for; directories and devices are passed over."""
+    """Read files that git does not vouch for; only regular ones count."""
     regular: list[str] = []
     for filename in filenames:
         path = f"{thread}/{filename}"

@@ -21,7 +21,7 @@ class Freeze(NamedTuple):
     thread: str = ""  # empty in notes of earlier versions
 
     def holds(self, now_ms: int) -> bool:
-        """Tell whether it is in force now; one whose times cannot be read is not."""
+        """Return whether it is in force now; not if its times cannot be read."""
         begin = timestamp_ms(self.since)
         end = timestamp_ms(self.expires)
         if begin is None or end is None:
@@ -42,8 +42,8 @@ class Freeze(NamedTuple):
     ) -> "Freeze | None":
         """Return it as far as its author may ask for it.
 
-        Return None if the author may not, or did not sign it for this thread. In a bridge
-        without members everybody may, for a day at most.
+        Return None if the author may not, or did not sign it for this thread.
+        In a bridge without members everybody may, for a day at most.
         """
         if membership.founded is None:
             return self.at_most(HUMAN_FREEZE_MINUTES)
@@ -55,7 +55,7 @@ class Freeze(NamedTuple):
         return self.at_most(author.freeze_minutes)
 
     def forbids(self, rig_id: RigId, now_ms: int) -> bool:
-        """Tell whether it keeps this rig from sending and closing; relay rigs it waits for."""
+        """Return whether it keeps this rig from sending; relay rigs may go on."""
         return self.holds(now_ms) and not rig_id.is_relay
 
     def json_object(self) -> dict[str, str]:

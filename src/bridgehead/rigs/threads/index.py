@@ -1,4 +1,4 @@
-"""The envelopes of a clone: what git and the work tree hold, joined with the index (rigs §8, §9.4)."""
+"""Join what git and the work tree hold with the index of envelopes (rigs §8, §9.4)."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,8 +41,8 @@ _Answer = TypeVar("_Answer")
 class EnvelopeIndex:
     """One look at a clone: every answer describes the moment it was made.
 
-    With `thread` only that thread is looked at; a `survey` that is handed in must have the
-    same extent. `tell` is called before something that takes a while.
+    With `thread` only that thread is looked at; a `survey` that is handed in must
+    have the same extent. `tell` is called before something that takes a while.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class EnvelopeIndex:
 
     @property
     def is_linear(self) -> bool:
-        """Whether history is one line, so that positions tell what descends from what."""
+        """Whether history is linear, so that positions show what descends from what."""
         return self._history.is_linear
 
     @property
@@ -79,7 +79,7 @@ class EnvelopeIndex:
         return self._history.commits
 
     def threads(self) -> "list[ThreadListing]":
-        """Return every directory that holds at least one envelope, by name (rigs §2)."""
+        """Return every directory that holds at least one envelope (rigs §2)."""
         return [self.thread(name) for name in self.thread_names()]
 
     def thread_names(self) -> list[str]:
@@ -109,7 +109,7 @@ class EnvelopeIndex:
         }
 
     def thread(self, name: str) -> "ThreadListing":
-        """Return one thread without what is in quarantine; empty if nothing is in it."""
+        """Return one thread without what is in quarantine; it may be empty."""
         if name not in self.names:
             return ThreadListing(name, (), (), ())
         rows = self._rows(name)
@@ -197,7 +197,7 @@ class EnvelopeIndex:
         self._has_everything()
 
     def _has_everything(self) -> bool:
-        """Tell whether the index describes this look; if so, hold on to its state."""
+        """Return whether the index describes this look; if so, hold its state."""
         self._index.begin_reading()
         self._history = self._index.history()
         is_current = (
@@ -322,9 +322,9 @@ def fold_commits(
     commits: Iterable[CommitRecord],
     first_position: int,
 ) -> Mapping[Place, Addition]:
-    """Follow envelopes through commits, parents first, and return those that were touched.
+    """Follow envelopes through commits, parents first; return those that were touched.
 
-    `known` tells how a path came into the commits before.
+    `known` returns how a path came into the commits before.
     """
     changed: dict[Place, Addition] = {}
     for position, commit in enumerate(commits, first_position):

@@ -1,4 +1,4 @@
-"""An envelope as the index lists it, and how a file becomes a row of the index (rigs §2, §3.3, §8)."""
+"""Turn files into rows of the index, and rows into envelopes (rigs §2, §3.3, §8)."""
 
 from typing import NamedTuple
 
@@ -101,7 +101,7 @@ def row_of(thread: str, filename: str, parsed: Envelope | ParseFailure) -> FileR
 
 
 def unlisted_row(filename: str, kind: Kind) -> FileRow:
-    """Return the row of a link or of a file that is no envelope: reported, but not listed."""
+    """Return the row of a link or a file that is no envelope."""
     return FileRow(
         filename=filename,
         findings=str(kind),

@@ -88,12 +88,12 @@ def obligations(
     unseen: Callable[[str], Collection[str]] = lambda _path: (),
     is_closed: bool = False,
 ) -> list[Obligation]:
-    """Return what the turns of one thread leave owed and settled, oldest question first.
+    """Return what the turns of one thread leave owed or settled, oldest first.
 
-    `concerns` picks debtor and creditor. `counts` tells whether a turn really is by
-    whom it says, `settles` whether the end that somebody put to the thread holds for
-    this obligation, too. `unseen` names, for the path of an answer, what came in while
-    it was on its way. `is_closed` without a turn that says so settles all.
+    `concerns` picks debtor and creditor. `counts` decides whether a turn really is
+    by its sender, `settles` whether an end of the thread holds for an obligation.
+    `unseen` returns, for the path of an answer, what came in while it was on its
+    way. `is_closed` without a turn that ends the thread settles everything.
     """
     turns = _committed(thread)
     owed = _opened(turns, concerns)

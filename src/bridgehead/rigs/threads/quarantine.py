@@ -1,7 +1,8 @@
-"""Which envelopes of this clone are kept apart, and which of them the operator took in all the same (rigs §9.4).
+"""Record which envelopes of this clone are in quarantine, or were accepted (rigs §9.4).
 
-Small and beside the envelope index, so that a listing needs no second look at the files. Unlike the index it is no
-cache: what the gate found is written here before the branch moves.
+The record is a small file beside the envelope index, so that a listing need not look at
+the envelopes once more. Unlike the index it is no cache: what the gate finds is written
+here before the branch moves.
 """
 
 import json
@@ -24,16 +25,14 @@ _VERDICT = re.compile(
 )
 
 
-class KeptApart(NamedTuple):
-    """One envelope with something against it, by path and content."""
+class QuarantineEntry(NamedTuple):
+    """An envelope with something against it, by path and content."""
 
     path: str
     blob: str
     kinds: tuple[str, ...]
     commit: str  # that added it
-    accepted: bool = (
-        False  # it takes part: the operator insisted, or a verdict lifted it
-    )
+    accepted: bool = False  # it takes part: by the operator's wish, or by a verdict
     verdict: str = ""  # path of the envelope that lifted or confirmed it
 
     @property
@@ -50,59 +49,64 @@ class KeptApart(NamedTuple):
 
 
 class HumanVerdict(NamedTuple):
-    """What a human decided about one envelope, and the turn that says so."""
+    """What a human decided about one envelope, and in which turn."""
 
     lifts: bool
     path: str
     blob: str
-    said_in: str
+    decided_in: str  # path of the turn
 
     def __str__(self) -> str:
-        return (
-            f"{self.said_in} {'lifts' if self.lifts else 'confirms'} the quarantine "
-            f"of {self.path}"
-        )
+        verb = "lifts" if self.lifts else "confirms"
+        return f"{self.decided_in} {verb} the quarantine of {self.path}"
 
 
-def verdict_line(entry: KeptApart, *, lifts: bool) -> str:
-    """Return the line that, in a signed DECISIONS turn of a trusted human, lifts or confirms a quarantine."""
-    return f"quarantine: {'lift' if lifts else 'confirm'} {entry.path} {entry.blob}"
+def verdict_line(entry: QuarantineEntry, *, lifts: bool) -> str:
+    """Return the line by which a DECISIONS turn lifts or confirms a quarantine.
+
+    It counts only if a trusted human signed the turn.
+    """
+    verb = "lift" if lifts else "confirm"
+    return f"quarantine: {verb} {entry.path} {entry.blob}"
 
 
-def read_verdicts(body: str, said_in: str) -> list[HumanVerdict]:
-    """Return the verdicts in the body of a turn; whether the turn is to be believed is the caller's to know."""
+def read_verdicts(body: str, turn_path: str) -> list[HumanVerdict]:
+    """Return the verdicts in the body of a turn, whether or not it can be believed."""
     return [
-        HumanVerdict(word == "lift", path, blob, said_in)
+        HumanVerdict(word == "lift", path, blob, turn_path)
         for word, path, blob in _VERDICT.findall(body)
     ]
 
 
 class Quarantine:
-    """What is kept apart in one clone, as it stood when this was made."""
+    """The quarantine of one clone, as it was when this was created."""
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / _FILE_NAME
-        self.state = quarantine_state(directory)  # equal texts: the same is kept apart
+        self.state = quarantine_state(directory)  # equal texts mean equal entries
         self._entries = _read(self._path, self.state)
 
     @property
-    def entries(self) -> list[KeptApart]:
+    def entries(self) -> list[QuarantineEntry]:
         """Everything on record, accepted or not, by path."""
         return [self._entries[path] for path in sorted(self._entries)]
 
     @property
-    def kept_apart(self) -> list[KeptApart]:
+    def kept_apart(self) -> list[QuarantineEntry]:
         return [entry for entry in self.entries if not entry.accepted]
 
     def holds(self, path: str, content: str | None = None) -> bool:
-        """Tell whether a file takes no part; other content, where `content` is a blob id, is another envelope."""
+        """Return whether a file is in quarantine.
+
+        If `content` is a blob id, a file with other content is another envelope.
+        """
         entry = self._entries.get(path)
         if entry is None or entry.accepted:
             return False
         return content is None or content.startswith("~") or content == entry.blob
 
     def names_in(self, thread_id: str) -> frozenset[str]:
-        """Return the file names of a thread that take no part, for listings; empty at no cost where there are none."""
+        """Return the names of the files of a thread that are in quarantine."""
         if not self._entries:
             return frozenset()
         return frozenset(
@@ -110,27 +114,30 @@ class Quarantine:
         )
 
     def has_accepted(self, path: str, blob: str) -> bool:
-        """Tell whether this very content was taken in although something speaks against it."""
+        """Return whether a file was accepted with this very content."""
         entry = self._entries.get(path)
         return entry is not None and entry.accepted and entry.blob == blob
 
-    def decided(self, verdicts: Iterable[HumanVerdict]) -> list[KeptApart]:
-        """Return the entries as verdicts leave them; one about other content changes nothing."""
-        return [
-            entry._replace(accepted=verdict.lifts, verdict=verdict.said_in)
-            for verdict in verdicts
-            if (entry := self._entries.get(verdict.path)) is not None
-            and entry.blob == verdict.blob
-        ]
+    def decided(self, verdicts: Iterable[HumanVerdict]) -> list[QuarantineEntry]:
+        """Return the entries that verdicts change; those about other content do not."""
+        changed: list[QuarantineEntry] = []
+        for verdict in verdicts:
+            entry = self._entries.get(verdict.path)
+            if entry is not None and entry.blob == verdict.blob:
+                changed.append(
+                    entry._replace(accepted=verdict.lifts, verdict=verdict.decided_in)
+                )
+        return changed
 
-    def change(self, entries: Iterable[KeptApart], cleared: Iterable[str] = ()) -> None:
-        """Write entries in place of those with the same path; `cleared` paths hold nothing bad any more."""
-        changed = {
-            path: entry
-            for path, entry in self._entries.items()
-            if path not in set(cleared)
-        }
-        changed.update((entry.path, entry) for entry in entries)
+    def change(
+        self, entries: Iterable[QuarantineEntry], cleared: Iterable[str] = ()
+    ) -> None:
+        """Replace entries with the same path, and drop those that are `cleared`."""
+        changed = dict(self._entries)
+        for path in cleared:
+            changed.pop(path, None)
+        for entry in entries:
+            changed[entry.path] = entry
         if changed == self._entries:
             return
         rows = [changed[path]._asdict() for path in sorted(changed)]
@@ -142,7 +149,7 @@ class Quarantine:
 
 
 class DamagedQuarantine(FileError):
-    """The list of what is kept apart cannot be read; without it every envelope would take part."""
+    """The quarantine cannot be read; without it everything would take part."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(
@@ -156,7 +163,7 @@ class DamagedQuarantine(FileError):
 
 
 def quarantine_state(directory: Path) -> str:
-    """Return the stored text; empty where nothing was ever kept apart."""
+    """Return the stored text; empty if nothing was ever in quarantine."""
     path = directory / _FILE_NAME
     try:
         return read_bounded(path, _MAX_BYTES).decode()
@@ -166,8 +173,8 @@ def quarantine_state(directory: Path) -> str:
         raise DamagedQuarantine(path, "it is not UTF-8") from error
 
 
-def _read(path: Path, text: str) -> Mapping[str, KeptApart]:
-    """Return the entries by path; whatever is not as `change` writes it is damage, never an empty list."""
+def _read(path: Path, text: str) -> Mapping[str, QuarantineEntry]:
+    """Return the entries by path; raise DamagedQuarantine for any other text."""
     if not text:
         if path.exists():
             raise DamagedQuarantine(path, "it is empty")
@@ -182,9 +189,9 @@ def _read(path: Path, text: str) -> Mapping[str, KeptApart]:
     return {entry.path: entry for entry in entries}
 
 
-def _entry(row: dict[str, Any]) -> KeptApart:
-    """Return one entry; raise ValueError, TypeError or KeyError for anything else."""
-    entry = KeptApart(**{**row, "kinds": tuple(row["kinds"])})
+def _entry(row: dict[str, Any]) -> QuarantineEntry:
+    """Return the entry in a row; raise ValueError, TypeError or KeyError."""
+    entry = QuarantineEntry(**{**row, "kinds": tuple(row["kinds"])})
     texts = (entry.path, entry.blob, entry.commit, entry.verdict, *entry.kinds)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("an entry has a field that is not a text")

@@ -1,4 +1,4 @@
-"""Turns of a thread, their order, and whom a rig writes to when it names nobody (rigs §6, §8, §10)."""
+"""Order the turns of a thread, and choose default recipients (rigs §6, §8, §10)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -141,7 +141,7 @@ def newest_first(threads: Iterable[ThreadSummary]) -> list[ThreadSummary]:
 
 
 def dirty_threads(paths: Sequence[str]) -> frozenset[str]:
-    """Return the first segments of changed paths: the threads whose row says dirty=true."""
+    """Return the threads of changed paths, whose rows show dirty=true."""
     return frozenset(path.partition("/")[0] for path in paths)
 
 
@@ -150,16 +150,20 @@ def closing_recipient(
     thread: Iterable[Mapping[str, Value]],
     repository: Iterable[Mapping[str, Value]],
 ) -> RigId:
-    """Return the rig most often named in the thread, else in the whole repository, else ourselves.
+    """Return the rig named most often in the thread or the repository, or ourselves.
 
-    Ties go to the lower id. `repository` is read only if the thread names nobody else.
+    Ties go to the lower id. `repository` is read only if the thread names nobody
+    else.
     """
     counts = _count_others(own, thread) or _count_others(own, repository)
     return min(counts, key=lambda rig: (-counts[rig], rig), default=own)
 
 
 def relay_recipient(own: RigId, thread: Iterable[Mapping[str, Value]]) -> RigId:
-    """Return the rig most often named in the thread, ties going to the one seen first, else ourselves."""
+    """Return the rig named most often in the thread, or else ourselves.
+
+    Ties go to the rig that was seen first.
+    """
     counts = _count_others(own, thread)
     return max(counts, key=lambda rig: counts[rig], default=own)
 

@@ -1,1 +1,1 @@
-"""Who said it and what may be taken in: signatures, attestations, incoming changes (rigs §9, §10)."""
+"""Decide who wrote an envelope and what may be pulled (rigs §9, §10)."""

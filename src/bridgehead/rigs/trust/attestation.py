@@ -1,4 +1,4 @@
-"""What a turn carries to show who stands behind it, and what speaks against it (rigs §9.4, §10)."""
+"""Judge what a turn carries to show who stands behind it (rigs §9.4, §10)."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +21,7 @@ COMMIT_TOLERANCE_MS = 10 * 60 * 1000
 NONCE_TOLERANCE_MS = 5 * 1000
 _KEY_ID = re.compile("(?:0x)?[0-9A-Fa-f]{8,64}")  # OpenPGP and X.509
 _ATTESTED = frozenset({"attested_by", "attested_at", "nonce"})
+_RELAY_FIELDS = _ATTESTED | {"in_reply_to"}
 
 
 class Attestation(NamedTuple):
@@ -57,7 +58,7 @@ class Witness(NamedTuple):
 
 
 def is_relay_turn(frontmatter: Mapping[str, Value]) -> bool:
-    """Tell whether an envelope speaks for a human, by its sender or by what it claims."""
+    """Return whether an envelope speaks for a human, by its sender or its claims."""
     return _from_relay(frontmatter) or not _ATTESTED.isdisjoint(frontmatter)
 
 
@@ -71,10 +72,7 @@ def signature_findings(
     signature = witness.signature
     standing = witness.standing
     if signature is Signature.NONE:
-        if relay:
-            yield Kind.RELAY_UNATTESTED if must_sign == "none" else Kind.RELAY_UNSIGNED
-        elif must_sign == "all" or (must_sign == "members" and standing.must_sign):
-            yield Kind.SIGNATURE_MISSING
+        yield from _unsigned_findings(standing, relay=relay, must_sign=must_sign)
     elif not signers_known:
         if relay:
             yield Kind.SIGNER_UNKNOWN
@@ -89,6 +87,15 @@ def signature_findings(
         yield Kind.IDENTITY_MISMATCH if strict else Kind.SIGNER_UNBOUND
 
 
+def _unsigned_findings(
+    standing: "Standing", *, relay: bool, must_sign: "MustSign"
+) -> Iterator[Kind]:
+    if relay:
+        yield Kind.RELAY_UNATTESTED if must_sign == "none" else Kind.RELAY_UNSIGNED
+    elif must_sign == "all" or (must_sign == "members" and standing.must_sign):
+        yield Kind.SIGNATURE_MISSING
+
+
 def relay_findings(
     frontmatter: Mapping[str, Value],
     witness: Witness,
@@ -96,22 +103,18 @@ def relay_findings(
     signers_known: bool,
     must_sign: "MustSign",
 ) -> Iterator[Kind]:
-    """Yield everything that speaks against a relay turn, in the order of the list in rigs §9.4."""
-    demanded = must_sign != "none" or witness.signature is not Signature.NONE
-    if demanded and any(
-        name not in frontmatter for name in (*_ATTESTED, "in_reply_to")
-    ):
+    """Yield what speaks against a relay turn, in the order of rigs §9.4."""
+    is_signed = witness.signature is not Signature.NONE
+    must_attest = is_signed or must_sign != "none"
+    if must_attest and not frontmatter.keys() >= _RELAY_FIELDS:
         yield Kind.RELAY_FIELDS_MISSING
     if not _from_relay(frontmatter):
         yield Kind.RELAY_FROM_NOT_RELAY
     yield from signature_findings(
         witness, relay=True, signers_known=signers_known, must_sign=must_sign
     )
-    if (
-        signers_known
-        and witness.signature is Signature.KNOWN
-        and not _attester_signed(frontmatter, witness)
-    ):
+    signer_is_known = signers_known and witness.signature is Signature.KNOWN
+    if signer_is_known and not _attester_signed(frontmatter, witness):
         yield Kind.ATTESTER_MISMATCH
     if "in_reply_to" in frontmatter and not witness.parent_known:
         yield Kind.PARENT_UNKNOWN
@@ -127,10 +130,10 @@ def _from_relay(frontmatter: Mapping[str, Value]) -> bool:
 
 
 def _attester_signed(frontmatter: Mapping[str, Value], witness: Witness) -> bool:
-    """Tell whether the key that signed is the one that is named, on a commit by its owner.
+    """Return whether the key that is named signed, on a commit by its owner.
 
-    The reference names the key by what `user.signingkey` holds, a path as a rule. That names no key at all, so the
-    signature alone says who it was.
+    The reference names the key by what `user.signingkey` holds, as a rule a path. That
+    names no key at all, so the signature alone shows who it was.
     """
     if witness.standing.wrong_author:
         return False
@@ -138,18 +141,19 @@ def _attester_signed(frontmatter: Mapping[str, Value], witness: Witness) -> bool
     return not isinstance(attested_by, str) or names_key(attested_by, witness.key_names)
 
 
-def names_key(said: str, key_names: Sequence[str]) -> bool:
-    """Tell whether a text names one of these keys, or none at all."""
-    text = said.removeprefix("key::")
+def names_key(attested_by: str, key_names: Sequence[str]) -> bool:
+    """Return whether a text names one of these keys, or none at all."""
+    text = attested_by.removeprefix("key::")
     if text.startswith(("ssh-", "ecdsa-", "sk-")):
         from bridgehead.rigs.trust.membership import fingerprint_of
 
         return fingerprint_of(text) in key_names
     if text.startswith("SHA256:"):
         return text in key_names
-    if not _KEY_ID.fullmatch(text.rstrip("!")):
+    key_id = text.rstrip("!")
+    if not _KEY_ID.fullmatch(key_id):
         return True
-    digits = text.rstrip("!").lower().removeprefix("0x")
+    digits = key_id.lower().removeprefix("0x")
     return any(name.lower().endswith(digits) for name in key_names)
 
 
@@ -174,7 +178,7 @@ def make_nonce(unix_ms: int, random_bits: int) -> str:
 
 
 def nonce_time_ms(nonce: str) -> int | None:
-    """Return the Unix time in ms that a nonce begins with, None if it has another shape."""
+    """Return the Unix time in ms that a nonce begins with; None if it is no nonce."""
     if not re.fullmatch(_SHAPE, nonce):
         return None
     unix_ms = 0

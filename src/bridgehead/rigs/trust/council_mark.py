@@ -1,19 +1,22 @@
-"""The mark of a reviewed hand-off: which council looked at a result, its verdict, its report's hash (design §1).
+"""Read and write the mark of a reviewed hand-off (design §1).
 
-A fenced block in the body of a RESULT, so that people see it, every tool keeps it and the body hash covers it:
+It names the council that reviewed a result, its verdict and the hash of its report. It
+is a fenced block in the body of a RESULT, so that people see it, every tool keeps it
+and the body hash covers it:
 
     ```json bridgehead-council
     {"council": "…", "verdict": "PASS", "report_sha256": "…"}
     ```
 
-It is the sender's word. The record of the machine that held the council confirms it; elsewhere a good signature of
-somebody who is trusted there does, and without either it is not believed.
+By itself it is only the sender's word. The record of the machine that held the council
+confirms it, and elsewhere so does a good signature of somebody who is trusted there.
+Without either it is not believed.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from bridgehead.contract.words import Verdict
 from bridgehead.errors import UserError
@@ -37,18 +40,16 @@ class CouncilMark(NamedTuple):
     report_sha256: str
 
     def block(self) -> str:
-        said = json.dumps(
-            {
-                "council": self.council,
-                "verdict": str(self.verdict),
-                "report_sha256": self.report_sha256,
-            }
-        )
-        return f"{_OPENING}\n{said}\n```\n"
+        fields = {
+            "council": self.council,
+            "verdict": str(self.verdict),
+            "report_sha256": self.report_sha256,
+        }
+        return f"{_OPENING}\n{json.dumps(fields)}\n```\n"
 
 
 class MarkUnreadable(NamedTuple):
-    """There is a block, or several, but not one that can be believed."""
+    """Why the block in a body cannot be read."""
 
     reason: str
 
@@ -75,42 +76,52 @@ def read_mark(body: str) -> CouncilMark | MarkUnreadable | None:
     if len(text) > _MOST_CHARACTERS:
         return MarkUnreadable(f"the block is longer than {_MOST_CHARACTERS} characters")
     try:
-        said = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return MarkUnreadable("the block is not JSON")
-    if (
-        not isinstance(said, dict)
-        or set(said) != _FIELDS
-        or not all(isinstance(v, str) for v in said.values())
-    ):
+    return _mark(fields)
+
+
+def _mark(fields: object) -> CouncilMark | MarkUnreadable:
+    if not _has_expected_texts(fields):
         return MarkUnreadable(
             f"the block must have the texts {', '.join(sorted(_FIELDS))}, and nothing "
             "else"
         )
-    if not _COUNCIL_ID.fullmatch(said["council"]):
+    if not _COUNCIL_ID.fullmatch(fields["council"]):
         return MarkUnreadable("council is not the id of one")
-    if said["verdict"] not in {str(verdict) for verdict in Verdict}:
+    if fields["verdict"] not in {str(verdict) for verdict in Verdict}:
         return MarkUnreadable(f"verdict must be one of {', '.join(Verdict)}")
-    if not _SHA256.fullmatch(said["report_sha256"]):
+    if not _SHA256.fullmatch(fields["report_sha256"]):
         return MarkUnreadable("report_sha256 must be 64 hexadecimal digits")
-    return CouncilMark(said["council"], Verdict(said["verdict"]), said["report_sha256"])
+    verdict = Verdict(fields["verdict"])
+    return CouncilMark(fields["council"], verdict, fields["report_sha256"])
+
+
+def _has_expected_texts(fields: object) -> TypeGuard[dict[str, str]]:
+    if not isinstance(fields, dict) or set(fields) != _FIELDS:
+        return False
+    return all(isinstance(value, str) for value in fields.values())
 
 
 def council_findings(
     message_type: str, body: str, known_mark: Callable[[str], CouncilMark | None]
 ) -> Iterator[Kind]:
-    """Yield what keeps an envelope from being a reviewed hand-off; only results have to be one.
+    """Yield what keeps a result from being a reviewed hand-off.
 
-    `known_mark` gives what the record here says about a council, None where it says nothing.
+    `known_mark` returns what the record of this machine says about a council.
     """
     if message_type != REVIEWED_TYPE:
         return
     mark = read_mark(body)
     if mark is None:
         yield Kind.COUNCIL_ABSENT
-    elif isinstance(mark, MarkUnreadable):
+        return
+    if isinstance(mark, MarkUnreadable):
         yield Kind.COUNCIL_UNREADABLE
-    elif (known := known_mark(mark.council)) is None:
+        return
+    known = known_mark(mark.council)
+    if known is None:
         yield Kind.COUNCIL_UNCONFIRMED
     elif known != mark:
         yield Kind.COUNCIL_MISMATCH

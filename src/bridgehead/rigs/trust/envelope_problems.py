@@ -1,7 +1,7 @@
-"""Say what is wrong with an envelope, everything at once and in a fixed order (rigs §3.2, §3.3).
+"""Find what is wrong with an envelope, in a fixed order (rigs §3.2, §3.3).
 
 check_envelope(parse_envelope(raw))   the verdict on a file
-schema_faults(frontmatter)            the schema alone, for a draft that is not a file yet
+schema_faults(frontmatter)            the schema alone, for a draft
 """
 
 from collections.abc import Mapping
@@ -30,9 +30,7 @@ class EnvelopeVerdict(NamedTuple):
 
     parse_failure: ParseFailure | None = None
     schema_faults: tuple[SchemaFault, ...] = ()
-    hash_mismatch: tuple[str, str] | None = (
-        None  # the hash that is claimed, and that of the body
-    )
+    hash_mismatch: tuple[str, str] | None = None  # the claimed hash, and the body's
     bad_rig_ids: tuple[BadRigId, ...] = ()
     body_hash_absent: bool = False
     long_tldr: bool = False  # beyond the soft cap, in code points
@@ -44,7 +42,7 @@ class EnvelopeVerdict(NamedTuple):
     @property
     def error_kinds(self) -> tuple[Kind, ...]:
         """The errors in the order they are reported; a bad rig id counts each time."""
-        kinds = [Kind.RIG_ID_INVALID] * len(self.bad_rig_ids)
+        kinds = [Kind.RIG_ID_INVALID for _ in self.bad_rig_ids]
         if self.hash_mismatch:
             kinds.insert(0, Kind.BODY_HASH_MISMATCH)
         if self.schema_faults:
@@ -67,9 +65,8 @@ def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:
     return EnvelopeVerdict(
         schema_faults=faults,
         hash_mismatch=(str(claimed), actual) if actual and actual != claimed else None,
-        bad_rig_ids=_bad_rig_ids(frontmatter)
-        if faults
-        else (),  # the schema knows what a rig id is
+        # The schema finds every bad rig id as well.
+        bad_rig_ids=_bad_rig_ids(frontmatter) if faults else (),
         body_hash_absent=not hashed,
         long_tldr=isinstance(tldr, str) and len(tldr) > TLDR_SOFT_CAP,
     )
@@ -78,7 +75,7 @@ def check_envelope(parsed: Envelope | ParseFailure) -> EnvelopeVerdict:
 def file_findings(
     parsed: Envelope | ParseFailure, verdict: EnvelopeVerdict, directory: str
 ) -> tuple[Kind, ...]:
-    """Return the kinds of rigs §9.4 that a file alone can show, given the thread directory it lies in."""
+    """Return the findings of rigs §9.4 that a file in a thread directory shows."""
     kinds = dict.fromkeys(verdict.error_kinds)
     if verdict.body_hash_absent:
         kinds[Kind.BODY_HASH_ABSENT] = None
@@ -90,10 +87,9 @@ def file_findings(
 
 def _bad_rig_ids(frontmatter: Mapping[str, Value]) -> tuple[BadRigId, ...]:
     to = frontmatter.get("to")
-    named = [
-        ("from", frontmatter.get("from")),
-        *(("to", rig) for rig in (to if isinstance(to, list) else [to])),
-    ]
+    recipients = to if isinstance(to, list) else [to]
+    named = [("from", frontmatter.get("from"))]
+    named += [("to", rig) for rig in recipients]
     bad = [
         (field, rig)
         for field, rig in named

@@ -1,6 +1,7 @@
-"""Decide what a fetched history would bring, and whether it may be taken in (rigs §9.1, §9.2).
+"""Decide what a fetched history would bring, and whether to pull it (rigs §9.1, §9.2).
 
-Only pure appends move anything: new .md files in thread directories, on top of what is here.
+Only pure appends are pulled: new .md files in thread directories, on top of what is
+here.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from bridgehead.rigs.envelope.names import arrives_as_envelope, thread_of
 
 
 class Change(NamedTuple):
-    """One line of a diff from the merge base to the fetched commit, as `git diff --name-status -z` gives it."""
+    """One line of `git diff --name-status`, from the merge base on."""
 
     status: str  # A M T D, or R and C with a score
     path: str
@@ -55,9 +56,8 @@ class SyncReport(NamedTuple):
     remote_ahead: int
     new_envelopes: tuple[NewEnvelope, ...] = ()
     changed: tuple[ChangedPath, ...] = ()
-    gone: tuple[
-        str, ...
-    ] = ()  # commits of this clone that the remote had once, newest first
+    # Commits of this clone that the remote had once, newest first.
+    gone: tuple[str, ...] = ()
 
     @property
     def both_ahead(self) -> bool:
@@ -69,32 +69,32 @@ class SyncReport(NamedTuple):
 
     @property
     def fast_forward_eligible(self) -> bool:
-        """True also when there is nothing to pull."""
-        return self.remote_ahead == 0 or (
-            not self.diverged and bool(self.new_envelopes)
-        )
+        """Whether a fast-forward is possible, or there is nothing to pull."""
+        if self.remote_ahead == 0:
+            return True
+        return bool(self.new_envelopes) and not self.diverged
 
     def refusal(
         self, *, accept_non_envelope: bool = False, rebuilds: bool = False
     ) -> Refusal | None:
-        """Return why this may not be pulled, None if it may or if there is nothing to pull.
+        """Return why this may not be pulled; None if it may.
 
-        `rebuilds`: what is unpushed here will be made again on top, so that both sides may be ahead.
+        If the caller `rebuilds` what is unpushed here, both sides may be ahead.
         """
         if self.remote_ahead == 0:
             return None
-        if any(
-            change.touches_thread or not accept_non_envelope for change in self.changed
-        ):
+        changes_thread = any(change.touches_thread for change in self.changed)
+        if changes_thread or (self.changed and not accept_non_envelope):
             return Refusal.NON_APPEND
-        if self.both_ahead and (self.gone or not (rebuilds or accept_non_envelope)):
+        may_both_be_ahead = (rebuilds or accept_non_envelope) and not self.gone
+        if self.both_ahead and not may_both_be_ahead:
             return Refusal.BOTH_AHEAD
-        return (
-            None if self.new_envelopes or accept_non_envelope else Refusal.NOT_ELIGIBLE
-        )
+        if not self.new_envelopes and not accept_non_envelope:
+            return Refusal.NOT_ELIGIBLE
+        return None
 
     def with_hidden(self, paths: Iterable[str], reason: str) -> "SyncReport":
-        """Add changes that the two ends of the history do not show, though a commit between them made them."""
+        """Add changes that only commits inside the history show, not its two ends."""
         known = {change.path for change in self.changed}
         hidden = [
             ChangedPath(path, reason, True)

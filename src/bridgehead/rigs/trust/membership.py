@@ -154,7 +154,7 @@ def _is_role_for(rig: str, role: object) -> bool:
 
 
 def _is_human(human: object) -> bool:
-    """Tell whether a value names a human's rig, or nobody."""
+    """Return whether a value names a human's rig, or nobody."""
     if not isinstance(human, str):
         return False
     return not human or (is_rig_id(human) and human.endswith(RELAY_SUFFIX))
@@ -206,19 +206,19 @@ class Pin(NamedTuple):
         return frozenset(names)
 
     def covers(self, email: str) -> bool:
-        """Tell whether this is the key of the person with that address.
+        """Return whether this key belongs to the person with that address.
 
         The principals are read like ssh_config PATTERNS.
         """
-        excluded = [who[1:] for who in self.principals if who.startswith("!")]
+        excluded = [name[1:] for name in self.principals if name.startswith("!")]
         if any(_matches(email, pattern) for pattern in excluded):
             return False
-        included = [who for who in self.principals if not who.startswith("!")]
+        included = [name for name in self.principals if not name.startswith("!")]
         return any(_matches(email, pattern) for pattern in included)
 
     @property
     def is_of_a_rig(self) -> bool:
-        return any(is_rig_id(who) for who in self.principals)
+        return any(is_rig_id(name) for name in self.principals)
 
 
 def names_of_person(email: str) -> frozenset[str]:
@@ -273,13 +273,13 @@ class Order:
         self._reached: dict[tuple[str, bool], frozenset[str]] = {}
 
     def follows(self, place: Place, entry: Place) -> bool:
-        """Tell whether somebody at `place` had `entry` in their history."""
+        """Return whether somebody at `place` had `entry` in their history."""
         if self._parents is None or not place.commit:
             return not place.commit or place.position > entry.position
         return place.commit in self._reach(entry.commit, down=False)
 
     def precedes(self, place: Place, entry: Place) -> bool:
-        """Tell whether `place` is in the history of `entry`."""
+        """Return whether `place` is in the history of `entry`."""
         if self._parents is None or not place.commit:
             return bool(place.commit) and place.position < entry.position
         return place.commit in self._reach(entry.commit, down=True)
@@ -395,7 +395,7 @@ class Membership:
         return [key for key in self._keys if key.rig == rig]
 
     def has_key(self, rig: str, place: Place) -> bool:
-        """Tell whether a rig had, by then, ever put a key on record.
+        """Return whether a rig had, by then, ever put a key on record.
 
         From there on that name must sign.
         """
@@ -413,7 +413,7 @@ class Membership:
         )
 
     def is_retired(self, fingerprint: str, rig: str, place: Place) -> bool:
-        """Tell whether a key was once this rig's and is not to be believed at a place."""
+        """Return whether a key was once this rig's and does not count at a place."""
         if rig in self.holders(fingerprint, place):
             return False
         return any(
@@ -423,10 +423,9 @@ class Membership:
         )
 
     def _held_at(self, key: MemberKey, place: Place) -> bool:
-        """Tell whether a key was in force for a turn at a place.
+        """Return whether a key was in force for a turn at a place.
 
-        The turn has the coming of the key in its history, and is itself in the history
-        of its going.
+        The turn comes after the key was added, and before it was retired.
         """
         if not self._order.follows(place, key.added):
             return False
@@ -454,7 +453,7 @@ class Membership:
         return None
 
     def _is_by_member(self, entry: Entry, signer: str) -> bool:
-        """Tell whether an entry is signed by the member it says it is from."""
+        """Return whether an entry is signed by the member it says it is from."""
         if self.member(entry.sender) is None:
             return False
         is_holder = entry.sender in self.holders(signer, entry.place)
@@ -521,7 +520,7 @@ class Membership:
         return f"{actor} may change nothing but its own keys"
 
     def _contradicts_pin(self, act: Act, place: Place) -> bool:
-        """Tell whether an act gives a rig another key than the one pinned by hand."""
+        """Return whether an act gives a rig another key than the pinned one."""
         gives_key = bool(act.key) and act.kind is not ActKind.RETIRE_KEY
         if not gives_key or not self._is_pinned(act.rig):
             return False
@@ -576,7 +575,7 @@ class Membership:
 
 
 def _is_own_join(act: Act, sender: str, signer: str) -> bool:
-    """Tell whether a rig joins by itself, with the key that signed."""
+    """Return whether a rig joins by itself, with the key that signed."""
     return (
         act.kind is ActKind.JOIN
         and act.rig == sender
@@ -628,9 +627,9 @@ class Keyring:
         return bool(self._pins) or self.membership.founded is not None
 
     def must_sign(self, rig: str, place: Place) -> bool:
-        """Tell whether a name has had a key by then.
+        """Return whether a name had a key by then.
 
-        What it wrote before it had a key is not held against it.
+        What it wrote before that need not be signed.
         """
         return self.membership.has_key(rig, place) or any(
             pin.since <= place.position and rig in pin.names() for pin in self._pins
@@ -644,10 +643,10 @@ class Keyring:
         person: str | None = None,
         email: str = "",
     ) -> "Standing":
-        """Return how the key that made a good signature stands to the rig that is named.
+        """Return how the key of a good signature relates to the rig that is named.
 
-        `person` is who owns the key according to the signers file, or OpenPGP; `email`
-        is that of the commit's author.
+        `person` is who owns the key according to the signers file, or OpenPGP;
+        `email` is that of the commit's author.
         """
         membership = self.membership
         pins = self._pins_of(keys, person) if person else []
@@ -677,14 +676,14 @@ class Keyring:
 
 
 def _are_of_another_person(pins: Sequence[Pin], email: str) -> bool:
-    """Tell whether these keys are people's, and none is of the one with this address."""
+    """Return whether these keys are people's, but not of this address."""
     if not pins or any(pin.is_of_a_rig for pin in pins):
         return False
     return not any(pin.covers(email) for pin in pins)
 
 
 class Standing(NamedTuple):
-    """How the key that signed a turn stands to the rig it says it is from."""
+    """How the key that signed a turn relates to the rig the turn is from."""
 
     on_record: bool = False  # that rig has a key, this or another
     must_sign: bool = False  # and had it by then

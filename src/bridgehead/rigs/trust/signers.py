@@ -1,9 +1,8 @@
-"""The allowed-signers file, and names of signing keys that mean the same on every machine (rigs §8 trust, §10)."""
+"""Edit the allowed-signers file, and name signing keys (rigs §8 trust, §10)."""
 
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,9 +35,8 @@ class PublicKey(NamedTuple):
     comment: str = ""
 
     def __str__(self) -> str:
-        return f"{self.key_type} {self.blob}" + (
-            f" {self.comment}" if self.comment else ""
-        )
+        key = f"{self.key_type} {self.blob}"
+        return f"{key} {self.comment}" if self.comment else key
 
 
 class Signer(NamedTuple):
@@ -60,7 +58,10 @@ class KeyInvalid(UserError):
 
 
 def parse_public_key(text: str) -> PublicKey:
-    """Read one public key, or raise KeyInvalid. Whether its blob is sound is for ssh-keygen to say."""
+    """Return the public key in a text, or raise KeyInvalid.
+
+    Whether its blob is sound is for ssh-keygen to check.
+    """
     if "PRIVATE KEY" in text:
         raise KeyInvalid("it is a private key")
     read = _PUBLIC_KEY.fullmatch(text)
@@ -70,16 +71,21 @@ def parse_public_key(text: str) -> PublicKey:
 
 
 def signers(text: str) -> Iterator[Signer]:
-    """Yield what the file says, leaving out comments and lines that make no sense."""
-    yield from filter(None, map(_read_line, text.splitlines()))
+    """Yield the signers in a file; lines that make no sense are left out."""
+    for line in text.splitlines():
+        signer = _read_line(line)
+        if signer is not None:
+            yield signer
 
 
 def with_signer(
     text: str, principal: str, key: PublicKey, since: int | None = None
 ) -> str:
-    """Return the file with one more signer; a name it cannot hold and a key that is in it are refused.
+    """Return the file with one more signer.
 
-    `since` is how many commits were there already: those it did not sign are not held against it.
+    Raise UserError for a name the file cannot hold, and for a key that is in it.
+    `since` is how many commits there were already: unsigned ones are not held
+    against a signer.
     """
     if not _PRINCIPAL.fullmatch(principal):
         raise UserError(
@@ -98,26 +104,29 @@ def with_signer(
 
 
 def without_signer(text: str, principal: str) -> str:
-    """Return the file without any key of a signer that is in it; other names on a line keep theirs."""
-    kept = "".join(
-        _line_without(line, principal) for line in text.splitlines(keepends=True)
-    )
-    if kept == text:
+    """Return the file without the keys of a signer; other names on a line keep theirs.
+
+    Raise NotFound if the signer is not in the file.
+    """
+    lines = text.splitlines(keepends=True)
+    remaining = "".join(_line_without(line, principal) for line in lines)
+    if remaining == text:
         raise NotFound(f'trust: no signer "{principal}" in the allowed-signers file')
-    return kept
+    return remaining
 
 
 def pins(text: str) -> list[Pin]:
-    """Return the keys the file trusts, each with everybody it is trusted for and since when they must sign."""
+    """Return the keys a file trusts, each with everybody it is trusted for."""
     found: dict[str, Pin] = {}
     for signer in signers(text):
-        name = fingerprint_of(f"{signer.key.key_type} {signer.key.blob}")
-        if name is not None:
-            dated = _SINCE.search(signer.key.comment)
-            since = int(dated[1]) if dated else ARRIVING
-            before = found.get(name, Pin(name, ()))
-            principals = (*before.principals, *signer.principals.split(","))
-            found[name] = Pin(name, principals, min(before.since, since))
+        fingerprint = fingerprint_of(f"{signer.key.key_type} {signer.key.blob}")
+        if fingerprint is None:
+            continue
+        dated = _SINCE.search(signer.key.comment)
+        since = int(dated[1]) if dated else ARRIVING
+        before = found.get(fingerprint, Pin(fingerprint, ()))
+        principals = (*before.principals, *signer.principals.split(","))
+        found[fingerprint] = Pin(fingerprint, principals, min(before.since, since))
     return list(found.values())
 
 
@@ -135,12 +144,15 @@ def _read_line(line: str) -> Signer | None:
 
 def _line_without(line: str, principal: str) -> str:
     signer = _read_line(line)
-    if signer is None or principal not in signer.principals.split(","):
+    if signer is None:
         return line
-    others = ",".join(
-        name for name in signer.principals.split(",") if name != principal
-    )
-    return line.replace(signer.principals, others, 1) if others else ""
+    names = signer.principals.split(",")
+    if principal not in names:
+        return line
+    others = [name for name in names if name != principal]
+    if not others:
+        return ""
+    return line.replace(signer.principals, ",".join(others), 1)
 
 
 def key_name(
@@ -150,7 +162,10 @@ def key_name(
     program: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the fingerprint of the key that `user.signingkey` names, or that text itself where none can be found."""
+    """Return the fingerprint of the key that `user.signingkey` names.
+
+    If there is none, return the text itself.
+    """
     if key_format == "ssh":
         return _ssh_key_fingerprint(key, environment) or key
     tool = program or ("gpgsm" if key_format == "x509" else "gpg")
@@ -168,33 +183,42 @@ def key_name(
 def public_key_fingerprint(
     public_key: str, environment: Mapping[str, str] | None = None
 ) -> str | None:
-    """Return the fingerprint of an SSH public key given as text; None if ssh-keygen does not take it for one."""
-    return _first(
-        _SSH_FINGERPRINT,
-        _output(
-            ["ssh-keygen", "-l", "-f", "-"], public_key.strip() + "\n", environment
-        ),
-    )
+    """Return the fingerprint of an SSH public key; None if ssh-keygen refuses it."""
+    command = ["ssh-keygen", "-l", "-f", "-"]
+    output = _output(command, public_key.strip() + "\n", environment)
+    return _first(_SSH_FINGERPRINT, output)
 
 
 def ssh_key_text(key: str) -> str | None:
-    """Return the public key that `user.signingkey` names, as `type blob`; None if there is no such text."""
+    """Return the public key that `user.signingkey` names, as `type blob`.
+
+    Return None if it names none.
+    """
     literal = _LITERAL_KEY.fullmatch(key.strip())
-    text = literal[1] if literal else None
-    path = Path(key).expanduser()
-    for place in (path.with_name(path.name + ".pub"), path) if text is None else ():
-        with suppress(FileError):
-            text = read_bounded(place, _MAX_KEY_BYTES).decode("utf-8", "replace")
-            break
+    text = literal[1] if literal else _key_file_text(key)
     try:
-        read = parse_public_key(text or "")
+        public_key = parse_public_key(text)
     except KeyInvalid:
         return None
-    return f"{read.key_type} {read.blob}"
+    return f"{public_key.key_type} {public_key.blob}"
+
+
+def _key_file_text(key: str) -> str:
+    """Return the text of a public key file, which may be named without its `.pub`."""
+    path = Path(key).expanduser()
+    for file in (path.with_name(path.name + ".pub"), path):
+        try:
+            return read_bounded(file, _MAX_KEY_BYTES).decode("utf-8", "replace")
+        except FileError:
+            continue
+    return ""
 
 
 def make_ssh_key(path: Path, comment: str) -> None:
-    """Make an Ed25519 key pair without a passphrase at `path` and `path`.pub, or raise KeyInvalid."""
+    """Make an Ed25519 key pair without a passphrase, or raise KeyInvalid.
+
+    The files are `path` and `path`.pub.
+    """
     command = [
         "ssh-keygen",
         "-q",
@@ -216,10 +240,8 @@ def _ssh_key_fingerprint(key: str, environment: Mapping[str, str] | None) -> str
     literal = _LITERAL_KEY.fullmatch(key.strip())
     if literal:
         return public_key_fingerprint(literal[1], environment)
-    path = str(Path(key).expanduser())
-    return _first(
-        _SSH_FINGERPRINT, _output(["ssh-keygen", "-l", "-f", path], "", environment)
-    )
+    command = ["ssh-keygen", "-l", "-f", str(Path(key).expanduser())]
+    return _first(_SSH_FINGERPRINT, _output(command, "", environment))
 
 
 def _first(pattern: re.Pattern[str], text: str) -> str | None:
@@ -230,7 +252,7 @@ def _first(pattern: re.Pattern[str], text: str) -> str | None:
 def _output(
     command: Sequence[str], stdin: str, environment: Mapping[str, str] | None
 ) -> str:
-    """Return what a program prints; nothing if it is missing, fails or does not come back."""
+    """Return what a program prints; nothing if it is missing, fails or hangs."""
     try:
         finished = run_child(
             command,
@@ -242,6 +264,6 @@ def _output(
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    return (
-        finished.stdout.decode("utf-8", "replace") if finished.returncode == 0 else ""
-    )
+    if finished.returncode != 0:
+        return ""
+    return finished.stdout.decode("utf-8", "replace")

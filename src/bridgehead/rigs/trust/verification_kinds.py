@@ -1,4 +1,4 @@
-"""What can be wrong with an envelope that arrived, and what each finding means for a pull (rigs §9.4)."""
+"""Name the findings about envelopes, and what they mean for a pull (rigs §9.4)."""
 
 from collections.abc import Collection, Iterable
 from enum import StrEnum
@@ -25,7 +25,7 @@ class Kind(StrEnum):
     PARENT_UNKNOWN = "parent_unknown"
     NONCE_REPLAYED = "nonce_replayed"
     ATTESTED_TIME_SKEW = "attested_time_skew"
-    # Who said it: the key that signed, held against the name in `from` (rigs §9.4, §10).
+    # The key that signed does not fit the name in `from` (rigs §9.4, §10).
     SIGNATURE_MISSING = "signature_missing"
     IDENTITY_MISMATCH = "identity_mismatch"
     KEY_RETIRED = "key_retired"
@@ -79,7 +79,10 @@ class Verification(NamedTuple):
 
 
 def sum_up(kinds: Iterable[Kind], *, known_signer: bool) -> Verification:
-    """Decide the state; `known_signer` means a good signature by a key of whoever the envelope is from."""
+    """Return the verdict on an envelope.
+
+    `known_signer` means that it has a good signature by a key of its sender.
+    """
     found = tuple(kinds)
     if is_broken(found):
         return Verification(VerificationState.BROKEN, found)
@@ -89,17 +92,20 @@ def sum_up(kinds: Iterable[Kind], *, known_signer: bool) -> Verification:
 
 
 def refuses_pull(kinds: Collection[Kind]) -> bool:
-    """Tell whether these findings stop a pull: history was changed, not appended to."""
+    """Return whether these findings stop a pull: history was changed."""
     return not REFUSES_PULL.isdisjoint(kinds)
 
 
 def quarantines(kinds: Collection[Kind]) -> bool:
-    """Tell whether these findings keep an envelope apart unless the operator insists; the rest is pulled."""
+    """Return whether an envelope with these findings belongs in quarantine.
+
+    The rest of a pull is taken in.
+    """
     return not QUARANTINES.isdisjoint(kinds)
 
 
 def is_broken(kinds: Collection[Kind]) -> bool:
-    """Tell whether an envelope with these findings is to be believed in nothing."""
+    """Return whether nothing in an envelope with these findings can be believed."""
     return refuses_pull(kinds) or quarantines(kinds)
 
 
@@ -129,14 +135,23 @@ class VerificationReport(NamedTuple):
 def report_on(
     envelopes: Iterable[PathFindings], settled: Collection[str] = frozenset()
 ) -> VerificationReport:
-    """Count what was checked; at paths that are `settled` (in quarantine) only a changed history still fails."""
-    looked_at = tuple(envelopes)
-    items = tuple(envelope for envelope in looked_at if envelope.kinds)
-    failed = sum(
-        refuses_pull(item.kinds)
-        or (quarantines(item.kinds) and item.path not in settled)
-        for item in items
-    )
+    """Count what was checked.
+
+    At paths that are `settled`, which are in quarantine, only a changed history fails.
+    """
+    checked = tuple(envelopes)
+    items = tuple(envelope for envelope in checked if envelope.kinds)
+    failed = [item for item in items if _fails(item, settled)]
     return VerificationReport(
-        len(looked_at), len(looked_at) - len(items), len(items) - failed, failed, items
+        checked=len(checked),
+        ok=len(checked) - len(items),
+        warned=len(items) - len(failed),
+        failed=len(failed),
+        items=items,
     )
+
+
+def _fails(item: PathFindings, settled: Collection[str]) -> bool:
+    if refuses_pull(item.kinds):
+        return True
+    return quarantines(item.kinds) and item.path not in settled

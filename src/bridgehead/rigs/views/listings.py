@@ -1,4 +1,7 @@
-"""What `status`, `thread` and `inbox` print: lines for people, one object for `--json` (rigs §7, §8, §11, §12)."""
+"""Format what `status`, `thread` and `inbox` print (rigs §7, §8, §11, §12).
+
+There are lines for people, and one object for `--json`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,18 +38,16 @@ class Status(NamedTuple):
         return len(self.threads) - self.closed
 
     def debts(self) -> str:
-        """What this rig owes and is owed, and where that is listed; empty if there is nothing of the kind."""
-        kinds = ("owe", "owed", "unseen")
-        owe, owed, unseen = (
-            sum(getattr(thread, kind) or 0 for thread in self.threads) for kind in kinds
-        )
-        arrived = f"; {unseen} delivered and not seen" if unseen else ""
-        counts = f"this rig owes {plural(owe, 'answer')} and is owed {owed}{arrived}"
-        return (
-            f"{counts}; rig-bridge inbox --owed lists them"
-            if owe or owed or unseen
-            else ""
-        )
+        """Return what this rig owes and is owed in words; empty if that is nothing."""
+        owe = sum(thread.owe or 0 for thread in self.threads)
+        owed = sum(thread.owed or 0 for thread in self.threads)
+        unseen = sum(thread.unseen or 0 for thread in self.threads)
+        if not owe and not owed and not unseen:
+            return ""
+        counts = f"this rig owes {plural(owe, 'answer')} and is owed {owed}"
+        if unseen:
+            counts += f"; {unseen} delivered and not seen"
+        return f"{counts}; rig-bridge inbox --owed lists them"
 
     def lines(self, *, wide: bool = False, style: Style = PLAIN) -> Iterator[str]:
         unpushed = len(self.unpushed_commits)
@@ -57,12 +58,10 @@ class Status(NamedTuple):
         )
         yield f"{LINE_PREFIX}status {counts}"
         for thread in self.threads:
-            yield " ".join(
-                [
-                    *_columns(thread, style),
-                    *(_wide_columns(thread, style) if wide else ()),
-                ]
-            )
+            columns = list(_columns(thread, style))
+            if wide:
+                columns += _wide_columns(thread, style)
+            yield " ".join(columns)
 
     def json_object(self) -> dict[str, object]:
         return stamped(
@@ -78,28 +77,29 @@ class Status(NamedTuple):
 def thread_item(thread: ThreadSummary) -> dict[str, object]:
     """Return an item of `threads[]`."""
     turn = thread.latest
-    newest = {name: getattr(turn, name) for name in ("filename", "type", "date")}
-    return {
+    item: dict[str, object] = {
         "thread_id": thread.thread_id,
         "envelope_count": thread.envelope_count,
         "is_closed": thread.is_closed,
-        "status_class": str(thread.latest.status_class),
+        "status_class": str(turn.status_class),
         "last_modified": thread.last_modified,
-        "latest_envelope": newest
-        | {
+        "latest_envelope": {
+            "filename": turn.filename,
+            "type": turn.type,
+            "date": turn.date,
             "from": turn.sender,
             "to": turn.to if isinstance(turn.to, str) else list(turn.to),
         },
-        "last": thread.latest.day,
+        "last": turn.day,
         "dirty": thread.dirty,
         "frozen": thread.frozen.json_object() if thread.frozen else None,
         "unverified": thread.unverified,
-        **(
-            {}
-            if thread.owe is None
-            else {"owe": thread.owe, "owed": thread.owed, "unseen": thread.unseen}
-        ),
     }
+    if thread.owe is not None:
+        item["owe"] = thread.owe
+        item["owed"] = thread.owed
+        item["unseen"] = thread.unseen
+    return item
 
 
 def _columns(thread: ThreadSummary, style: Style) -> Iterator[str]:
@@ -148,24 +148,27 @@ def thread_blocks(
     *,
     style: Style = PLAIN,
 ) -> Iterator[str]:
-    """Yield one block of text per envelope, given oldest first; they can be printed as they come."""
-    on_terminal = style.escape_controls
-    # Of ten thousand, most are piped: the reference's form.
-    show = style.value if on_terminal else str
-    names = (*_SHOWN_FIELDS, "tldr") if on_terminal else _SHOWN_FIELDS
-    for number, (filename, frontmatter, body, _, _) in enumerate(envelopes, 1):
-        kind = style.message_type(_text("type", frontmatter.get("type")))
-        file = style.value(filename)
-        if on_terminal:  # set in, so that no body can pass for the next envelope
-            body = "".join(
-                f"  {line}\n"
-                for line in style.text(body).removesuffix("\n").split("\n")
-            )
+    """Yield one block of text per envelope; they are given oldest first."""
+    for number, envelope in enumerate(envelopes, 1):
+        frontmatter = envelope.frontmatter
+        message_type = style.message_type(_text("type", frontmatter.get("type")))
+        if style.escape_controls:
+            fields = _shown_fields(frontmatter, (*_SHOWN_FIELDS, "tldr"), style.value)
+            body = _indented(style.text(envelope.body))
+        else:  # piped: the reference's form
+            fields = _shown_fields(frontmatter, _SHOWN_FIELDS, str)
+            body = envelope.body
         yield (
             f"{LINE_PREFIX}thread {thread_id} envelope={number} of {total} "
-            f"type={kind} file={file}\n"
-            f"---\n{_shown_fields(frontmatter, names, show)}---\n{body}{SEPARATOR}\n"
+            f"type={message_type} file={style.value(envelope.filename)}\n"
+            f"---\n{fields}---\n{body}{SEPARATOR}\n"
         )
+
+
+def _indented(body: str) -> str:
+    """Indent a body, so that it cannot be taken for the next envelope."""
+    lines = body.removesuffix("\n").split("\n")
+    return "".join(f"  {line}\n" for line in lines)
 
 
 def thread_object(
@@ -187,13 +190,12 @@ def thread_object(
 def _shown_fields(
     frontmatter: "Mapping[str, Value]", names: Iterable[str], show: Callable[[str], str]
 ) -> str:
-    return "".join(
-        [
-            f"{name}: {show(text)}\n"
-            for name in names
-            if (text := _text(name, frontmatter.get(name)))
-        ]
-    )
+    lines: list[str] = []
+    for name in names:
+        text = _text(name, frontmatter.get(name))
+        if text:
+            lines.append(f"{name}: {show(text)}\n")
+    return "".join(lines)
 
 
 def _text(name: str, value: "Value") -> str:
@@ -205,11 +207,9 @@ def _text(name: str, value: "Value") -> str:
 
 
 def closed_again(ends: Sequence[Turn]) -> str:
-    """What is said of a thread with more than one end."""
-    return (
-        f"thread {ends[0].thread_id} was closed more than once: "
-        f"{', '.join(turn.filename for turn in ends)}"
-    )
+    """Return the remark about a thread with more than one end."""
+    filenames = ", ".join(turn.filename for turn in ends)
+    return f"thread {ends[0].thread_id} was closed more than once: {filenames}"
 
 
 class Debt(NamedTuple):
@@ -219,22 +219,24 @@ class Debt(NamedTuple):
     owed: "Obligation"
 
     def json_object(self, now_ms: int) -> dict[str, object]:
-        one = self.owed
         return {
             **self.asked.json_object(),
             "tldr": self.asked.turn.tldr or None,
-            "debtor": one.debtor,
-            "state": str(one.state),
-            "due": one.due or None,
-            "overdue": one.is_overdue(now_ms),
+            "debtor": self.owed.debtor,
+            "state": str(self.owed.state),
+            "due": self.owed.due or None,
+            "overdue": self.owed.is_overdue(now_ms),
         }
 
     def line(self, now_ms: int, style: Style) -> str:
-        one = self.owed
-        notes = [f"state={one.state}"] if one.turn is not None else []
-        notes += [f"by={one.due}"] if one.due else []
-        notes += ["overdue=true"] if one.is_overdue(now_ms) else []
-        return " ".join([self.asked.line(style), *notes])
+        columns = [self.asked.line(style)]
+        if self.owed.turn is not None:
+            columns.append(f"state={self.owed.state}")
+        if self.owed.due:
+            columns.append(f"by={self.owed.due}")
+        if self.owed.is_overdue(now_ms):
+            columns.append("overdue=true")
+        return " ".join(columns)
 
 
 class Inbox(NamedTuple):
@@ -246,9 +248,8 @@ class Inbox(NamedTuple):
     escalated: Sequence[Debt] = ()
     conflicts: Sequence[tuple[Turn, ...]] = ()
     remote_seen_at: str | None = None
-    last_heard: Callable[[], Mapping[str, str]] = (
-        dict  # only documents say it, and it takes reading every thread
-    )
+    # When each rig last wrote: a call, because it reads every thread.
+    last_heard: Callable[[], Mapping[str, str]] = dict
     now_ms: int = 0
 
     @property
@@ -263,16 +264,16 @@ class Inbox(NamedTuple):
         for notice in self.delivered:
             yield f"{notice.line(style)} state=delivered{notice.summary(style)}"
         for debt in self.escalated:
-            who = f"escalated=true debtor={style.value(debt.owed.debtor)}"
-            yield f"{debt.line(self.now_ms, style)} {who}{debt.asked.summary(style)}"
-        for debt in self.owed if with_owed else ():
-            yield (
-                f"{debt.line(self.now_ms, style)} "
-                f"owed_by={style.value(debt.owed.debtor)}{debt.asked.summary(style)}"
-            )
+            debtor = f"escalated=true debtor={style.value(debt.owed.debtor)}"
+            yield f"{debt.line(self.now_ms, style)} {debtor}{debt.asked.summary(style)}"
+        if not with_owed:
+            return
+        for debt in self.owed:
+            debtor = f"owed_by={style.value(debt.owed.debtor)}"
+            yield f"{debt.line(self.now_ms, style)} {debtor}{debt.asked.summary(style)}"
 
     def remarks(self, *, with_owed: bool = False) -> Iterator[str]:
-        """What a reader should know beside the rows."""
+        """Yield what a reader should know besides the rows."""
         if self.owed and not with_owed:
             yield (
                 f"others owe this rig {plural(len(self.owed), 'answer')}; rig-bridge "
@@ -285,9 +286,6 @@ class Inbox(NamedTuple):
         )
 
     def json_object(self) -> dict[str, object]:
-        def debts(listed: Sequence[Debt]) -> list[dict[str, object]]:
-            return [debt.json_object(self.now_ms) for debt in listed]
-
         delivered = [
             {
                 **notice.json_object(),
@@ -302,9 +300,9 @@ class Inbox(NamedTuple):
         ]
         return stamped(
             "inbox",
-            envelopes=[*debts(self.owes), *delivered],
-            owed=debts(self.owed),
-            escalated=debts(self.escalated),
+            envelopes=[*self._objects(self.owes), *delivered],
+            owed=self._objects(self.owed),
+            escalated=self._objects(self.escalated),
             conflicts=conflicts,
             remote_seen_at=self.remote_seen_at,
             rigs=[
@@ -312,6 +310,9 @@ class Inbox(NamedTuple):
                 for rig, at in self.last_heard().items()
             ],
         )
+
+    def _objects(self, debts: Sequence[Debt]) -> list[dict[str, object]]:
+        return [debt.json_object(self.now_ms) for debt in debts]
 
 
 class Notice(NamedTuple):
@@ -343,11 +344,10 @@ class Notice(NamedTuple):
         )
 
     def summary(self, style: Style) -> str:
-        """What ends a row: the sender's one line about it."""
+        """Return the end of a row: the sender's one line about it, if there is one."""
         import json
 
-        return (
-            f" tldr={style.text(json.dumps(self.turn.tldr, ensure_ascii=False))}"
-            if self.turn.tldr
-            else ""
-        )
+        if not self.turn.tldr:
+            return ""
+        tldr = json.dumps(self.turn.tldr, ensure_ascii=False)
+        return f" tldr={style.text(tldr)}"

@@ -1,4 +1,7 @@
-"""The spelling all printed results share (rigs §7); apart from results.py, whose records a listing does not need."""
+"""Format what all printed results share (rigs §7).
+
+This is apart from results.py, whose records a listing does not need.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ LINE_PREFIX = "rig-bridge: "  # of data on stdout, under either program name
 
 
 def stamped(op: str, **fields: object) -> dict[str, object]:
-    """Return a JSON object with the version and the operation first; fields that are None are left out."""
+    """Return a JSON object, version and operation first, without None fields."""
     return {
         "schema_version": SCHEMA_VERSION,
         "op": op,

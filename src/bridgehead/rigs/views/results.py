@@ -1,4 +1,7 @@
-"""What a command that wrote or checked something prints: one line, one object for `--json` (rigs §7–§10, §14)."""
+"""Format what commands that write or check something print (rigs §7–§10, §14).
+
+There is one line for people, and one object for `--json`.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,7 +32,7 @@ class Initialised(NamedTuple):
 
 
 class Scaffolded(NamedTuple):
-    """A request was put down to be filled in."""
+    """A request was written, to be filled in."""
 
     thread_id: str
     file_path: str
@@ -58,9 +61,7 @@ class Sent(NamedTuple):
     pushed: bool
     to: Sequence[str]
     references: Sequence[str] = ()
-    concurrent_with: Sequence[str] | None = (
-        None  # paths, where references were filled in for the user
-    )
+    concurrent_with: Sequence[str] | None = None  # paths, with automatic references
     row_id: int | None = None  # in the control plane
 
     def line(self) -> str:
@@ -78,7 +79,7 @@ class Sent(NamedTuple):
 
 
 class PushedTurns(NamedTuple):
-    """What was committed here is with the others now."""
+    """What was committed here was pushed."""
 
     turns: int
     commit_sha: str
@@ -149,7 +150,7 @@ class Relayed(NamedTuple):
 
 
 class Frozen(NamedTuple):
-    """A thread was asked to hold still."""
+    """A thread was frozen."""
 
     thread_id: str
     expires: str
@@ -162,7 +163,7 @@ class Frozen(NamedTuple):
 
 
 class Thawed(NamedTuple):
-    """A thread may go on."""
+    """A thread was thawed."""
 
     thread_id: str
 
@@ -180,24 +181,23 @@ class Synced(NamedTuple):
     refusal: Refusal | None
     pulled: bool  # also where there was nothing to pull, as the reference has it
     verification: VerificationReport
-    quarantined: tuple[
-        PathFindings, ...
-    ] = ()  # kept apart; not among the new envelopes
+    quarantined: tuple[PathFindings, ...] = ()
 
     @property
     def new_envelopes(self) -> int:
-        """How many take part in their threads."""
-        apart = {found.path for found in self.quarantined}
-        return sum(envelope.path not in apart for envelope in self.report.new_envelopes)
+        """How many new envelopes take part in their threads."""
+        quarantined = {found.path for found in self.quarantined}
+        new_paths = [envelope.path for envelope in self.report.new_envelopes]
+        return len([path for path in new_paths if path not in quarantined])
 
     @property
     def moved(self) -> bool:
-        """Whether the branch is elsewhere than before."""
+        """Whether the branch was moved."""
         return self.pulled and self.report.remote_ahead > 0
 
     @property
     def diverged(self) -> bool:
-        """False where the operator accepted the difference."""
+        """Whether both sides differ in a way that the operator did not accept."""
         return self.refusal is not None and self.report.diverged
 
     def line(self) -> str:
@@ -206,11 +206,13 @@ class Synced(NamedTuple):
                 f"{LINE_PREFIX}sync pulled=false diverged={word(self.diverged)} "
                 f"reason={self.refusal}"
             )
-        return (
+        line = (
             f"{LINE_PREFIX}sync pulled={word(self.pulled)} fast_forward=true "
             f"new_envelopes={self.new_envelopes} diverged=false"
-            + (f" quarantined={len(self.quarantined)}" if self.quarantined else "")
         )
+        if self.quarantined:
+            line += f" quarantined={len(self.quarantined)}"
+        return line
 
     def json_object(self) -> dict[str, object]:
         report = self.report
@@ -233,7 +235,7 @@ class Synced(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The read-only gate for other tools."""
+    """The state of a clone, for tools that ask before they go on."""
 
     remote: bool  # reachable
     clean: bool
@@ -265,19 +267,20 @@ class Checked(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """Committed envelopes were looked at again."""
+    """Committed envelopes were verified."""
 
     verification: VerificationReport
     quarantined: tuple[PathFindings, ...] = ()
 
     def line(self) -> str:
         found = self.verification
-        counts = (
-            f"checked={found.checked} ok={found.ok} warned={found.warned} "
-            f"failed={found.failed}"
+        line = (
+            f"{LINE_PREFIX}verify checked={found.checked} ok={found.ok} "
+            f"warned={found.warned} failed={found.failed}"
         )
-        apart = f" quarantined={len(self.quarantined)}" if self.quarantined else ""
-        return f"{LINE_PREFIX}verify {counts}{apart}"
+        if self.quarantined:
+            line += f" quarantined={len(self.quarantined)}"
+        return line
 
     def json_object(self) -> dict[str, object]:
         return stamped(

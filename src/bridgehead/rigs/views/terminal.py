@@ -1,6 +1,6 @@
-"""How output adapts to a terminal: colour, and peer text that must not drive it (rigs §11); host/terminal.py pages.
+"""Decide on colour, and keep peer text from driving the terminal (rigs §11).
 
-Decisions only; whether stdout is a terminal and how many rows it has is told from outside.
+These are decisions only: the caller says whether stdout is a terminal.
 """
 
 import re
@@ -30,10 +30,12 @@ _TYPE_COLOURS = {
     "VERIFY": RED,
     "DECISIONS": RED,
 }
-# What could drive a terminal or deceive its reader: host/terminal.py has the same list for everything else.
+# What could drive a terminal or deceive its reader; host/terminal.py has the same list
+# for everything else.
 _CONTROLS = (
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
 )
 _LINE_BREAKS = re.compile("[\r\n]")
 
@@ -54,11 +56,11 @@ class Style(NamedTuple):
         return self.paint(self.value(message_type), _TYPE_COLOURS.get(message_type))
 
     def text(self, text: str) -> str:
-        """Show text over several lines; what is invisible or turns the line around is made visible."""
+        """Return text of several lines with its control characters made visible."""
         return re.sub(_CONTROLS, _escaped, text) if self.escape_controls else text
 
     def value(self, text: str) -> str:
-        """Show a value in a row: a row stays one line, whatever an envelope says."""
+        """Return a value for a row: one line, whatever an envelope says."""
         return self.text(_LINE_BREAKS.sub(_escaped, text))
 
 
@@ -67,13 +69,11 @@ PLAIN = Style()
 
 def _escaped(character: re.Match[str]) -> str:
     code = ord(character[0])
-    return (
-        f"\\x{code:02x}"
-        if code <= 0xFF
-        else f"\\u{code:04x}"
-        if code <= 0xFFFF
-        else f"\\U{code:08x}"
-    )
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def uses_colour(
@@ -83,5 +83,5 @@ def uses_colour(
     no_color: bool = False,
     json: bool = False,
 ) -> bool:
-    """Decide on colour; NO_COLOR counts by its presence, even empty."""
+    """Return whether to use colour; NO_COLOR forbids it even if empty."""
     return is_terminal and "NO_COLOR" not in environment and not no_color and not json

@@ -1,4 +1,4 @@
-"""One clone as the other git modules see it: its git, where it keeps its things, its settings, its lock."""
+"""Give the other git modules one clone: its git, places, settings and lock."""
 
 import os
 import re
@@ -70,7 +70,7 @@ class Clone:
         self.git.extra_options = self.settings.switched_off_drivers()
 
     def _pin_inherited_paths(self) -> None:
-        """Make absolute the paths that git hands down inside a hook: we change directory."""
+        """Make absolute the paths that git hands to a hook: we change directory."""
         if "GIT_DIR" in self.git.environment:
             self.git.environment["GIT_DIR"] = str(self.location.git_dir)
             self.git.environment["GIT_WORK_TREE"] = str(self.location.top_level)
@@ -87,12 +87,12 @@ class Clone:
         return self._hash(b"blob %d\0" % len(content) + content).hexdigest()
 
     def blob_on_disk(self, path: str) -> str | None:
-        """Return the id of a file of the work tree; None if there is none that we read."""
+        """Return the id of a file of the work tree; None if it cannot be read."""
         content = self._on_disk(path)
         return None if content is None else self.blob_id(content)
 
     def has_beginning_of(self, blob: str, path: str) -> bool:
-        """Tell whether a file holds a blob, or what a killed git had written of it."""
+        """Return whether a file holds a blob, or what a killed git wrote of it."""
         content = self._on_disk(path)
         if content is None:
             return False
@@ -109,7 +109,7 @@ class Clone:
             return None
 
     def history_boundary(self) -> str:
-        """Return what git was told about where history ends; empty in an ordinary clone."""
+        """Return what git was told about where history ends, usually nothing."""
         texts: list[str] = []
         for name in _BOUNDARIES:
             with suppress(FileError):
@@ -137,10 +137,10 @@ class Clone:
 
     @contextmanager
     def lock(self, timeout_seconds: float = LOCK_TIMEOUT_SECONDS) -> Iterator[None]:
-        """Keep other commands out, also while a git process of a killed one is still at work.
+        """Keep other commands out, and git processes that outlived theirs.
 
-        Wait for as long as others come and go; a command that holds the lock for
-        `timeout_seconds` is taken to be stuck.
+        Wait for as long as others come and go; a command that holds the lock
+        for `timeout_seconds` is taken to be stuck.
         """
         path = self.location.lock_file
         make_dir(path.parent)

@@ -1,14 +1,19 @@
 """Run git: every call of the rigs part goes through `Git`.
 
-What may run on our behalf (design §9). A clone's configuration is written by its user, never by a remote, so programs
-named there and reached by the user's own wish are kept: `core.sshCommand`, `core.gitProxy`, `credential.helper`,
-`gpg.program`, `gpg.ssh.program`, `remote.*.uploadpack` and `receivepack`, `core.alternateRefsCommand`, `include.path`.
-Never run is what pulled content, a remote or a left-over file can set off:
+What may run on our behalf (design §9): a clone's configuration is written by its user,
+never by a remote, so programs that are named there and reached by the user's own wish
+are kept: `core.sshCommand`, `core.gitProxy`, `credential.helper`, `gpg.program`,
+`gpg.ssh.program`, `remote.*.uploadpack` and `receivepack`, `core.alternateRefsCommand`,
+`include.path`. What pulled content, a remote or a left-over file can set off is never
+run:
 
-- hooks of every kind (`commit-msg` alone is called, by us: envelope_commit.py) and `core.fsmonitor`;
-- `filter.*`, `diff.*` and `merge.*` drivers, chosen by a `.gitattributes` that anybody may have pushed;
+- hooks of every kind (only `commit-msg` is called, by us: envelope_commit.py) and
+  `core.fsmonitor`;
+- `filter.*`, `diff.*` and `merge.*` drivers, chosen by a `.gitattributes` that anybody
+  may have pushed;
 - `ext::` and every transport not listed below, also through `remote.*.vcs`;
-- submodules, automatic maintenance, bundle downloads, pagers, editors, password prompts.
+- submodules, automatic maintenance, bundle downloads, pagers, editors, password
+  prompts.
 
 Names are passed after `--`, taken literally, and read back NUL-terminated.
 """
@@ -50,7 +55,7 @@ _SETTINGS = (
 )
 _PIPE_BYTES = 1 << 16
 _NO_HOOKS = "core.hooksPath=/dev/null"
-NOTHING = "BRIDGEHEAD_NOTHING"  # a variable that holds nothing, for settings that are to hold it
+NOTHING = "BRIDGEHEAD_NOTHING"  # an empty variable, for settings that are to be empty
 _VARIABLES = {
     NOTHING: "",
     "LC_ALL": "C",
@@ -95,7 +100,7 @@ class GitAnswer(NamedTuple):
 
 
 class Running:
-    """A git process at work; `answer` waits for it. Another may be started meanwhile."""
+    """A git process at work; another may be started meanwhile."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], command: str, *, shielded: bool
@@ -174,13 +179,17 @@ class Git:
     ) -> Running:
         """Start git, with signals held (host/child.py).
 
-        `index` is used instead of the user's index. Ctrl-C does not reach a `shielded` one. `hooks_path_shown` is for
-        asking where the user's hooks are.
+        `index` is used instead of the user's index. Ctrl-C does not reach a
+        `shielded` process. `hooks_path_shown` is for asking where the user's
+        hooks are.
         """
         always = _SETTINGS if hooks_path_shown else (_NO_HOOKS, *_SETTINGS)
-        configured = [
-            word for setting in (*always, *settings) for word in ("-c", setting)
-        ]
+        configured: list[str] = []
+        for setting in (*always, *settings):
+            configured += ("-c", setting)
+        inherited: tuple[int, ...] = ()
+        if shielded and self.inherited_lock is not None:
+            inherited = (self.inherited_lock,)
         environment = {**self.environment, **(variables or {})}
         if index is not None:
             environment["GIT_INDEX_FILE"] = index
@@ -199,9 +208,7 @@ class Git:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 process_group=0 if shielded else None,
-                pass_fds=(self.inherited_lock,)
-                if shielded and self.inherited_lock is not None
-                else (),
+                pass_fds=inherited,
             )
         except (FileNotFoundError, PermissionError) as error:
             if error.filename == self.directory:
@@ -223,8 +230,9 @@ class Git:
     ) -> GitAnswer:
         """Run git and return its answer, whatever its exit code.
 
-        A `shielded` call changes something in several steps: it is waited for even when we are told to stop, because
-        half of a change is worse than a late goodbye. Being told twice is obeyed.
+        A `shielded` call changes something in several steps. We wait for it
+        even if we are told to stop, because half a change is worse than a late
+        exit, unless we are told twice.
         """
         running: Running | None = None
         with SignalsHeld(only_the_first=True) if shielded else nullcontext():
@@ -248,7 +256,7 @@ class Git:
     def ask_signer(
         self, *arguments: str, stdin: bytes, variables: Mapping[str, str]
     ) -> GitAnswer:
-        """Run a command that may wait for a signer; both end if we are killed meanwhile."""
+        """Run a command that may wait for a signer; both end if we are killed."""
         from bridgehead.host.guardian import GUARDIAN, MARK, mark_of
 
         run_id = os.urandom(16).hex()
@@ -268,14 +276,17 @@ class Git:
     def write(
         self, *arguments: str, stdin: bytes | None = None, index: str | None = None
     ) -> GitAnswer:
-        """Run a local command that changes the repository, shielded, or raise GitFailed or FileError."""
+        """Run a local command that changes the repository, shielded.
+
+        Raise GitFailed or FileError if it fails.
+        """
         return require_success(
             arguments[0], self.ask(*arguments, stdin=stdin, index=index, shielded=True)
         )
 
 
 def require_success(command: str, answer: GitAnswer) -> GitAnswer:
-    """Return the answer of a local command that succeeded, or raise for what git said."""
+    """Return the answer of a local command that succeeded, or raise."""
     if answer.code == 0:
         return answer
     if any(fault in answer.stderr for fault in _STORAGE_FAULTS):
@@ -287,7 +298,7 @@ def require_success(command: str, answer: GitAnswer) -> GitAnswer:
 
 
 def git_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the user's environment with prompts, pagers and unlisted transports switched off."""
+    """Return the environment without prompts, pagers and unlisted transports."""
     kept = {name: value for name, value in environment.items() if name not in _DROPPED}
     transports: Sequence[str] = TRANSPORTS
     allowed = environment.get("GIT_ALLOW_PROTOCOL")

@@ -1,7 +1,8 @@
-"""What a posting intends, written down first, so that the next command can finish or undo it after a kill -9.
+"""Write down what a posting intends, so that the next command can finish or undo it.
 
-The journal says what was meant; what really happened is read from the repository itself. An envelope that reached HEAD
-is finished, any other is taken back.
+The journal says what was meant; what really happened is read from the repository
+itself. After a kill -9, an envelope that reached HEAD is finished, and any other is
+taken back.
 """
 
 import json
@@ -33,7 +34,7 @@ def draft_file(clone: Clone) -> Path:
 
 
 def scratch_index(clone: Clone) -> Path:
-    """Return the index a commit is composed in; the user's own is not touched for that."""
+    """Return the index a commit is composed in, which is not the user's."""
     return clone.location.private_dir / "posting.index"
 
 
@@ -60,7 +61,7 @@ def read_journal(clone: Clone) -> JournalEntry | None:
 
 
 def settle(clone: Clone, entry: JournalEntry) -> Recovered:
-    """Bring file, index and HEAD into agreement, whichever step was the last one taken."""
+    """Bring file, index and HEAD into agreement, whichever step came last."""
     commit: str | None = None
     if _blob_in_head(clone, entry.path) == entry.blob:
         _finish(clone, entry)
@@ -99,7 +100,7 @@ def stage(clone: Clone, path: str, blob: str) -> None:
 
 
 def refresh(clone: Clone, path: str) -> None:
-    """Let the index know the file's times, so that the next `git status` need not read it.
+    """Update the file's times in the index, so that `git status` need not read it.
 
     Failing is harmless.
     """
@@ -130,7 +131,7 @@ def _take_back(clone: Clone, entry: JournalEntry) -> None:
 
 
 def _sweep_temporaries(clone: Clone, entry: JournalEntry) -> None:
-    """Remove what a writer killed in the middle of `write_atomic` left beside the envelope."""
+    """Remove what a `write_atomic` that was killed left beside the envelope."""
     directory, _, name = entry.path.rpartition("/")
     beginning = f".{name[:50]}.{entry.pid}."
     for leftover in (clone.location.top_level / directory).glob("*.tmp"):

@@ -1,4 +1,4 @@
-"""Put one envelope, and nothing else, into one commit; the commit-msg hook is asked first (rigs §8)."""
+"""Put one envelope, and nothing else, into one commit (rigs §8)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class GitPosting:
 
     Leaving the `with` block before `land` succeeded takes it back.
 
-    `warnings` is what the operator should hear: a hook that was not run, or what it printed.
+    `warnings` is what the operator should know: that a hook was not run, or what it
+    printed.
     """
 
     commit: str | None = None
@@ -67,8 +68,9 @@ class GitPosting:
     ) -> str:
         """Commit the envelope and nothing else, and return the commit.
 
-        `identity` replaces the clone's own; `must_sign` makes a signature a condition (rigs §10), otherwise
-        `commit.gpgsign` decides. A refusal raises CommitFailed or SigningFailed.
+        `identity` replaces the clone's own. `must_sign` demands a signature
+        (rigs §10); otherwise `commit.gpgsign` decides. A refusal raises
+        CommitFailed or SigningFailed.
         """
         message = subject.rstrip("\n") + "\n"
         tree = self._compose_tree()
@@ -86,7 +88,7 @@ class GitPosting:
         return commit
 
     def undo(self) -> None:
-        """Take back what was not committed; keep what was, if we were interrupted then."""
+        """Take back what was not committed; keep what was, even if interrupted."""
         if self._open:
             self._open = False
             self.commit = settle(self._clone, self._entry).commit
@@ -260,7 +262,7 @@ def move_branch(clone: Clone, head: Head, commit: str, log: str) -> None:
 
 
 def is_tracked_hook(clone: Clone, hook: Path) -> bool:
-    """Tell whether anything on the way to the hook, links included, is a tracked file."""
+    """Return whether the hook, or a link on the way to it, is a tracked file."""
     top_level = clone.location.top_level
     ways = [hook, hook.resolve()]
     # git has followed the links of this path already, we must not.
@@ -332,7 +334,7 @@ def _run(
 
 
 def _places_on_the_way(ways: list[Path]) -> Iterator[Path]:
-    """Yield each path, every directory above it, and the same for wherever links lead."""
+    """Yield paths, every directory above them, and where links among them lead."""
     pending = list(ways)
     for _ in range(_LONGEST_CHAIN):
         if not pending:

@@ -1,4 +1,4 @@
-"""Notes that freeze a thread: refs of their own, invisible to tools that do not know them (rigs §10).
+"""Store notes that freeze a thread in refs that other tools do not see (rigs §10).
 
 refs/bridge/frozen/<thread>         as the remote has it, refreshed by every fetch
 refs/bridge/frozen-here/<thread>    kept when a remote would not take the note

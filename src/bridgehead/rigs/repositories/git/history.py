@@ -1,4 +1,4 @@
-"""Read commits with their changes, objects in bulk, and what two branches have in common (rigs §9.1, §9.3)."""
+"""Read commits with their changes, and objects in bulk (rigs §9.1, §9.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from bridgehead.rigs.repositories.records import (
     TrackedFile,
 )
 
-# Submodules are not ignored: else a pulled .gitmodules that git dislikes would end every log.
+# Submodules are not ignored: otherwise a pulled .gitmodules that git dislikes would end
+# every log.
 _RAW = [
     "-z",
     "--raw",
@@ -42,12 +43,14 @@ _LOG = [
     "--no-renames",
     "-c",  # a merge shows what it has from none of its parents
 ]
-# Trees of long threads are large, and each is compared with its neighbour only: more cache is only more memory.
+# Trees of long threads are large, and each is compared with its neighbour only: more
+# cache is only more memory.
 _SMALL_CACHE = ("core.deltaBaseCacheLimit=4m",)
 _COMMIT = "commit "
 _HEADERS = re.compile(
     r"commit ([0-9a-f]+)\ntree [0-9a-f]+((?:\nparent [0-9a-f]+)*)"
-    r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
+    r"\nauthor ([^\n]*?) ?<([^>\n]*)>[^\n]*"
+    r"\ncommitter [^\n]*?> *([0-9]*)[^\n]*((?:\n[^\n]+)*)"
 )
 _BEFORE_MESSAGE = len("\n\n    ")
 _MISSING = b" missing"
@@ -56,7 +59,7 @@ _MISSING = b" missing"
 def history(git: Git, head: str | None, after: str | None) -> History:
     """Return the commits of `head`; only the new ones if they simply follow `after`.
 
-    A merge may change the order of what came before, so after one all of it is given again.
+    A merge may change the order of what came before, so all of it is read again.
     """
     if head is None:
         return History((), from_start=True)
@@ -104,7 +107,7 @@ def ancestry(git: Git, head: str | None) -> dict[str, tuple[str, ...]]:
 
 
 def is_ancestor(git: Git, commit: str, of: str) -> bool:
-    """Tell whether `commit` is `of` or one of its ancestors; False if it is unknown here."""
+    """Return whether `commit` is `of` or its ancestor; False if it is unknown here."""
     if commit == of:
         return True
     answer = git.ask("merge-base", "--is-ancestor", commit, of)
@@ -120,7 +123,7 @@ def merge_base(git: Git, first: str, second: str) -> str | None:
 
 
 def compare(git: Git, local_head: str, remote_head: str) -> Incoming:
-    """Return what `remote_head` has that `local_head` lacks, from their merge base on."""
+    """Return what `remote_head` has that `local_head` lacks, from their base on."""
     if local_head == remote_head:
         return Incoming(local_head, remote_head, local_head, 0, 0, ())
     base = merge_base(git, local_head, remote_head)
@@ -156,7 +159,7 @@ def committed_files(git: Git, commit: str) -> dict[str, TrackedFile]:
 
 
 def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
-    """Return contents by id; None for one that is too large for an envelope or missing."""
+    """Return contents by id; None for one that is missing or too large."""
     wanted = list(dict.fromkeys(ids))
     contents: dict[str, bytes | None] = dict.fromkeys(wanted)
     small = _of_readable_size(git, wanted)
@@ -167,7 +170,7 @@ def read_objects(git: Git, ids: Sequence[str]) -> dict[str, bytes | None]:
 
 
 def _of_readable_size(git: Git, ids: Sequence[str]) -> list[str]:
-    """Return the ids of those objects that are here and not too large for an envelope."""
+    """Return the ids of those objects that are here and not too large."""
     if not ids:
         return []
     answer = git.read(
@@ -266,7 +269,7 @@ def _lines(ids: Sequence[str]) -> bytes:
 
 
 def _parse_batch(output: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the id and the content of each object in the output of `cat-file --batch`."""
+    """Yield the id and the content of each object that `cat-file --batch` prints."""
     start = 0
     while start < len(output):
         end = output.index(b"\n", start)

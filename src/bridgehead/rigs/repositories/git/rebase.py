@@ -1,4 +1,4 @@
-"""Make our unpushed commits again on top of a fetched tip, and take the work tree along (rigs §9.5)."""
+"""Rebuild our unpushed commits on top of a fetched tip (rigs §9.5)."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def rebuild(
 
 
 def recover_rebuild(clone: Clone) -> Recovered | None:
-    """Go back to the old commits if a rebuild was cut short; they are still unpushed."""
+    """Go back to the old commits, which are unpushed, if a rebuild was cut short."""
     clone.location.rebuild_index.unlink(missing_ok=True)
     try:
         journal = read_bounded(clone.location.rebuild_journal, _MAX_JOURNAL_BYTES)
@@ -131,7 +131,7 @@ def plan_rebuild(
 
 
 def only_appends(commits: Iterable[CommitRecord]) -> bool:
-    """Tell whether every commit does nothing but add envelopes."""
+    """Return whether every commit does nothing but add envelopes."""
     return all(_only_appends(commit) for commit in commits)
 
 
@@ -165,7 +165,7 @@ def _plan_commit(commit: CommitRecord, used: dict[str, set[str]]) -> PlannedComm
 
 
 def _stem(filename: str) -> str:
-    """Return what a number is appended to: `ACK` for `ACK-2.md`, else the whole name."""
+    """Return what a number is appended to: `ACK` for `ACK-2.md`, or the whole name."""
     stem = filename.removesuffix(".md")
     numbered = _NUMBERED.fullmatch(stem)
     return numbered[1] if numbered else stem
@@ -266,7 +266,7 @@ def _switch(clone: Clone, before: str, after: str) -> None:
     command = ("read-tree", "-m", "-u", before, after)
     answer = clone.write_index(*command)
     if answer.code != 0:
-        # It needs the times in the index, which a killed posting or a copied clone lacks.
+        # It needs the times in the index, which a copied clone lacks.
         clone.write_index("update-index", "-q", "--refresh")
         answer = clone.write_index(*command)
     require_success("read-tree", answer)
@@ -302,7 +302,7 @@ def _blobs_in_index(clone: Clone) -> dict[str, str]:
 def _is_as_it_should_be(
     clone: Clone, path: str, indexed: str | None, new: TrackedFile
 ) -> bool:
-    """Tell whether a path holds what the index says, or something of its owner's."""
+    """Return whether a path holds what the index says, or something of its owner's."""
     found = clone.blob_on_disk(path)
     if found == indexed:
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bridgehead.rigs.repositories.git.clone import Clone
 from bridgehead.rigs.repositories.git.command import NETWORK_TIMEOUT_SECONDS, GitAnswer
 
-# What a remote answers when another push got in between; also when both arrive in the same moment.
+# What a remote answers if another push came first, or at the same moment.
 _RACES = (
     "fetch first",
     "non-fast-forward",

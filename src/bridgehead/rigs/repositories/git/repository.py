@@ -1,4 +1,4 @@
-"""A bridge repository kept by git. Each method hands over to the module that knows how; nothing is decided here."""
+"""Hand each request to a bridge repository to the git module that knows how."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class GitRepository(WorkTree):
         self._head: records.Head | None = None
 
     def refuse_shallow(self) -> None:
-        """Raise if history is cut off here: who may speak for whom is written at its beginning."""
+        """Raise ShallowHistory if history is cut off: its beginning says who is who."""
         if (self._clone.location.common_dir / "shallow").exists():
             raise ShallowHistory()
 
@@ -119,7 +119,7 @@ class GitRepository(WorkTree):
         return self._clone.location.top_level / named if named else None
 
     def revoked_keys(self) -> str:
-        """Return a text that changes when other keys are revoked; empty where git is told of none."""
+        """Return a text that changes when other keys are revoked."""
         path = self._clone.settings.path("gpg.ssh.revocationfile")
         if path is None:
             return ""
@@ -136,7 +136,7 @@ class GitRepository(WorkTree):
         self._clone.reload_settings()
 
     def signing_key_text(self) -> str | None:
-        """Return the SSH public key that signs here, as `type blob`; None without one."""
+        """Return the SSH public key that signs here, as `type blob`, or None."""
         from bridgehead.rigs.trust.signers import ssh_key_text
 
         key = self._clone.settings.get("user.signingkey")
@@ -145,7 +145,10 @@ class GitRepository(WorkTree):
         return ssh_key_text(key)
 
     def exclude(self, pattern: str) -> bool:
-        """Keep a path out of commits without telling other clones; False if it was excluded already."""
+        """Keep a path out of commits without telling other clones.
+
+        Return False if it was excluded already.
+        """
         path = self._clone.location.common_dir / "info" / "exclude"
         try:
             text = os.fsdecode(read_bounded(path, _MAX_EXCLUDE_BYTES))
@@ -160,7 +163,7 @@ class GitRepository(WorkTree):
         return True
 
     def has_commit_msg_hook(self) -> bool:
-        """Tell whether the clone has a commit-msg hook."""
+        """Return whether the clone has a commit-msg hook."""
         return os.path.lexists(self._clone.location.hooks_dir / "commit-msg")
 
     def install_commit_msg_hook(self, script: bytes) -> str:
@@ -184,16 +187,16 @@ class GitRepository(WorkTree):
         return GitSurvey(self._clone, thread, untracked=untracked)
 
     def is_tracked(self, path: str) -> bool:
-        """Tell whether the index knows this path."""
+        """Return whether the index knows this path."""
         listed = self._clone.git.read("ls-files", "-z", "--", path)
         return path in listed.fields
 
     def is_sparse(self) -> bool:
-        """Tell whether the work tree may lack files of the branch on purpose."""
+        """Return whether the work tree may lack files of the branch on purpose."""
         return self._clone.settings.get("core.sparsecheckout") == "true"
 
     def unpushed(self) -> list[records.CommitRecord]:
-        """Return the commits the upstream lacks, newest first; none without an upstream."""
+        """Return the commits the upstream lacks, newest first; none without one."""
         head = self.head()
         if head.commit is None or head.tracking_ref is None:
             return []
@@ -203,11 +206,11 @@ class GitRepository(WorkTree):
         return newer[::-1]
 
     def history(self, head: str | None, after: str | None = None) -> records.History:
-        """Return the commits of `head`; only those that follow `after` if that is an ancestor."""
+        """Return the commits of `head`, or only those after its ancestor `after`."""
         return history.history(self._clone.git, head, after)
 
     def history_boundary(self) -> str:
-        """Return where history was cut off or altered here; empty in an ordinary clone."""
+        """Return where history was cut off or altered here, usually nowhere."""
         return self._clone.history_boundary()
 
     def commits_between(self, base: str | None, tip: str) -> list[records.CommitRecord]:
@@ -227,7 +230,7 @@ class GitRepository(WorkTree):
         return history.committed_files(self._clone.git, commit)
 
     def read_blobs(self, blobs: Sequence[str]) -> dict[str, bytes | None]:
-        """Return contents by id; None for one that is larger than an envelope may be."""
+        """Return contents by id; None for one that is too large for an envelope."""
         return history.read_objects(self._clone.git, blobs)
 
     def check_signatures(
@@ -268,7 +271,7 @@ class GitRepository(WorkTree):
         )
 
     def upstream(self) -> records.Wire:
-        """Return what the current branch follows; raise UserError if nothing (rigs §9.1)."""
+        """Return what the current branch follows, or raise UserError (rigs §9.1)."""
         return transfer.upstream_of(self.head())
 
     def push(self, wire: records.Wire, commit: str) -> records.Pushed | records.Raced:
@@ -304,7 +307,7 @@ class GitRepository(WorkTree):
         return transfer.gone_from_remote(self._clone, head, remote_head)
 
     def fast_forward(self, commit: str) -> records.InTheWay | None:
-        """Move the branch and the work tree to exactly this commit, or name what is in the way."""
+        """Move branch and work tree to a commit, or return what is in the way."""
         head = self.head()
         self._head = None
         return transfer.fast_forward(self._clone, head, commit)
@@ -328,7 +331,7 @@ class GitRepository(WorkTree):
         return freeze.read_freezes(self._clone)
 
     def ask_freeze(self, wire: records.Wire, thread: str) -> records.FreezeNote | None:
-        """Ask the remote about one thread; if it cannot be reached, return the last state."""
+        """Ask the remote about one thread; if that fails, return the last state."""
         return freeze.ask_freeze(self._clone, wire, thread)
 
     def freeze(

@@ -1,4 +1,7 @@
-"""Judge the signatures of commits with git, against an allowed-signers file that is named explicitly (rigs §10)."""
+"""Judge the signatures of commits with git (rigs §10).
+
+The allowed-signers file is always named explicitly.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from bridgehead.rigs.trust.attestation import Signature
 
 _FORMAT = "--format=%H%x00%G?%x00%GS%x00%GF%x00%GP%x00%GK%x00"
 _FIELDS = 6
-# git's U is a good signature by somebody nobody vouches for; X and Y are past their time; E and N could not be checked.
+# git's U is a good signature by somebody nobody vouches for; X and Y are past their
+# time; E and N could not be checked.
 _BAD = SignatureCheck(Signature.BAD)
 _SIGNATURE = re.compile(rb"\ngpgsig(?:-sha256)? ([^\n]*)")
 _KNOWN_FORMS = frozenset(
@@ -27,7 +31,7 @@ _GOOD = frozenset("GU")
 def check_signatures(
     clone: Clone, commits: Sequence[str], allowed_signers: Path | None
 ) -> dict[str, SignatureCheck]:
-    """Return the judgement on every commit; one without a signature is simply unsigned."""
+    """Return the judgement on every commit, signed or not."""
     checks = dict.fromkeys(commits, UNSIGNED)
     readable = []
     for commit, raw in read_objects(clone.git, commits).items():

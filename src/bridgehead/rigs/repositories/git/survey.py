@@ -1,4 +1,4 @@
-"""Look at a work tree: HEAD, what git tracks, what differs, and the names in thread directories (rigs §8)."""
+"""Look at a work tree: HEAD, tracked files, differences, thread names (rigs §8)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
@@ -33,8 +33,8 @@ _MERGED = " 0"  # the stage of a file without a conflict
 class GitSurvey:
     """One look at all of a work tree, or at one thread of it.
 
-    Without `untracked`, `dirty` lacks untracked files: git looks into every directory for
-    them, and whoever goes through `names` sees them too.
+    Without `untracked`, `dirty` lacks untracked files: git looks into every
+    directory for them, and a caller that goes through `names` sees them too.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class GitSurvey:
         return self._names[thread]
 
     def names(self) -> Mapping[str, Sequence[str]]:
-        """Return the names in every directory that could be a thread, tracked or not."""
+        """Return the names in every directory that could be a thread."""
         found = {thread: self.names_in(thread) for thread in self.directories}
         return {thread: names for thread, names in found.items() if names}
 

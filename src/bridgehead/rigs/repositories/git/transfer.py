@@ -1,9 +1,10 @@
-"""Push, fetch and fast-forward: moving commits to and from the branch the other rigs read (rigs §8, §9.3)."""
+"""Push to, fetch from and fast-forward to the branch all rigs read (rigs §8, §9.3)."""
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +20,14 @@ from bridgehead.rigs.repositories.git.command import (
 from bridgehead.rigs.repositories.git.freeze import FETCHED_FREEZES
 from bridgehead.rigs.repositories.git.history import diff, is_ancestor, merge_base
 from bridgehead.rigs.repositories.git.refs import local_ref, push_ref
-from bridgehead.rigs.repositories.records import Head, InTheWay, Pushed, Raced, Wire
+from bridgehead.rigs.repositories.records import (
+    Head,
+    InTheWay,
+    PathChange,
+    Pushed,
+    Raced,
+    Wire,
+)
 from bridgehead.rigs.repositories.work_tree import keep
 
 _FETCHED = "fetched"  # an empty file; its time is that of the last fetch
@@ -153,7 +161,8 @@ def _current_branch(head: Head) -> str:
 def push(clone: Clone, wire: Wire, commit: str) -> Pushed | Raced:
     """Send one commit to the wire branch, if that is where this clone last saw it.
 
-    A branch that was set back would take the commit too, and with it what was removed there.
+    A branch that was set back would take the commit too, and with it what was
+    removed there.
     """
     answer = clone.git.read(
         "for-each-ref",
@@ -196,7 +205,7 @@ def fetch(clone: Clone, wire: Wire) -> str:
 
 
 def gone_from_remote(clone: Clone, head: str, remote_head: str) -> list[str]:
-    """Return the commits of `head` that the remote had once and has no more, newest first.
+    """Return the commits of `head` that the remote has lost, newest first.
 
     There are some if somebody rewrote history.
     """
@@ -260,7 +269,10 @@ def _is_stale(lock: Path) -> bool:
 
 
 def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
-    """Move branch, index and work tree to `commit`, which HEAD must be an ancestor of."""
+    """Move branch, index and work tree to `commit`, a descendant of HEAD.
+
+    Return the files that are in the way, if there are any; then nothing is moved.
+    """
     if head.commit is None:
         raise GitFailed(
             "the branch has no commit yet, so there is nothing to fast-forward"
@@ -273,15 +285,17 @@ def fast_forward(clone: Clone, head: Head, commit: str) -> InTheWay | None:
         for change in arriving
         if clone.has_beginning_of(change.blob, change.path)
     ]
-    blockers: set[str] = set()
-    for change in arriving:
-        blocker = _blocker(clone, change.path)
-        if blocker is not None and blocker not in leftovers:
-            blockers.add(blocker)
+    found = {_blocker(clone, change.path) for change in arriving}
+    blockers = {path for path in found if path is not None} - set(leftovers)
     if blockers:
         return InTheWay(tuple(sorted(blockers)))
     if leftovers:
         _remove(clone, leftovers)
+    return _merge(clone, commit, changes)
+
+
+def _merge(clone: Clone, commit: str, changes: Iterable[PathChange]) -> InTheWay | None:
+    """Let git move to a commit, over files that an earlier pull had half written."""
     answer = clone.git.ask(*_MERGE, commit, shielded=True)
     refused = _files_named(answer)
     if answer.code != 0 and refused:
@@ -309,7 +323,7 @@ def _files_named(answer: GitAnswer) -> tuple[str, ...]:
 
 
 def _was_half_written(clone: Clone, path: str, blob: str | None) -> bool:
-    """Tell whether a pull was killed while it replaced this file with `blob`.
+    """Return whether a pull was killed while it replaced this file with `blob`.
 
     An empty file was more likely emptied by its owner.
     """

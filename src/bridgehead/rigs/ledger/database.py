@@ -115,7 +115,7 @@ class LedgerDatabase:
     def _perhaps_named_by(self, message: Message) -> list[Message]:
         """What an answer may name: by hash a message of its thread, by commit one of any thread."""
         named = self.messages(message.thread) if message.in_reply_to else []
-        for reference in message.references:
+        for reference in message.commits_named:
             # Any id that begins with the reference; "g" follows every hex digit.
             named += self._selected(
                 "commit_sha >= ? AND commit_sha < ?", (reference, f"{reference}g")

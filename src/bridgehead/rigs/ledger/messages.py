@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bridgehead.rigs.envelope.body_hash import body_hash
 from bridgehead.rigs.envelope.envelope import Envelope
-from bridgehead.rigs.envelope.fields import listed_status_class
+from bridgehead.rigs.envelope.fields import is_commit_ref, listed_status_class
 from bridgehead.rigs.envelope.names import RESOLUTION_FILE
 from bridgehead.rigs.threads.thread import Turn, turn_of
 
@@ -55,6 +55,11 @@ class Message(NamedTuple):
         return f"{self.thread}/{self.filename}"
 
     @property
+    def commits_named(self) -> list[str]:
+        """The references that can name a commit; a digit or two would name many."""
+        return [name for name in self.references if is_commit_ref(name)]
+
+    @property
     def closes(self) -> bool:
         return self.filename == RESOLUTION_FILE
 
@@ -90,15 +95,11 @@ def acknowledged_by(message: Message, known: Iterable[Message]) -> list[Message]
     return [
         other
         for other in known
-        if other.path != message.path
-        and (
-            any(
-                other.commit_sha.startswith(reference)
-                for reference in message.references
-            )
-            or (
-                other.thread == message.thread
-                and other.body_hash == message.in_reply_to
-            )
-        )
+        if other.path != message.path and _names(message, other)
     ]
+
+
+def _names(message: Message, other: Message) -> bool:
+    if any(map(other.commit_sha.startswith, message.commits_named)):
+        return True
+    return other.thread == message.thread and other.body_hash == message.in_reply_to

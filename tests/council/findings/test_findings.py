@@ -395,3 +395,18 @@ def output(output_id: str, kind: OutputType) -> Output:
         evidence="src/load.py:4",
         action="Bind it.",
     )
+
+
+def test_a_value_that_was_masked_makes_no_quote_an_invention() -> None:
+    code = 'import db\nPASSWORD = "correct-horse-battery"\nuse(PASSWORD)\n'
+    tree = Tree(["src/a.py"], {"src/a.py": code}.__getitem__)
+
+    def outcome(evidence: str) -> tuple[str, str | None]:
+        checked = check_evidence(evidence, tree)
+        return checked.outcome.value, checked.reason
+
+    assert outcome('src/a.py:2 `PASSWORD = "********"`') == ("passed", None)
+    assert outcome("src/a.py:2 `[left out: github-token]`") == ("passed", None)
+    assert outcome("src/a.py:9 `[left out: github-token]`")[0] == "failed"
+    assert outcome('src/a.py:2 `TOKEN = "********"`') == ("passed", None)
+    assert outcome("src/a.py:2 `TOKEN = made_up()`") == ("failed", "quote_not_found")

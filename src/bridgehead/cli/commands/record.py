@@ -298,7 +298,9 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
             deleted |= store.prune(before, dry_run=dry_run)
             if any(deleted.values()) and not dry_run:
                 store.compact()
-    counted = {**deleted, "councils": len(councils)}
+    amounts = "nothing"
+    if deleted or councils:
+        amounts = _amounts({**deleted, "councils": len(councils)})
     verb = "would delete" if dry_run else "deleted"
     document = {
         "before": before,
@@ -307,7 +309,7 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
         "dry_run": dry_run,
     }
     since = f" from before {before[:10]}" if before is not None else ""
-    app.emit(document, lambda: f"{verb} {_amounts(counted)}{since}")
+    app.emit(document, lambda: f"{verb} {amounts}{since}")
 
 
 @record.command(

@@ -32,6 +32,18 @@ def call(key: str, state: str, *, answered: bool = False) -> dict[str, Any]:
         ),
         pytest.param(
             [
+                call("claude/2/challenge/challenger", "finished"),
+                call("claude/2/response/api", "started"),
+            ],
+            False,
+            {
+                "reused": ["claude/2/challenge/challenger"],
+                "called_again": ["claude/2/response/api"],
+            },
+            id="an-answer-to-a-challenge",
+        ),
+        pytest.param(
+            [
                 call("opencode/1/analysis/api", "finished"),
                 call("opencode/2/challenge/challenger", "waiting", answered=True),
                 call("codex/2/challenge/challenger", "failed"),

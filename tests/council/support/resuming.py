@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -227,7 +228,20 @@ def reply_to(call: Call) -> Reply:
 
 def finding_for(call: Call) -> Reply:
     """An acceptable answer that leaves something to talk about in the next round."""
+    if call.answer is Answer.CHALLENGES:
+        ids = dict.fromkeys(re.findall(r'"id": ?"([A-Z]+[0-9]{3,})"', call.prompt))
+        doubts = [challenge(finding_id) for finding_id in ids]
+        said = {"rulings": [], "challenges": doubts, "outputs": []}
+        return Reply(key=call.key, text=json.dumps(said), at=AT)
     if call.answer is not Answer.ITEMS:
         return reply_to(call)
     found = item(domain=call.key.domain, evidence="src/store.py:10")
     return Reply(key=call.key, text=json.dumps({"outputs": [found]}), at=AT)
+
+
+def challenge(finding_id: str) -> dict[str, Any]:
+    return {
+        "target_finding_id": finding_id,
+        "challenge_text": "A caller may have checked the value before.",
+        "mechanism": "missing-assumption",
+    }

@@ -208,6 +208,7 @@ RIM = (
     "council/running/artifacts.py",
     "council/running/call_runner.py",
     "council/running/conductor.py",
+    "council/running/masking.py",
     "council/runtimes/",
     "council/scope/git.py",
     "council/scope/resolve.py",

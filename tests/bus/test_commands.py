@@ -210,7 +210,7 @@ def test_mistakes_are_told_and_change_nothing(
         (("--assistant", "scripted"), ""),
     ],
 )
-def test_a_bus_that_cannot_answer_says_so_at_the_start(
+def test_a_bus_that_cannot_answer_or_forgets_says_so_at_the_start(
     tmp_path: Path, options: tuple[str, ...], said: str
 ) -> None:
     home = machine(tmp_path)
@@ -220,6 +220,10 @@ def test_a_bus_that_cannot_answer_says_so_at_the_start(
     )
     assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline()
+    if options and options[-1] != "scripted":
+        assert "conversations in memory: they end when the bus stops" in (
+            process.stderr.readline()
+        )
     if said:  # while the bus is served, or before
         assert said in process.stderr.readline()
     process.send_signal(signal.SIGTERM)

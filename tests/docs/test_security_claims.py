@@ -1,4 +1,4 @@
-"""What the security pages say is held by tests that exist: the hazards, and the doors with their claims."""
+"""What the security pages say is held by tests that exist: the summary, the hazards, the doors with their claims."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ TESTS = Path(__file__).resolve().parents[1]
 DOCS = TESTS.parent / "docs"
 HAZARDS = DOCS / "hazards.md"
 SECURITY = DOCS / "security.md"
+ROOT = TESTS.parent
+SUMMARY = ROOT / "SECURITY.md"
+PAGES = (SECURITY, HAZARDS, SUMMARY)
 DOORS = "## Entry points"
 COUNT = 39
 
 _NAMED = re.compile(r"`([\w/]+\.py)::(test_\w+)`")
+_FILE = re.compile(r"`tests/([\w/]+\.(?:py|json))`")
 
 
 def rows(text: str) -> list[list[str]]:
@@ -69,6 +73,11 @@ def missing(text: str) -> list[str]:
     ]
 
 
+def missing_files(text: str) -> list[str]:
+    """The test files named in a text, alone, that do not exist."""
+    return [name for name in _FILE.findall(text) if not (TESTS / name).is_file()]
+
+
 def unproven(cells: list[list[str]]) -> list[str]:
     """The rows whose last cell names no test."""
     return [row[0] for row in cells if not _NAMED.search(row[-1])]
@@ -95,9 +104,24 @@ def test_every_claim_about_a_door_names_a_test_that_exists() -> None:
         assert unproven(rows(text)) == [], name
 
 
-@pytest.mark.parametrize("path", [SECURITY, HAZARDS], ids=lambda path: path.name)
+def test_every_claim_of_the_summary_names_a_test_that_exists() -> None:
+    text = SUMMARY.read_text(encoding="utf-8")
+
+    _, _, claims = text.partition("\n## What we defend against\n")
+
+    assert len(rows(claims)) >= 5
+    assert unproven(rows(claims)) == []
+    # A claim stands in the table, where it has to name its test.
+    prose = [line for line in claims.splitlines() if line and line[0] != "|"]
+    assert len(prose) == 2, "a sentence was added beside the table of claims"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_page_names_a_test_that_is_gone(path: Path) -> None:
-    assert missing(path.read_text(encoding="utf-8")) == []
+    text = path.read_text(encoding="utf-8")
+
+    assert missing(text) == []
+    assert missing_files(text) == []
 
 
 def test_a_claim_without_a_test_and_a_test_that_is_gone_are_noticed() -> None:
@@ -110,3 +134,6 @@ def test_a_claim_without_a_test_and_a_test_that_is_gone_are_noticed() -> None:
 
     assert unproven(rows(text)) == ["hoped"]
     assert missing(text) == ["docs/test_security_claims.py::test_gone"]
+    assert missing_files("`tests/docs/test_gone.py` `tests/conftest.py`") == [
+        "docs/test_gone.py"
+    ]

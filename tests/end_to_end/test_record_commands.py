@@ -380,15 +380,21 @@ def test_what_is_old_is_pruned_and_what_waits_is_not(user: Machine) -> None:
     )
     item = ask(user)
 
-    needs = user.run("record", "prune")
+    unlimited = {
+        "BRIDGEHEAD_COUNCIL_KEEP_DAYS": "0",
+        "BRIDGEHEAD_COUNCIL_KEEP_MIB": "0",
+    }
+    needs = user.run("record", "prune", **unlimited)
     assert needs.code == 1 and "store.keep_days" in needs.err
+    by_itself = user.run("record", "prune")
+    assert by_itself.out == "deleted 0 events, 0 runs, 0 pending items, 0 councils\n"
     would = user.run("record", "prune", "--days", "365", "--dry-run", "--json").json
     assert (
         would["deleted"] == {"events": 40, "runs": 0, "pending": 0} and would["dry_run"]
     )
     assert user.run("record", "check", "--json").json["counts"]["events"] == 43
     assert user.run("record", "prune", BRIDGEHEAD_STORE_KEEP_DAYS="365").out.startswith(
-        "deleted 40 events, 0 runs, 0 pending items from before 20"
+        "deleted 40 events, 0 runs, 0 pending items, 0 councils from before 20"
     )
     assert user.run("record", "check", "--json").json["counts"]["events"] == 4
     assert [one["id"] for one in user.run("pending", "--json").json["items"]] == [item]

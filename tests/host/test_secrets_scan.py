@@ -20,7 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridgehead.host import secret_shapes, secrets_scan
-from bridgehead.host.secrets_scan import SecretHit, remembered, scan, without_secrets
+from bridgehead.host.secrets_scan import (
+    SecretHit,
+    remembered,
+    scan,
+    with_secrets_masked,
+    without_secrets,
+)
 
 LETTERS = string.ascii_letters
 ALNUM = string.ascii_letters + string.digits
@@ -620,3 +626,32 @@ def test_text_with_a_secret_is_not_remembered_as_clean(tmp_path: Path) -> None:
     for _ in range(2):
         with remembered(tmp_path / "clean-texts"):
             assert [hit.kind for hit in scan(text)] == ["github-token"]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_key_that_json_spells_with_escapes_is_masked_and_the_json_stays_whole(
+    depth: int,
+) -> None:
+    key = "ghp_" + "x7Kq2LmZ9vTnR4sWb8YcD1fGh5JkP3uQeA6i"
+    spelled = "".join(f"\\u{ord(character):04x}" for character in key)
+    text = json.dumps({"title": f'he said "{key}" \\ and left', "next": [1]})
+    text = text.replace(key, spelled).replace("he said", "he \\u0022said\\u005c")
+    for _ in range(depth - 1):
+        text = json.dumps({"inside": text})
+
+    masked, kinds = with_secrets_masked(text)
+
+    read: Any = masked
+    for _ in range(depth - 1):
+        read = json.loads(read)["inside"]
+    assert kinds == ("github-token",)
+    assert json.loads(read) == {
+        "title": 'he "said\\ "[left out: github-token]" \\ and left',
+        "next": [1],
+    }
+
+
+def test_a_text_without_secrets_keeps_its_escapes() -> None:
+    text = r'{"path": "C:\\users\/me", "title": "\u0041 \u0022 \u00e4"}'
+
+    assert with_secrets_masked(text) == (text, ())

@@ -29,6 +29,7 @@ from bridgehead.contract.record_words import PendingKind, PendingState
 from bridgehead.control_plane.records import PendingFilter
 from bridgehead.control_plane.stores.base import Store
 from bridgehead.errors import AlreadyAnswered, UserError
+from bridgehead.host.secrets_scan import with_secrets_masked
 
 NO_EVIDENCE: Final = Evidence()
 
@@ -118,6 +119,8 @@ class PendingList:
         for this wording of the question only.
         """
         item = self.find(reference)
+        if council_of(item) is not None:
+            answer = _without_secrets(answer)
         for_person = asks_for_person(item.question)
         decision = decide_door(door, for_person, evidence, item.id)
         if not decision.allowed:
@@ -149,6 +152,13 @@ class PendingList:
             raise AlreadyAnswered(
                 item.id, by=first.by if first else None, at=first.at if first else None
             ) from error
+
+
+def _without_secrets(answer: Answer) -> Answer:
+    """Return what the host of a council says as it may be kept."""
+    text = with_secrets_masked(answer.text)[0] if answer.text else answer.text
+    message = with_secrets_masked(answer.message)[0] if answer.message else None
+    return replace(answer, text=text, message=message)
 
 
 def told_apart(items: Sequence[PendingItem]) -> list[PendingItem]:

@@ -74,6 +74,20 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "days to keep events, ended runs and answered items in the record; 0 keeps "
         "them forever",
     ),
+    # A project must not shorten what you can look up.
+    _guarded(
+        "council.keep_days",
+        180,
+        "days to keep the prompts, replies, logs and reports of ended councils in a "
+        "project; 0 keeps them forever",
+    ),
+    _guarded(
+        "council.keep_mib",
+        1024,
+        "space for them in a project, in MiB: the oldest are deleted first; 0 is "
+        "without limit",
+    ),
+    _guarded("council.pinned", (), "ids of councils that are never deleted"),
     _guarded(
         "council.pass_env", (), "extra environment variables to pass to AI runtimes"
     ),

@@ -20,6 +20,9 @@ CONTRACT_VERSION: Final = "1.0"
 ANSWER_SCHEMA: Final = "answer_schema"
 """Where a request's context holds the JSON Schema of its answer, for handlers that check before they send."""
 
+MASK_ANSWERS: Final = "mask_answers"
+"""Set in the input of a run whose answers are kept without what looks like a secret."""
+
 FLEET: Final = "fleet:"
 """What the project of a run on a fleet begins with, instead of a directory; the name of its queue follows."""
 DEFAULT_TIMEOUT_SECONDS: Final = 120

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -162,6 +162,7 @@ _LOCAL_DEFAULTS = frozenset(
 )
 
 
+_ESCAPED = r"\\{1,8}(?:u00([2-7][0-9a-fA-F])|/)"
 # Digests of texts in which nothing was found.
 _CLEAN: set[bytes] = set()
 _MOST_CLEAN = 100_000
@@ -191,14 +192,58 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
     """Return the text with a note in the place of each secret, and the kinds that were
     left out.
     """
+    return _replaced(text, _note)
+
+
+def with_secrets_masked(text: str) -> tuple[str, tuple[str, ...]]:
+    """Return the text as a review may show it, and the kinds of secrets that stood in
+    it: values that are given to telling names masked, keys and tokens left out.
+
+    The text may be JSON, or hold some: escapes are undone if they spell a secret.
+    """
+    shown, kinds = _replaced(text, _mark)
+    plain = unescaped(text)
+    if plain == text:
+        return shown, kinds
+    shown_plain, kinds_plain = _replaced(plain, _mark)
+    return (shown_plain, kinds_plain) if kinds_plain else (shown, kinds)
+
+
+def unescaped(text: str) -> str:
+    """Return JSON with its characters written plainly, as far as they may be.
+
+    A key that is spelled with an escape for one of its letters, or for a slash, is
+    whole again once it is read; inside an envelope escapes are escaped again.
+    """
+    return re.sub(_ESCAPED, _plain, text)
+
+
+def _plain(found: re.Match[str]) -> str:
+    if found[1] is None:
+        return "/"
+    character = chr(int(found[1], 16))
+    return found[0] if character in '"\\' else character
+
+
+def _note(kind: str) -> bytes:
+    return f"[left out: {kind}]".encode()
+
+
+def _mark(kind: str) -> bytes:
+    return MASK if kind in _MASKABLE else _note(kind)
+
+
+def _replaced(
+    text: str, replacement: Callable[[str], bytes]
+) -> tuple[str, tuple[str, ...]]:
     content = text.encode("utf-8", "surrogatepass")
-    kept = b""
+    pieces = []
     kinds = []
     end = 0
     for item in _found(content):
         if item.start < end:  # inside a key that is left out already
             continue
-        kept += content[end : item.start] + f"[left out: {item.kind}]".encode()
+        pieces += [content[end : item.start], replacement(item.kind)]
         kinds.append(item.kind)
         end = item.end
         if item.kind == "private-key" and (
@@ -206,9 +251,8 @@ def without_secrets(text: str) -> tuple[str, tuple[str, ...]]:
         ):
             # Behind the last line of the key, or without one where other text begins.
             end = rest.end()
-    return (kept + content[end:]).decode("utf-8", "surrogatepass"), tuple(
-        dict.fromkeys(kinds)
-    )
+    shown = b"".join([*pieces, content[end:]]).decode("utf-8", "surrogatepass")
+    return shown, tuple(dict.fromkeys(kinds))
 
 
 def with_values_masked(text: bytes) -> bytes:

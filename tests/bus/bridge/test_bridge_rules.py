@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridgehead.bus.actions import ForgetSkill, ToBus
+from bridgehead.bus.actions import ForgetSkill, Refused, ToBus
 from bridgehead.bus.assistant.assistant import Assistant
 from bridgehead.bus.hub.health import LinkHealth
 from bridgehead.bus.participants.limits import KEPT_WITHOUT_ENDS, OPEN_S, OpenQuestions
@@ -423,3 +423,33 @@ def test_own_words_of_before_a_restart_are_not_heard_again() -> None:
     assert len(handed_over(bridge.hub_sent(said("kitchen"), 105.0))) == 1, (
         "later it is somebody else's"
     )
+
+
+@pytest.mark.parametrize("hops", [-1, -(10**9), True, 1.0, "1", None])
+def test_a_message_whose_hops_are_no_count_is_refused(hops: object) -> None:
+    bridge = make_bridge()
+    bridge.connected(make_record("lamp"), 0)
+
+    effects = bridge.received("lamp", frame("ovos.stop"), 0, None, hops)
+
+    assert written(effects) == []
+    [refusal] = [effect for effect in effects if isinstance(effect, Refused)]
+    assert refusal.details == {"reason": "hops_invalid"}
+
+
+@pytest.mark.parametrize(("ignored", "reached"), [([], ["lamp"]), (["attic"], [])])
+def test_a_site_that_stands_for_no_place_groups_nobody(
+    ignored: list[str], reached: list[str]
+) -> None:
+    bridge = make_bridge(
+        routing=["destination", "session_id", "site_id"], ignored_sites=ignored
+    )
+    bridge.connected(make_record("lamp", site_determination="attic"), 0)
+    bridge.received(
+        "lamp", frame("ovos.utterance.handle", session={"session_id": "s1"}), 0
+    )
+    said = Message(
+        "ovos.stop", {}, {"session": {"session_id": "s9", "site_id": "attic"}}
+    )
+
+    assert [to for to, _ in handed_over(bridge.hub_sent(said, 0))] == reached

@@ -174,3 +174,13 @@ def test_an_echo_that_names_somebody_goes_to_them_although_only_its_author_uses_
         participant
         for participant, _message in handed_over(bridge.hub_sent(message, 0.0))
     ] == ["study"]
+
+
+@pytest.mark.parametrize(
+    ("said", "crossed"),
+    [(3, 3), (1, 1), (0, 1), (-7, 1), (True, 1), ("2", 1), (2.0, 1), (None, 1)],
+)
+def test_what_a_gateway_hands_on_has_crossed_one_bridge_at_least(
+    said: object, crossed: int
+) -> None:
+    assert frames.bridges_crossed(said) == crossed

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridgehead.contract.words import OutputType
+from bridgehead.contract.report import Output
+from bridgehead.contract.words import OutputState, OutputType, Severity
 from bridgehead.council.findings.dismissals import (
+    Dismissable,
+    Dismissed,
+    apply_dismissals,
     code_of,
     is_plain,
     matches_glob,
@@ -29,6 +35,7 @@ from bridgehead.council.findings.fingerprint import (
     places,
 )
 from bridgehead.council.findings.history import FoundAgain, Run, carry_forward, compare
+from bridgehead.council.findings.problems import distinct_problems
 from bridgehead.council.findings.tree import (
     FileText,
     Tree,
@@ -356,3 +363,92 @@ def test_a_check_ends_when_the_council_is_asked_to_stop(evidence: str) -> None:
         assert check_evidence(evidence, tree).reason != "stopped", (
             "what was checked before is known"
         )
+
+
+TREE = Tree(["src/load.py"], {"src/load.py": CODE}.__getitem__)
+TITLE = "Query is built from user input"
+
+
+def applied(entry: dict[str, object], finding: Dismissable) -> Dismissed:
+    table = {**GOOD, "title": TITLE, **entry}
+    return apply_dismissals([table], [finding], TREE, {}, dt.date(2026, 11, 2))
+
+
+def dismissable(**fields: Any) -> Dismissable:
+    whole = {
+        "id": "F-001",
+        "severity": Severity.HIGH,
+        "title": TITLE,
+        "fingerprints": (GOOD["fingerprint"],),
+        **fields,
+    }
+    return Dismissable(**whole)
+
+
+def test_a_baseline_hides_a_finding_only_where_every_place_was_accepted() -> None:
+    entry: dict[str, object] = {"places": ["v1:aaaa", "v1:bbbb"]}
+
+    known = applied(entry, dismissable(places=("v1:bbbb",)))
+    with_new_place = applied(entry, dismissable(places=("v1:bbbb", "v1:cccc")))
+    without_place = applied(entry, dismissable())
+
+    assert known.dismissed == {"F-001": 0}
+    assert with_new_place.dismissed == without_place.dismissed == {}
+
+
+def test_a_dismissal_for_some_paths_hides_nothing_that_has_no_place() -> None:
+    entry: dict[str, object] = {"paths": ["**"]}
+
+    assert applied(entry, dismissable()).dismissed == {}
+    at_home = dismissable(anchor=Anchor("src/load.py", (4, 4)))
+    assert applied(entry, at_home).dismissed == {"F-001": 0}
+
+
+@pytest.mark.parametrize("word", ["false", "true", 1, 0, None, False])
+def test_only_true_accepts_a_critical_finding(word: object) -> None:
+    critical = dismissable(severity=Severity.CRITICAL)
+
+    refused = applied({"accept_critical": word}, critical)
+
+    assert refused.dismissed == {}
+    assert refused.entries[0].why == "critical_not_accepted"
+    assert applied({"accept_critical": True}, critical).dismissed == {"F-001": 0}
+
+
+def test_a_problem_counts_as_a_gap_if_one_of_its_members_is_one() -> None:
+    finding = output("F-001", OutputType.FINDING)
+    gap = output("CG-001", OutputType.COMPLIANCE_GAP)
+
+    [problem] = distinct_problems([finding, gap])
+
+    assert problem.ids == ("CG-001", "F-001") and problem.gap
+
+
+def output(output_id: str, kind: OutputType) -> Output:
+    return Output(
+        id=output_id,
+        type=kind,
+        status=OutputState.CONFIRMED,
+        severity=Severity.HIGH,
+        domain="security",
+        agent="a",
+        title=TITLE,
+        description="The query is built from what the user typed.",
+        evidence="src/load.py:4",
+        action="Bind it.",
+    )
+
+
+def test_a_value_that_was_masked_makes_no_quote_an_invention() -> None:
+    code = 'import db\nPASSWORD = "correct-horse-battery"\nuse(PASSWORD)\n'
+    tree = Tree(["src/a.py"], {"src/a.py": code}.__getitem__)
+
+    def outcome(evidence: str) -> tuple[str, str | None]:
+        checked = check_evidence(evidence, tree)
+        return checked.outcome.value, checked.reason
+
+    assert outcome('src/a.py:2 `PASSWORD = "********"`') == ("passed", None)
+    assert outcome("src/a.py:2 `[left out: github-token]`") == ("passed", None)
+    assert outcome("src/a.py:9 `[left out: github-token]`")[0] == "failed"
+    assert outcome('src/a.py:2 `TOKEN = "********"`') == ("passed", None)
+    assert outcome("src/a.py:2 `TOKEN = made_up()`") == ("failed", "quote_not_found")

@@ -234,3 +234,21 @@ def test_a_call_is_given_up_after_silence_and_not_for_taking_long(
     [(altogether, silent)] = limits
     assert silent == 40
     assert altogether is None if most_seconds is None else 40 < (altogether or 0) <= 600
+
+
+def test_an_adapter_that_breaks_leaves_no_key_in_the_log(
+    agent: Callable[..., CallOutcome], caplog: pytest.LogCaptureFixture
+) -> None:
+    key = "ghp_" + "x7Kq2LmZ9vTnR4sWb8YcD1fGh5JkP3uQeA6i"
+
+    class Breaking(PlainCli):
+        def read_result(
+            self, ask: RuntimeRequest, result: CommandResult
+        ) -> CallOutcome:
+            raise ValueError(f"cannot read {key}")
+
+    outcome = agent("print('hello')", kind=Breaking)
+
+    assert isinstance(outcome, RuntimeRefusal)
+    assert "cannot read [left out: github-token]" in caplog.text
+    assert key not in caplog.text

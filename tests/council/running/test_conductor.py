@@ -65,7 +65,7 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.scripted import Script, ScriptedConnection
 from bridgehead.council.seating.preflight import Ready
-from bridgehead.council.seating.seating import OwnReport, Posted
+from bridgehead.council.seating.seating import OwnReport, Posted, SeatOutcome
 from bridgehead.host.clock import ManualClock
 from bridgehead.host.command import Cancel
 from council.support.scripted_seats import ScriptedSeats, scripted_seat
@@ -802,6 +802,75 @@ def test_secrets_in_what_a_program_says_reach_neither_report_nor_log(
     )
     assert "[masked]" in everything
     assert "sk-very-secret-value" not in everything
+
+
+KEY = "ghp_" + "x7Kq2LmZ9vTnR4sWb8YcD1fGh5JkP3uQeA6i"
+
+
+def said_by_a_check() -> dict[str, SeatOutcome]:
+    """What seats come to before they are asked anything, each with a key in its words."""
+    preflight = {"step": "availability_check", "result": f"found {KEY}"}
+    ready = Ready(
+        scripted_seat("claude"),
+        ScriptedConnection(answer_for),
+        (SeatEvent("claude", "preflight", preflight),),
+    )
+    absent = OwnReport(
+        skipped_report(TASK, facts("codex"), f"cli_error: {KEY}"),
+        (SeatEvent("codex", "preflight", preflight),),
+    )
+    return {"claude": ready, "codex": absent}
+
+
+@pytest.mark.parametrize(
+    "seats",
+    [
+        ScriptedSeats(scripts("claude", claude=RuntimeAnswer(f"no JSON but {KEY}"))),
+        ScriptedSeats(
+            scripts("claude", claude=RuntimeAnswer("nothing", refused=(f"rm {KEY}",)))
+        ),
+        ScriptedSeats(
+            scripts(
+                "claude", claude=RuntimeRefusal(ErrorClass.OTHER, KEY, f"stderr {KEY}")
+            )
+        ),
+        ScriptedSeats({}, others=said_by_a_check()),
+    ],
+    ids=["reply", "request", "refusal", "check"],
+)
+def test_no_key_that_a_seat_repeats_comes_in_by_any_way(
+    tmp_path: Path, seats: ScriptedSeats
+) -> None:
+    outputs = OutputFolder(tmp_path, "k3v9qa", ManualClock())
+    watcher = Watcher()
+    journal = MemoryJournal()
+
+    ending = run(
+        council("claude", "codex") if "codex" in seats._others else council("claude"),
+        seats,
+        Means(RunLog(outputs, (watcher,)), journal),
+    )
+
+    kept = "".join(
+        path.read_text()
+        for path in (tmp_path / ".outputs").rglob("*")
+        if path.is_file()
+    )
+    everything = (kept, str(ending), str(watcher.lines), str(journal.recorded))
+    assert [text for text in everything if KEY in text] == []
+    assert "github-token" in kept
+
+
+def test_no_key_that_the_host_repeats_comes_in() -> None:
+    journal, desk = MemoryJournal(), HostAnswers()
+    run(council("claude", "codex"), host_seats(), Means(journal=journal, desk=desk))
+    desk.answered = {str(call.key): f"no JSON but {KEY}" for call in desk.posted}
+
+    again = MemoryJournal(journal.recorded)
+    run(council("claude", "codex"), host_seats(), Means(journal=again, desk=desk))
+
+    assert "[left out: github-token]" in str(again.recorded)
+    assert KEY not in str(again.recorded)
 
 
 def test_what_an_agent_asked_for_and_did_not_get_is_in_the_log(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import anyio
 
+from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import (
     Answer,
@@ -19,19 +21,22 @@ from bridgehead.council.calls import (
     Reply,
     Result,
     Role,
+    Seat,
     SeatPending,
     SeatReady,
+    SeatReported,
 )
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.interfaces import MemoryJournal
+from bridgehead.council.reporting.seat_report import SeatFacts, skipped_report
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.running.conductor import Ending, Means, Waiting, conduct
 from bridgehead.council.runtimes.base import HostSeat
 from bridgehead.council.runtimes.scripted import ScriptedConnection
-from council.support.driving import AT, surroundings, task
+from bridgehead.council.seating.seating import OwnReport
+from council.support.driving import AT, item, surroundings, task
 from council.support.scripted_seats import ScriptedSeats, scripted_seat
 
-HOST = "claude"
 RIG = "rig:"
 
 
@@ -58,6 +63,9 @@ class Resumed:
         self._states = {call["key"]: call["state"] for call in calls}
         self._answered = {call["key"] for call in calls if call.get("answered")}
         self._names = tuple(dict.fromkeys(key.split("/")[0] for key in self._keys))
+        waiting = {call["key"] for call in calls if call["state"] == "waiting"}
+        self._hosts = {key.split("/")[0] for key in waiting if not key.startswith(RIG)}
+        """Whoever a call waits for, and is no rig, is asked as the host."""
         earlier = self._first_process()
         self._journal = MemoryJournal(earlier)
         self._run = self._council()
@@ -68,6 +76,10 @@ class Resumed:
         later = self._journal.recorded[len(earlier) :]
         self._later = {
             str(one.key) for one in later if isinstance(one, Reply | CallFailed)
+        } | {
+            self._rig_key(one.report.bridge)
+            for one in later
+            if isinstance(one, SeatReported)
         }
 
     @property
@@ -132,39 +144,73 @@ class Resumed:
         asked = {
             str(call.key): call for one in recorded for call in run.feed(one).calls
         }
-        assert {key for key in self._keys if not key.startswith(RIG)} <= set(asked)
-        for key in self._keys:
-            if self._states[key] == "finished":
-                recorded.append(reply_to(asked[key]))
-            elif self._states[key] == "failed":
-                recorded.append(
-                    CallFailed(
-                        key=asked[key].key,
-                        reason="cli_error",
-                        error_class=ErrorClass.OTHER,
-                        at=AT,
-                    )
-                )
+        wanted = {key for key in self._keys if not key.startswith(RIG)}
+        open_calls = list(asked.values())
+        while open_calls and not wanted <= set(asked):
+            # What a later call builds on was answered before.
+            call = open_calls.pop(0)
+            result = self._result(call)
+            if result is None:
+                continue
+            recorded.append(result)
+            fresh = run.feed(result).calls
+            asked |= {str(call.key): call for call in fresh}
+            open_calls += fresh
+        assert wanted <= set(asked), f"never asked: {sorted(wanted - set(asked))}"
+        named = [asked[key] for key in self._keys if key in asked]
+        left = {str(call.key) for call in open_calls}
+        for call in named:
+            result = self._result(call) if str(call.key) in left else None
+            if result is not None:
+                recorded.append(result)
         return recorded
+
+    def _result(self, call: Call) -> Result | None:
+        """What the first process recorded of a call; one that the case does not name was answered."""
+        match self._states.get(str(call.key)):
+            case None | "finished":
+                return finding_for(call)
+            case "failed":
+                reason = "cli_error"
+                other = ErrorClass.OTHER
+                return CallFailed(key=call.key, reason=reason, error_class=other, at=AT)
+            case _:
+                return None
 
     def _seated(self, name: str) -> Input:
         if name.startswith(RIG):
             return SeatPending(seat=name, request="request-1", at=AT)
+        return SeatReady(seat=self._seats()[name], at=AT)
+
+    def _seats(self) -> dict[str, Seat]:
         how = {"connection": "native-dispatch", "exchange_mode": "coordinator-mediated"}
-        return SeatReady(
-            seat=scripted_seat(name, **(how if name == HOST else {})), at=AT
-        )
+        return {
+            name: scripted_seat(name, **(how if name in self._hosts else {}))
+            for name in self._names
+            if not name.startswith(RIG)
+        }
 
     def _second_process(self, close: bool) -> Ending:
         connections = {
             name: HostSeat()
-            if name == HOST
+            if name in self._hosts
             else ScriptedConnection(lambda call: reply_to(call).text)
             for name in self._names
+            if not name.startswith(RIG)
         }
+        answered = {
+            name: OwnReport(self._report_of(name))
+            for name in self._names
+            if name.startswith(RIG) and self._rig_key(name) in self._answered
+        }
+        seats = ScriptedSeats(connections, seats=self._seats(), again=answered)
         wishes = [GivenUp(seat=name, at=AT) for name in self._names if close]
         means = Means(journal=self._journal, desk=HostAnswers(self._answered))
-        return anyio.run(conduct, self._run, ScriptedSeats(connections), means, wishes)
+        return anyio.run(conduct, self._run, seats, means, wishes)
+
+    def _report_of(self, name: str) -> BridgeReport:
+        facts = SeatFacts(name=name, timeout_seconds=60, started_at=AT, finished_at=AT)
+        return skipped_report(self._run.plan.task, facts, "remote: nothing to look at")
 
 
 def reply_to(call: Call) -> Reply:
@@ -178,3 +224,24 @@ def reply_to(call: Call) -> Reply:
         Answer.POSITIONS: {"positions": []},
     }[call.answer]
     return Reply(key=call.key, text=json.dumps(document), at=AT)
+
+
+def finding_for(call: Call) -> Reply:
+    """An acceptable answer that leaves something to talk about in the next round."""
+    if call.answer is Answer.CHALLENGES:
+        ids = dict.fromkeys(re.findall(r'"id": ?"([A-Z]+[0-9]{3,})"', call.prompt))
+        doubts = [challenge(finding_id) for finding_id in ids]
+        said = {"rulings": [], "challenges": doubts, "outputs": []}
+        return Reply(key=call.key, text=json.dumps(said), at=AT)
+    if call.answer is not Answer.ITEMS:
+        return reply_to(call)
+    found = item(domain=call.key.domain, evidence="src/store.py:10")
+    return Reply(key=call.key, text=json.dumps({"outputs": [found]}), at=AT)
+
+
+def challenge(finding_id: str) -> dict[str, Any]:
+    return {
+        "target_finding_id": finding_id,
+        "challenge_text": "A caller may have checked the value before.",
+        "mechanism": "missing-assumption",
+    }

@@ -255,36 +255,65 @@ def test_a_module_of_the_project_is_not_imported(web: OpenDashboard) -> None:
     assert done.exit_code == 0 and "foreign" not in done.error
 
 
+@pytest.mark.parametrize("part", [Part.COUNCIL, Part.FLOWS])
 def test_in_a_shared_record_only_this_project_is_acted_in(
-    web: OpenDashboard, monkeypatch: pytest.MonkeyPatch
+    web: OpenDashboard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, part: Part
 ) -> None:
-    web.store.save_run(
-        Run(
-            id="theirs",
-            part=Part.COUNCIL,
+    elsewhere = tmp_path / "elsewhere"  # it exists, and belongs to the same user
+    elsewhere.mkdir()
+    action = {Part.COUNCIL: "council-resume", Part.FLOWS: "flow-retry"}[part]
+    for run_id, project in (("theirs", elsewhere), ("ours", web.project)):
+        run = Run(
+            id=run_id,
+            part=part,
             kind="review",
             title="review",
             state=RunState.WAITING,
-            project="/somewhere/else",
+            project=str(project),
             started_at=AT,
             updated_at=AT,
-        ),
-        events=[
-            Event(
-                id="e",
-                kind="council.started",
-                part=Part.COUNCIL,
-                at=AT,
-                run_id="theirs",
-            )
-        ],
-    )
+        )
+        web.store.save_run(run)
     monkeypatch.setattr(type(web.assembly), "record_url", "postgresql://team@db/x")
 
-    refused = web.post("/do/council-resume", id="theirs")
+    refused = web.post(f"/do/{action}", id="theirs")
 
     assert refused.status_code == 422 and "this record is shared" in text_of(refused)
     assert web.dashboard.context.commands.started == []
+    assert "this record is shared" not in text_of(web.post(f"/do/{action}", id="ours"))
+
+
+def test_in_a_shared_record_only_the_clone_of_this_project_is_acted_in(
+    web: OpenDashboard, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with at_home(
+        Path(web.assembly.environ["HOME"]),
+        Path(web.assembly.environ["BRIDGEHEAD_HOME"]),
+    ):
+        world = make_world(tmp_path / "rigs")
+        world.mac.open("demo-01")
+        world.mac.send("REQUEST", "demo-01", "win-5080", "please build")
+    pulled = Event(
+        id="e",
+        kind="rig.pulled",
+        part=Part.RIGS,
+        at=AT,
+        project=world.mac.root,
+    )
+    web.store.append([pulled])
+    monkeypatch.setattr(type(web.assembly), "record_url", "postgresql://team@db/x")
+    head = world.mac.clone.git("rev-parse", "HEAD")
+
+    synced = web.post("/do/rig-sync", clone=world.mac.address.rpartition("/")[2])
+    replied = web.post(
+        f"{world.mac.address}/demo-01", type="STATE", to="win-5080", text="hello"
+    )
+
+    for refused in (synced, replied):
+        assert refused.status_code == 422
+        assert "this record is shared" in text_of(refused)
+    assert web.dashboard.context.commands.started == []
+    assert world.mac.clone.git("rev-parse", "HEAD") == head
 
 
 def test_what_was_started_ends_with_the_dashboard(web: OpenDashboard) -> None:

@@ -12,7 +12,7 @@ import pytest
 from bridgehead.errors import AlreadyAnswered, NotFound, UserError
 from bridgehead.flows import Context, Flow, RunInputs, asking
 from bridgehead.flows.calls import Reply
-from bridgehead.flows.errors import NoCheckpoint
+from bridgehead.flows.errors import FlowFailed, NoCheckpoint
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.operations.cancel import cancel
 from bridgehead.flows.operations.inspect import ListRequest, find_run, list_runs, status
@@ -239,3 +239,51 @@ def test_cancelling_withdraws_the_requests_and_keeps_the_files(
     with pytest.raises(AlreadyAnswered):
         answer(flow_project, request_id=flow_project.announcer.asked_ids[0])
     assert flow_project.run(ONE).exit_code == 42
+
+
+def test_a_run_that_ended_takes_no_answer_to_what_it_asked(flow_project: Any) -> None:
+    is_broken = False
+
+    def fragile(ctx: Context) -> str:
+        if is_broken:
+            raise ValueError("broken")
+        return one(ctx)
+
+    flow = Flow("fragile", "1", fragile)
+    flow_project.run(flow)
+    request_id = flow_project.request()["request_id"]
+    is_broken = True
+    with pytest.raises(FlowFailed):
+        flow_project.resume(flow)
+
+    with pytest.raises(AlreadyAnswered):
+        answer(flow_project, request_id=request_id)
+
+    assert not flow_project.response_path.exists()
+
+
+def test_a_request_id_in_capitals_is_the_same_request(flow_project: Any) -> None:
+    flow_project.run(ONE)
+    request_id = flow_project.request()["request_id"]
+
+    answer(flow_project, request_id=request_id.upper())
+
+    assert json.loads(flow_project.response_path.read_bytes())["request_id"] == (
+        request_id
+    )
+    with pytest.raises(AlreadyAnswered):
+        answer(flow_project, Reply(text="another"), request_id)
+    assert flow_project.resume(ONE).result == "the answer"
+
+
+def test_an_answer_that_names_its_request_in_capitals_is_the_first(
+    flow_project: Any,
+) -> None:
+    flow_project.run(ONE)
+    request_id = flow_project.request()["request_id"]
+    flow_project.answer("from a handler", request_id=request_id.upper())
+
+    with pytest.raises(AlreadyAnswered):
+        answer(flow_project, Reply(text="another"))
+
+    assert flow_project.resume(ONE).result == "from a handler"

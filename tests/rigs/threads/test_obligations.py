@@ -181,3 +181,40 @@ def test_every_question_of_a_long_thread_finds_its_answer() -> None:
         answer = {"from": "win", "to": "mac", "type": "RESPONSE", "at": at + 1}
         turns.append(turn({**answer, "ref": [at]} if at % 4 else answer))
     assert not any(one.is_open for one in obligations(turns))
+
+
+def test_a_question_between_two_ends_is_settled_and_one_after_them_is_not() -> None:
+    turns = [
+        turn({"from": "mac", "to": "win", "type": "RESOLUTION", "at": 1}),
+        turn({"from": "mac", "to": "win", "type": "REQUEST", "at": 2}),
+        turn({"from": "ops", "to": "win", "type": "RESOLUTION", "at": 3}),
+        turn({"from": "mac", "to": "win", "type": "REQUEST", "at": 4}),
+    ]
+
+    assert told(obligations(turns)) == [
+        [2, "win", "settled", ""],
+        [4, "win", "open", ""],
+    ]
+
+
+@pytest.mark.parametrize("named", [{}, {"ref": [1]}])
+def test_a_response_that_names_nothing_discharges_what_an_ack_took_on(
+    named: dict[str, Any],
+) -> None:
+    turns = [
+        turn({"from": "mac", "to": "win", "type": "REQUEST", "at": 1}),
+        turn({"from": "win", "to": "mac", "type": "ACK", "at": 2, **named}),
+        turn({"from": "win", "to": "mac", "type": "RESPONSE", "at": 3}),
+    ]
+
+    assert told(obligations(turns)) == [[1, "win", "discharged", ""]]
+
+
+def test_a_reference_too_short_for_a_commit_names_no_question() -> None:
+    asked = turn({"from": "mac", "to": "win", "type": "REQUEST", "at": 1})
+    answer = turn({"from": "win", "to": "mac", "type": "RESPONSE", "at": 2})
+    short = answer._replace(references=("0", "000000"))
+    long_enough = answer._replace(references=("0000000",))
+
+    assert told(obligations([asked, short])) == [[1, "win", "open", ""]]
+    assert told(obligations([asked, long_enough])) == [[1, "win", "discharged", ""]]

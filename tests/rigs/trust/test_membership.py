@@ -239,3 +239,78 @@ def test_a_founder_may_dismiss_somebody_who_never_was_in() -> None:
     found = Membership([Entry(place(1), "1", "blob-1", "mac", mark("mac"), acts)])
 
     assert [member.rig for member in found.members] == ["mac"]
+
+
+FOUNDED = {
+    "from": "mike-relay",
+    "key": "mike",
+    "at": 1,
+    "acts": [
+        {"act": "join", "rig": "mike-relay", "key": "mike"},
+        {"act": "join", "rig": "anna-relay", "key": "anna"},
+    ],
+}
+
+
+def test_a_member_who_left_changes_nothing_even_with_a_pinned_key() -> None:
+    entries = [
+        FOUNDED,
+        {
+            "from": "mike-relay",
+            "key": "mike",
+            "at": 2,
+            "acts": [{"act": "leave", "rig": "anna-relay"}],
+        },
+        {
+            "from": "anna-relay",
+            "key": "anna",
+            "at": 3,
+            "acts": [{"act": "join", "rig": "eve", "key": "eve"}],
+        },
+    ]
+    pins = {"mike-relay": "mike", "anna-relay": "anna"}
+
+    found = fold({"entries": entries, "pins": pins})
+
+    assert [member.rig for member in found.members] == ["mike-relay"]
+    assert list(found.refused) == ["3"]
+
+
+def test_a_stranger_asks_neither_for_a_name_that_has_a_key_nor_for_anything_else() -> (
+    None
+):
+    def asking(at: int, rig: str, *more: dict[str, str]) -> dict[str, Any]:
+        join = {"act": "join", "rig": rig, "key": "eve"}
+        return {"from": rig, "key": "eve", "at": at, "acts": [join, *more]}
+
+    entries = [
+        FOUNDED,
+        asking(2, "anna-relay"),
+        asking(3, "eve", {"act": "join", "rig": "mallory", "key": "mallory"}),
+        asking(4, "eve", {"act": "leave", "rig": "anna-relay"}),
+    ]
+
+    found = fold({"entries": entries})
+
+    assert found.requests == {}
+    assert list(found.refused) == ["2", "3", "4"]
+    assert [member.rig for member in found.members] == ["anna-relay", "mike-relay"]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "readable"),
+    [(0, True), (43_200, True), (43_201, False), (-1, False), (True, False)],
+)
+def test_nobody_is_allowed_to_freeze_for_more_than_thirty_days(
+    minutes: object, readable: bool
+) -> None:
+    act = {
+        "act": "join",
+        "rig": "mac",
+        "key": key("mac"),
+        "freeze_minutes": minutes,
+    }
+
+    read = read_acts(f"```json bridgehead-membership\n{json.dumps([act])}\n```\n")
+
+    assert isinstance(read, list) is readable

@@ -42,6 +42,7 @@ from bridgehead.assembly.council.opening import (
 from bridgehead.assembly.council.refusals import last_refusals
 from bridgehead.assembly.council.reports import Reports
 from bridgehead.assembly.council.request import CouncilRequest
+from bridgehead.assembly.council.retention import prune_daily
 from bridgehead.assembly.council.run import Audience, CouncilProcess, Finished
 from bridgehead.assembly.council.seats import (
     Workplace,
@@ -119,7 +120,7 @@ class Councils:
                     self.machine,
                     self.clock,
                 )
-                return process.conduct(audience)
+                return self._conduct(process, audience)
 
     def resume(
         self,
@@ -147,7 +148,7 @@ class Councils:
                 ]
                 if close:
                     wishes += [GivenUp(seat=seat, at=now) for seat in council.seats]
-                return process.conduct(audience, wishes)
+                return self._conduct(process, audience, wishes)
 
     def challenge(
         self,
@@ -180,7 +181,17 @@ class Councils:
             asked = Questioned(
                 finding_id=finding.id, text=text.strip(), at=iso_ms(self.clock.now())
             )
-            return process.conduct(audience, [asked])
+            return self._conduct(process, audience, [asked])
+
+    def _conduct(
+        self,
+        process: CouncilProcess,
+        audience: Audience,
+        wishes: Sequence[Questioned | Retried | GivenUp] = (),
+    ) -> Finished:
+        finished = process.conduct(audience, wishes)
+        prune_daily(self.assembly, process.council.review_id, self.clock)
+        return finished
 
     def stop(self, reference: str | None) -> str:
         """Ask the council that runs to end with what it has; its id.

@@ -38,14 +38,30 @@ from bridgehead.flows.interfaces import OpenRequest
 from bridgehead.flows.journals.base import Run
 from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.operations.pending_items import question_of
-from bridgehead.flows.words import AttemptStatus, RequestStatus, RunStatus
+from bridgehead.flows.words import (
+    MASK_ANSWERS,
+    AttemptStatus,
+    RequestStatus,
+    RunStatus,
+)
 from bridgehead.host.clock import Clock, iso_ms
+from bridgehead.host.secrets_scan import with_secrets_masked
 
 __all__ = ["HostSeatRequests", "Pause"]
 
 NAME: Final = "council"
 CONTRACT: Final = "1.1"
 MOST_SECONDS: Final = 86_400
+
+
+def _without_secrets(document: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return an answer as it may be kept: the words of the host are a reply like any."""
+    if document is None:
+        return None
+    return {
+        name: with_secrets_masked(value)[0] if isinstance(value, str) else value
+        for name, value in document.items()
+    }
 
 
 @dataclass
@@ -112,6 +128,7 @@ class HostSeatRequests:
                     if filed
                     else self._recorded_answer(made.current)
                 )
+                document = _without_secrets(document)
                 result = self._result(call, made.current, document)
                 if result is None:
                     continue
@@ -307,7 +324,7 @@ class HostSeatRequests:
                     source=f"{NAME}:{self.council.review_id}",
                     root=str(self.root.path),
                     status=RunStatus.RUNNING,
-                    input={"review_id": self.council.review_id},
+                    input={"review_id": self.council.review_id, MASK_ANSWERS: True},
                     created=at,
                     updated=at,
                 )

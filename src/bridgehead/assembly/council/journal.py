@@ -230,6 +230,23 @@ class CouncilJournal:
         run = self._journal.run(review_id)
         return run is not None and not run.status.ended
 
+    def ended_at(self, review_id: str) -> str | None:
+        """Return when a council ended; None if it may go on."""
+        run = self._journal.run(review_id)
+        return run.updated if run is not None and run.status.ended else None
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return how much each council takes in the journal, about, in bytes."""
+        return self._journal.sizes() if self._path.exists() else {}
+
+    def forget(self, review_id: str) -> None:
+        """Drop a council with its prompts and replies."""
+        self._journal.forget([review_id])
+
+    def compact(self) -> None:
+        """Give back the space of what was dropped."""
+        self._journal.compact()
+
     def calls_of(self, review_id: str) -> StoredCalls:
         return StoredCalls(self._journal, review_id, self._clock)
 

@@ -368,8 +368,7 @@ class Satellite(Closing):
             if not isinstance(read, Accepted):
                 return None
             self._adopt(read.message)
-            hops = frame.get("hops")
-            return Incoming(read.message, hops if isinstance(hops, int) else 1)
+            return Incoming(read.message, frames.bridges_crossed(frame.get("hops")))
         if kind == "err":
             details = {
                 key: value for key, value in frame.items() if key not in ("l2", "code")

@@ -104,6 +104,14 @@ def message(body: bytes, hops: int) -> bytes:
     return b'{"l2":"msg","m":%b,"hops":%d}' % (body, hops)
 
 
+def bridges_crossed(hops: object) -> int:
+    """Return how many bridges a message of a gateway has crossed: one at least.
+
+    A lower number would let a message between bridges go round for ever.
+    """
+    return hops if type(hops) is int and hops > 1 else 1
+
+
 def outgoing(body: bytes, hops: int = 0) -> bytes:
     """Return a message from a participant; only a bridge counts hops."""
     return b'{"l2":"msg","m":%b}' % body if not hops else message(body, hops)

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -41,6 +41,11 @@ from bridgehead.exit_codes import ExitCode
 from bridgehead.host.terminal import escape_controls
 
 MARKS = {"fine": "✓", "look": "!", "broken": "✗"}
+
+FORGETS: Final = (
+    "the assistant keeps conversations in memory: they end when the bus stops, or after "
+    "10 idle minutes"
+)
 
 
 @click.command(
@@ -259,8 +264,13 @@ def _serve(
 def _look_for_assistant(
     app: App, assembly: Assembly, serving: ServingSettings, *, is_alone: bool
 ) -> None:
-    """Refuse a command that does not exist, and say if nothing will answer."""
+    """Refuse a command that does not exist, and say if nothing will answer.
+
+    Say as well what an assistant with a memory forgets.
+    """
     name = serving.assistant
+    if name not in (None, "scripted"):
+        app.say(FORGETS)
     if name is None:
         if is_alone and serving.nats is None:
             app.say(

@@ -266,19 +266,24 @@ def backup(app: App, file: Path) -> None:
 @click.pass_obj
 def prune(app: App, days: float | None, dry_run: bool) -> None:
     """Delete events, ended runs and answered items that are older than a number of
-    days.
+    days, and the prompts, replies, logs and reports of this project's old councils.
 
-    Never deleted: open items, runs that wait or have not ended, their events, and the
-    latest run of each project. Reports and the files of flows stay; `council gate` and
-    `rig verify --require-council` cannot confirm a report whose council was deleted. To
-    keep what you delete, make a copy first: bridgehead record backup FILE.
+    Never deleted: open items, runs that wait or have not ended, their events, the
+    latest run of each project, and councils in council.pinned. The files of flows stay;
+    `council gate` and `rig verify --require-council` cannot confirm a report whose
+    council was deleted. To keep what you delete, make a copy first: bridgehead record
+    backup FILE.
     """
+    from bridgehead.assembly.council.retention import limits_of, prune_councils
     from bridgehead.assembly.event_writer import KEEP_DAYS, kept_since
     from bridgehead.control_plane.stores.inspection import inspect
+    from bridgehead.host.clock import SystemClock
 
     assembly = app.assembly()
+    clock = SystemClock()
     before = kept_since(assembly.settings, days)
-    if before is None:
+    limits = limits_of(assembly.settings, clock, days)
+    if before is None and limits.keep_everything:
         raise UserError(
             "prune needs --days",
             hint=f"bridgehead record prune --days 90, or set {KEEP_DAYS}",
@@ -286,18 +291,25 @@ def prune(app: App, days: float | None, dry_run: bool) -> None:
     found = inspect(assembly.record_url, quick=True)
     if found.damage:
         raise RecordDamaged(found.where, found.damage[0])
+    councils = prune_councils(assembly, limits, clock, dry_run=dry_run)
     deleted = dict.fromkeys(found.counts, 0)
-    if found.counts:
+    if found.counts and before is not None:
         with assembly.store(read_only=dry_run) as store:
             deleted |= store.prune(before, dry_run=dry_run)
             if any(deleted.values()) and not dry_run:
                 store.compact()
+    amounts = "nothing"
+    if deleted or councils:
+        amounts = _amounts({**deleted, "councils": len(councils)})
     verb = "would delete" if dry_run else "deleted"
-    document = {"before": before, "deleted": deleted, "dry_run": dry_run}
-    app.emit(
-        document,
-        lambda: f"{verb} {_amounts(deleted) or 'nothing'} from before {before[:10]}",
-    )
+    document = {
+        "before": before,
+        "deleted": deleted,
+        "councils": councils,
+        "dry_run": dry_run,
+    }
+    since = f" from before {before[:10]}" if before is not None else ""
+    app.emit(document, lambda: f"{verb} {amounts}{since}")
 
 
 @record.command(
@@ -368,7 +380,12 @@ def _checked(found: Inspection) -> str:
 
 
 def _amounts(counts: Mapping[str, int]) -> str:
-    names = {"events": "event", "runs": "run", "pending": "pending item"}
+    names = {
+        "events": "event",
+        "runs": "run",
+        "pending": "pending item",
+        "councils": "council",
+    }
     return ", ".join(
         f"{count} {names[table]}{'' if count == 1 else 's'}"
         for table, count in counts.items()

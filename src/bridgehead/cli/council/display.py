@@ -54,6 +54,10 @@ _STEPS: Final = {
     STAGE_B: "second look, {heard} of {asked}",
 }
 REFRESHES_PER_SECOND: Final = 4
+ABOUT_SECRETS: Final = {
+    "secret_left_out": "removed from the prompts because it looks like a secret",
+    "secret_masked": "masked in what a seat said because it looks like a secret",
+}
 TOLD: Final = (
     "round",
     "step",
@@ -192,12 +196,11 @@ class SpokenWarnings(Observer):
                 f"{line.get('bridge')} needs attention ({line.get('halt_reason')}) "
                 "and was skipped"
             )
-        kept_back, _, kinds = str(line.get("detail", "")).partition(":")
-        if kept_back == "secret_left_out" and kinds not in self._kept_back:
-            self._kept_back.add(kinds)
-            self._app.warn(
-                f"removed from the prompts because it looks like a secret: {kinds}"
-            )
+        detail = str(line.get("detail", ""))
+        event, _, kinds = detail.partition(":")
+        if event in ABOUT_SECRETS and detail not in self._kept_back:
+            self._kept_back.add(detail)
+            self._app.warn(f"{ABOUT_SECRETS[event]}: {kinds}")
 
 
 def table_title(verb: str, facts: Mapping[str, Any]) -> str:

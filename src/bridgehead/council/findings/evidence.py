@@ -34,7 +34,10 @@ _DOUBLE_QUOTED: Final = re.compile(r'"([^"\n]*)"|“([^“”]*)”')
 _BARE_NAME: Final = re.compile(r"[\w.:$-]+(\(\))?")
 NEAR_LINES: Final = 40
 _DIFF_SIGN: Final = re.compile(r"((?:^|[\r\n])[^\S\r\n]*)[+-]")
-_ELLIPSIS: Final = re.compile(r"\.\.\.|…")
+_MASKED: Final = re.compile(r"\*{8}|\[left out: [a-z0-9-]{1,64}\]|\[masked\]")
+"""What stands where a secret was, in a text that was masked."""
+_ELLIPSIS: Final = re.compile(rf"\.\.\.|…|{_MASKED.pattern}")
+"""What stands for words that a quote leaves out; a value that was masked is left out, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +358,9 @@ def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
     gone = tree.removed.get(path)
     if gone is not None and _nearest(citation.quotes, gone, None) is not None:
         return CheckedReference(path, cited, EvidenceOutcome.UNCHECKED, "quote_removed")
-    return _check_lines(path, cited, text, quoted=bool(citation.quotes))
+    # Of a quote that was masked little may be left to be looked for.
+    whole = [quote for quote in citation.quotes if _MASKED.search(quote) is None]
+    return _check_lines(path, cited, text, quoted=bool(whole))
 
 
 def _check_lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -34,6 +35,7 @@ from bridgehead.council.runtimes.exchange import (
 from bridgehead.council.runtimes.machine import is_local
 from bridgehead.host import process
 from bridgehead.host.command import Cancel, Command, CommandResult
+from bridgehead.host.secrets_scan import without_secrets
 
 if TYPE_CHECKING:
     import httpx
@@ -108,7 +110,8 @@ class CallRunner:
                 return await self._answered_here(connection, call)
             return await self._exchanged(connection, ask)
         except Exception as error:  # an adapter or agent from outside is a guest and must not end the council
-            logger.warning("%s failed", connection.runtime_name, exc_info=True)
+            trace, _ = without_secrets(traceback.format_exc())
+            logger.warning("%s failed\n%s", connection.runtime_name, trace)
             return RuntimeRefusal(
                 ErrorClass.OTHER, f"{connection.runtime_name} failed: {error}"
             )

@@ -40,6 +40,13 @@ from bridgehead.council.interfaces import CallJournal, HostRequests, MemoryJourn
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.running.artifacts import RunLog
 from bridgehead.council.running.call_runner import CallRunner, as_result
+from bridgehead.council.running.masking import (
+    FromSeat,
+    Said,
+    mask_event,
+    mask_input,
+    mask_words,
+)
 from bridgehead.council.runtimes.base import HostSeat
 from bridgehead.council.runtimes.exchange import (
     CallOutcome,
@@ -327,8 +334,17 @@ class Conductor:
 
     def _feed(self, happened: Input) -> None:
         if self._ending is None:
+            if isinstance(happened, FromSeat):
+                happened = self._admit(happened)
             self._means.journal.fed(happened)
             self._carry_out(self._run.feed(happened))
+
+    def _admit(self, happened: Said) -> Said:
+        """The one door for what seats say: no secret comes in, and what was masked is said, never shown."""
+        admitted, note = mask_input(happened, self._means.mask)
+        if note is not None:
+            self._means.log.write(note)
+        return admitted
 
     def _carry_out(self, turn: Turn) -> None:
         for event in turn.events:
@@ -408,7 +424,7 @@ class Conductor:
     def _settle(self, seat: str, outcome: SeatOutcome) -> None:
         match outcome:
             case Ready():
-                self._means.log.hold(seat, outcome.events)
+                self._means.log.hold(seat, self._admit_events(outcome.events))
                 self._take_seat(outcome)
                 self._feed(SeatReady(seat=outcome.seat, at=self._now()))
             case OwnReport():
@@ -430,10 +446,16 @@ class Conductor:
             self._feed(DeadlineReached(seat=seated.name, at=self._now()))
 
     def _take_report(self, own: OwnReport) -> None:
-        self._means.log.write_own_report(own.report, own.events)
-        self._feed(
-            SeatReported(report=own.report, verified=own.verified, at=self._now())
-        )
+        made = SeatReported(report=own.report, verified=own.verified, at=self._now())
+        reported, note = mask_input(made, self._means.mask)
+        events = self._admit_events(own.events)
+        if note is not None:
+            events.append(note)
+        self._means.log.write_own_report(reported.report, events)
+        self._feed(reported)
+
+    def _admit_events(self, events: Sequence[SeatEvent]) -> list[SeatEvent]:
+        return [mask_event(event, self._means.mask) for event in events]
 
     async def _seat_otherwise(
         self, seated: Seated, call: Call, refused: RuntimeRefusal
@@ -500,7 +522,7 @@ class Conductor:
     ) -> None:
         for asked in outcome.refused if isinstance(outcome, RuntimeAnswer) else ():
             fields = {
-                "detail": f"request_refused:{self._means.mask(asked)}",
+                "detail": f"request_refused:{mask_words(asked, self._means.mask).text}",
                 "round": call.key.round,
             }
             self._means.log.write(SeatEvent(call.key.seat, "warning", fields))
@@ -513,8 +535,10 @@ class Conductor:
     ) -> Result:
         at = self._now()
         mask = self._means.mask
-        return as_result(
-            call, outcome, at=at, duration_seconds=duration_seconds, mask=mask
+        return self._admit(
+            as_result(
+                call, outcome, at=at, duration_seconds=duration_seconds, mask=mask
+            )
         )
 
     # -- being under way, and the end

@@ -137,18 +137,26 @@ class WebAction:
 def project_of_run(context: PageContext, form: Mapping[str, str]) -> Path:
     """Where a council or flow belongs; in a record that others write to, only this project is acted in."""
     run = context.store.find_run(form.get("id", ""))
-    own = context.assembly.places.project
-    if is_shared(context.assembly.record_url) and Path(run.project) != own:
-        raise UserError(
-            f"{run.id} belongs to {run.project}",
-            hint="this record is shared: run the command in that project",
-        )
+    refuse_elsewhere(context, run.id, run.project)
     return Path(run.project)
 
 
 def clone_root(context: PageContext, form: Mapping[str, str]) -> Path:
+    """Where a rig command runs; in a record that others write to, only in this clone."""
     project = context.assembly.places.project
-    return Path(find_clone(project, context.store, form.get("clone", "")).root)
+    clone = find_clone(project, context.store, form.get("clone", ""))
+    refuse_elsewhere(context, f"the rig of {clone.name}", clone.root)
+    return Path(clone.root)
+
+
+def refuse_elsewhere(context: PageContext, what: str, folder: str) -> None:
+    """Raise if a record that others write to is all that names a folder to act in."""
+    own = context.assembly.places.project
+    if is_shared(context.assembly.record_url) and Path(folder) != own:
+        raise UserError(
+            f"{what} belongs to {folder}",
+            hint="this record is shared: run the command in that project",
+        )
 
 
 def lifting(context: PageContext, form: Form) -> tuple[list[str], str]:

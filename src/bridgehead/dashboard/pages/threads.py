@@ -31,6 +31,7 @@ from bridgehead.dashboard.page import (
     logger,
     number_of,
 )
+from bridgehead.dashboard.pages.actions import refuse_elsewhere
 from bridgehead.dashboard.pages.thread_bodies import body_markup
 from bridgehead.errors import BridgeheadError, SecretRefused, UserError
 from bridgehead.rigs.envelope.fields import MESSAGE_TYPES
@@ -136,6 +137,7 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
     )
     said: list[str] = []
     try:
+        refuse_elsewhere(context, f"the rig of {clone.name}", clone.root)
         sent = send_reply(clone, thread_id, written, said.append, CouncilReviews)
     except NotShared as error:
         return context.go(

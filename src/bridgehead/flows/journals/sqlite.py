@@ -11,7 +11,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -311,6 +311,24 @@ class SqliteJournal:
                 "UNION SELECT doc_blob FROM request WHERE doc_blob NOT NULL "
                 "UNION SELECT response_blob FROM request WHERE response_blob NOT NULL)"
             )
+
+    def sizes(self) -> dict[str, int]:
+        """Return how much was recorded of each run, in characters."""
+        with self._translated():
+            rows = self._db.execute(
+                "SELECT flow_id, sum(length(coalesce(result, (SELECT data FROM blob "
+                "WHERE sha256 = result_blob), ''))) FROM step GROUP BY flow_id"
+            )
+            return dict(rows.fetchall())
+
+    def compact(self) -> None:
+        """Overwrite what was dropped, and give its space back.
+
+        While another process uses the journal this is left for the next time.
+        """
+        with suppress(sqlite3.OperationalError):
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def runs(self) -> list[Run]:
         """Return every run, newest first."""

@@ -29,6 +29,7 @@ from bridgehead.flows.values.times import utc_text
 from bridgehead.flows.words import (
     ANSWER_SCHEMA,
     CONTRACT_VERSION,
+    MASK_ANSWERS,
     RESPONSE_FILE,
     AttemptStatus,
     DocumentKind,
@@ -219,6 +220,8 @@ def _give(
     response file holds the answer to another request of the run, the journal alone
     keeps this one.
     """
+    if owner is not None and owner[0].input.get(MASK_ANSWERS):
+        reply = _without_secrets(reply)
     response = _document(request_id, reply, files)
     inbox = files.root.inbox / f"{request_id}.json"
     if os.path.lexists(inbox) or _answers(files.response_path, request_id, files):
@@ -254,6 +257,15 @@ def _give(
         )
         return inbox
     return path
+
+
+def _without_secrets(reply: Reply) -> Reply:
+    """Return an answer without what looks like a secret, for runs that keep none."""
+    from bridgehead.host.secrets_scan import with_secrets_masked
+
+    text, _ = with_secrets_masked(reply.text or "")
+    message, _ = with_secrets_masked(reply.message or "")
+    return reply._replace(text=text or reply.text, message=message or reply.message)
 
 
 def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:

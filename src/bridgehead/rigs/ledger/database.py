@@ -127,7 +127,7 @@ class LedgerDatabase:
         A hash names a message of its own thread, a commit one of any thread.
         """
         named = self.messages(message.thread) if message.in_reply_to else []
-        for reference in message.references:
+        for reference in message.commits_named:
             # Any id that begins with the reference; "g" follows every hex digit.
             named += self._selected(
                 "commit_sha >= ? AND commit_sha < ?", (reference, f"{reference}g")

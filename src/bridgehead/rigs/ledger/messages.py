@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bridgehead.rigs.envelope.body_hash import body_hash
 from bridgehead.rigs.envelope.envelope import Envelope
-from bridgehead.rigs.envelope.fields import listed_status_class
+from bridgehead.rigs.envelope.fields import is_commit_ref, listed_status_class
 from bridgehead.rigs.envelope.names import RESOLUTION_FILE
 from bridgehead.rigs.threads.thread import Turn, turn_of
 
@@ -54,6 +54,11 @@ class Message(NamedTuple):
         return f"{self.thread}/{self.filename}"
 
     @property
+    def commits_named(self) -> list[str]:
+        """The references that can name a commit; a digit or two would name many."""
+        return [name for name in self.references if is_commit_ref(name)]
+
+    @property
     def closes(self) -> bool:
         return self.filename == RESOLUTION_FILE
 
@@ -95,7 +100,7 @@ def acknowledged_by(message: Message, known: Iterable[Message]) -> list[Message]
 
 def _names(message: Message, other: Message) -> bool:
     """Return whether a message names another by its commit or its body hash."""
-    if other.commit_sha.startswith(message.references):
+    if other.commit_sha.startswith(tuple(message.commits_named)):
         return True
     is_same_thread = other.thread == message.thread
     return is_same_thread and other.body_hash == message.in_reply_to

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.before_change import changed_settings
 from bridgehead.assembly.council.files import (
     SeatsFile,
     dismissals_at,
@@ -26,9 +27,9 @@ from bridgehead.assembly.council.files import (
     read_history,
     read_own_domains,
     read_seats_file,
-    read_splits,
     records_in_scope,
     review_rules,
+    splits_for,
 )
 from bridgehead.assembly.council.journal import StoredCouncil, registry_with
 from bridgehead.assembly.council.request import (
@@ -109,6 +110,7 @@ class Opened:
     scope: Scope
     settled: ScopeClarification
     seats: SeatsFile
+    """As it is in the working tree, where it may be written again."""
 
 
 def open_council(
@@ -131,10 +133,12 @@ def open_council(
     settled = opening.clarify(ask)
     scope_request = opening.scope_request(settled.artifact)
     scope = opening.resolved(scope_request)
-    seats = read_seats_file(assembly)
+    base = scope.base_commit if request.names_a_change else None
+    seats = read_seats_file(assembly, base)
     settings = seats.settings(now)
+    written_seats = read_seats_file(assembly)
     if request.options.rewrites_settings:
-        seats.refuse_loss()
+        written_seats.refuse_loss()
     executor = executor_type(machine.environment)
     options = msgspec.structs.replace(
         request.options, host_seat=_host_seat(request.options, executor)
@@ -164,11 +168,15 @@ def open_council(
         coordinator=settings.coordinator,
         dismissals=_dismissals(project, request, scope, machine),
         records=records_in_scope(history, scope, project),
-        splits=read_splits(project),
+        splits=splits_for(assembly, base),
         previous_review_id=history.review_id,
         notes=_notes(settled, scope, rules_from if rules else None),
         domain_reasons=settled.domain_reasons,
-        warnings=(*domain_warnings, *_warnings(settings, scope, options, task)),
+        warnings=(
+            *domain_warnings,
+            *changed_settings(assembly, base),
+            *_warnings(settings, scope, options, task),
+        ),
     )
     council = StoredCouncil(
         request=request,
@@ -183,7 +191,7 @@ def open_council(
         domains_text=domains_text,
         discovery=discovery_manifest(machine, executor),
     )
-    return Opened(council, scope, settled, seats)
+    return Opened(council, scope, settled, written_seats)
 
 
 def _route(request: CouncilRequest, settled: ScopeClarification) -> Routed:

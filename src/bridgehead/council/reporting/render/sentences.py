@@ -47,6 +47,10 @@ _SENTENCES: Final = {
         "{detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
     ),
+    "settings_of_change_ignored": (
+        "the change brings its own settings, which were not used: {detail}; read them, "
+        "then: bridgehead config trust FILE"
+    ),
     "asked_without_tools": (
         "{detail} cannot be confined on this machine, so it was asked without its "
         "tools; "

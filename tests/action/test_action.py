@@ -143,6 +143,24 @@ def test_a_change_is_reviewed_published_and_gated(changed: Machine) -> None:
     assert not list(changed.project.rglob("pwned")), "a value became a command"
 
 
+def test_nothing_passes_without_the_seats_that_the_action_requires(
+    changed: Machine,
+) -> None:
+    fine = changed.project / "fine.py"
+    fine.write_text('"""Fine."""\n')
+    runner = Runner(
+        changed, paths="fine.py\n", runtimes="static\n", require="ruff\nclaude\n"
+    )
+
+    reviewed = runner.run("Review")
+    gated = runner.run("Gate")
+
+    assert reviewed.returncode == 0, reviewed.stderr
+    assert runner.outputs["verdict"] == ""
+    assert gated.returncode == 3, gated.stderr
+    assert "claude did not look to the end and is required" in gated.stdout
+
+
 @pytest.mark.parametrize(
     "base", ["--upload-pack=touch pwned", "no-such-branch", "HEAD~1; touch pwned"]
 )

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from bridgehead.assembly.application import Assembly
 from bridgehead.config.files import MAX_SETTINGS_BYTES, parse_toml, settings_with
 from bridgehead.config.places import PROJECT_FILE
-from bridgehead.config.resolve import SettingsFile
+from bridgehead.config.resolve import Settings, SettingsFile
 from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.errors import ConfigError
 from bridgehead.host.files import read_bounded
@@ -75,6 +75,16 @@ def changed_settings(assembly: Assembly, base: str | None) -> tuple[str, ...]:
         for name in (PROJECT_FILE, SEATS_FILE)
         if read_project_file(assembly, name, base).is_of_base
     )
+
+
+def required(settings: Settings, named: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the seats and analysers without which nothing passes."""
+    return tuple(dict.fromkeys([*settings.texts("council.require"), *named]))
+
+
+def unread_passes(settings: Settings) -> bool:
+    """Return whether a gate only says what was not looked at."""
+    return settings.text("council.unread") == "say"
 
 
 def _on_disk(path: Path, project: Path) -> bytes | None:

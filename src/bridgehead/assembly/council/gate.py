@@ -4,7 +4,14 @@ the one that it saw.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.before_change import (
+    before_change,
+    required,
+    unread_passes,
+)
 from bridgehead.assembly.council.events import FAILURE
 from bridgehead.assembly.council.reports import MOST_LISTED, NoVerdict, Reports
 from bridgehead.contract.record_words import RunState
@@ -52,11 +59,26 @@ def check_gate(
     if not isinstance(stored.report, CouncilReport):
         raise NoVerdict(stored.review_id)
     states = gated_states(assembly, git, commit, stored.report)
-    decision = decide_gate(stored.report, demands, states)
-    is_open = decision.passed and not decision.allowed_incomplete
-    if is_open and decision.verdict is None:
+    decision = decide_gate(
+        stored.report, _with_settings(assembly, stored.report, demands), states
+    )
+    has_verdict = decision.verdict is not None or stored.report.incomplete
+    if decision.passed and not has_verdict:
         raise NoVerdict(stored.review_id)
     return decision
+
+
+def _with_settings(
+    assembly: Assembly, report: CouncilReport, demands: GateDemands
+) -> GateDemands:
+    """Return the demands with those of the settings, as they were before a change."""
+    base = None if report.scope_paths else report.base_commit
+    settings = before_change(assembly, base).settings
+    return replace(
+        demands,
+        required=required(settings, demands.required),
+        unread_passes=unread_passes(settings),
+    )
 
 
 def unfinished_council(run: Run) -> BegunCouncil | None:

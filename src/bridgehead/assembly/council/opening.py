@@ -19,7 +19,12 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly
-from bridgehead.assembly.council.before_change import changed_settings
+from bridgehead.assembly.council.before_change import (
+    before_change,
+    changed_settings,
+    required,
+    unread_passes,
+)
 from bridgehead.assembly.council.files import (
     SeatsFile,
     dismissals_at,
@@ -134,6 +139,7 @@ def open_council(
     scope_request = opening.scope_request(settled.artifact)
     scope = opening.resolved(scope_request)
     base = scope.base_commit if request.names_a_change else None
+    project_settings = before_change(assembly, base).settings
     seats = read_seats_file(assembly, base)
     settings = seats.settings(now)
     written_seats = read_seats_file(assembly)
@@ -172,6 +178,8 @@ def open_council(
         previous_review_id=history.review_id,
         notes=_notes(settled, scope, rules_from if rules else None),
         domain_reasons=settled.domain_reasons,
+        require=required(project_settings, options.require),
+        unread_passes=unread_passes(project_settings),
         warnings=(
             *domain_warnings,
             *changed_settings(assembly, base),

@@ -95,7 +95,8 @@ class Finished:
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
-            incomplete=isinstance(report, CouncilReport) and report.incomplete,
+            incomplete=isinstance(report, CouncilReport)
+            and report.keeps_shut(unread_passes=self.council.plan.unread_passes),
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,

@@ -276,6 +276,10 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     """What nobody able has looked at to the end; `not_looked_at` says why."""
     not_looked_at: tuple[Look, ...] = ()
+    looked: tuple[str, ...] = ()
+    """Seats and analysers that looked at all of theirs to the end."""
+    required_missing: tuple[str, ...] = ()
+    """Those that had to, and did not: nothing passes."""
     domain_reasons: dict[str, str] = {}
     """Why each domain was looked at."""
     commit: str | None = None
@@ -295,6 +299,10 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict_word(self) -> str | None:
         return self.verdict or (INCOMPLETE if self.incomplete else None)
+
+    def keeps_shut(self, *, unread_passes: bool) -> bool:
+        """Return whether a gate stays shut because somebody did not look."""
+        return bool(self.required_missing) or (self.incomplete and not unread_passes)
 
     def everything(self) -> Iterator[FindingEntry]:
         """What stands, what is listed apart, what was dismissed or withdrawn."""

@@ -33,6 +33,7 @@ from bridgehead.council.reporting.report import (
 )
 from bridgehead.council.request.plan import CouncilPlan, is_judged
 from bridgehead.council.synthesis.coverage import (
+    missing,
     seat_looks,
     stands,
     uncovered,
@@ -76,6 +77,8 @@ def assemble_report(
     if is_judged(task.task_type, task.mode):
         missed = uncovered(all_looks(available, inputs.hidden))
     unread = tuple(look.on for look in missed)
+    looked = who_looked(available)
+    required_missing = missing(plan.require, looked)
     verdict = _verdict(plan, seats, findings, open_findings)
     gate_verdict = _verdict(plan, seats, findings, reported.gated)
     notes = [*plan.notes]
@@ -87,15 +90,19 @@ def assemble_report(
     if unread:
         notes += not_looked_at_lines(missed)
         all_warnings.append(f"unread_files:{len(unread)}")
+    all_warnings += [f"required_missing:{name}" for name in required_missing]
+    unearned = (*unread, *required_missing)
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
-        verdict=stands(verdict, missed),
-        gate_verdict=stands(gate_verdict, missed),
+        verdict=stands(verdict, unearned),
+        gate_verdict=stands(gate_verdict, unearned),
         untouched_findings=reported.untouched,
-        incomplete=bool(unread),
+        incomplete=bool(unearned),
         unread=unread,
         not_looked_at=missed,
+        looked=looked,
+        required_missing=required_missing,
         timestamp=at,
         mode=task.mode,
         task_type=task.task_type,
@@ -260,6 +267,20 @@ def all_looks(seats: Sequence[SeatReport], hidden: Sequence[Look]) -> list[Look]
         else:
             looks += seat_looks(name, material, missed={**kept, **missed})
     return looks
+
+
+def who_looked(seats: Sequence[SeatReport]) -> tuple[str, ...]:
+    """Return the seats and analysers that looked at all of theirs to the end."""
+    names: list[str] = []
+    for seat in seats:
+        if seat.name == CALLER:
+            continue
+        # Files that are shown to nobody are no seat's omission.
+        if not any(look.by for look in _missed(seat).values()):
+            names.append(seat.name)
+        if seat.name == STATIC and seat.report.toolchain:
+            names += seat.report.toolchain.split(", ")
+    return tuple(dict.fromkeys(names))
 
 
 def _missed(seat: SeatReport) -> dict[str, Look]:

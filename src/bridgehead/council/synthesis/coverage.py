@@ -6,7 +6,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bridgehead.contract.looks import Look, Looked, Unlooked
 from bridgehead.contract.words import Verdict
@@ -31,6 +31,11 @@ def stands(verdict: Verdict | None, missed: Sequence[object]) -> Verdict | None:
     if missed and verdict is Verdict.PASS:
         return None
     return verdict
+
+
+def missing(required: Iterable[str], looked: Collection[str]) -> tuple[str, ...]:
+    """Return the seats and analysers that have to look to the end and did not."""
+    return tuple(name for name in required if name not in looked)
 
 
 def seat_looks(

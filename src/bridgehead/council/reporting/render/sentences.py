@@ -47,6 +47,7 @@ _SENTENCES: Final = {
         "{detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
     ),
+    "required_missing": "required, but did not look to the end, so nothing passes: {detail}",
     "settings_of_change_ignored": (
         "the change brings its own settings, which were not used: {detail}; read them, "
         "then: bridgehead config trust FILE"
@@ -441,7 +442,11 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     word = report.verdict_word or "DONE"
     if report.incomplete and not entries:
         unread = f"{len(report.unread)} of {plural(report.files or 0, 'file')}"
-        return f"{word}   nothing found, but {unread} were not read"
+        missed = f"{unread} were not read"
+        if report.required_missing:
+            names = ", ".join(map(one_line, report.required_missing))
+            missed = f"{names} did not look to the end"
+        return f"{word}   nothing found, but {missed}"
     if entries:
         return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
     seats = plural(len(report.bridges_available), "seat")

@@ -37,6 +37,7 @@ from bridgehead.assembly.council.files import (
     splits_for,
 )
 from bridgehead.assembly.council.journal import StoredCouncil, registry_with
+from bridgehead.assembly.council.renames import with_renames
 from bridgehead.assembly.council.request import (
     ASK,
     CouncilRequest,
@@ -138,6 +139,9 @@ def open_council(
     settled = opening.clarify(ask)
     scope_request = opening.scope_request(settled.artifact)
     scope = opening.resolved(scope_request)
+    project = assembly.places.project
+    dismissals = _dismissals(project, request, scope, machine)
+    scope = with_renames(assembly, scope, dismissals.tables)
     base = scope.base_commit if request.names_a_change else None
     project_settings = before_change(assembly, base).settings
     seats = read_seats_file(assembly, base)
@@ -163,7 +167,6 @@ def open_council(
         rules=rules,
     )
     history = read_history(assembly)
-    project = assembly.places.project
     plan = CouncilPlan(
         task=task,
         seats=_seats(options, settings, task.task_type, seating_route),
@@ -172,7 +175,7 @@ def open_council(
         everybody=debate_by_words,
         options=options,
         coordinator=settings.coordinator,
-        dismissals=_dismissals(project, request, scope, machine),
+        dismissals=dismissals,
         records=records_in_scope(history, scope, project),
         splits=splits_for(assembly, base),
         previous_review_id=history.review_id,

@@ -131,6 +131,8 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     probability_reasons: tuple[str, ...] = ()
     joined_by: tuple[str, ...] = ()
     """What made one finding of several outputs."""
+    occurrences: tuple[str, ...] = ()
+    """Fingerprints of the places where the same defect is; a dismissal covers these and no other."""
 
     @property
     def weak_identity(self) -> bool:

@@ -173,6 +173,23 @@ class Git:
         )
         return printed.decode("utf-8", "replace")
 
+    def renamed_to(self, path: str) -> str | None:
+        """Return what a file was renamed to by the commit that took it away, or in the working tree since."""
+        found = self._renames("diff", "HEAD").get(path)
+        if found is not None:
+            return found
+        words = ("--diff-filter=D", "--no-renames", "HEAD", "--", path)
+        commit = self.run("log", "-1", "--format=%H", *words).decode().strip()
+        if not commit:
+            return None
+        return self._renames("diff-tree", "--no-commit-id", "-r", commit).get(path)
+
+    def _renames(self, command: str, *what: str) -> dict[str, str]:
+        options = ("--find-renames", "--diff-filter=R", "--name-status", "--relative")
+        told = self.fields(command, "-z", "--no-ext-diff", *options, *what, "--")
+        # Of each file its state, the old name and the new one.
+        return dict(zip(told[1::3], told[2::3], strict=True))
+
     def blobs(self, ids: Sequence[str]) -> list[bytes | None]:
         """The contents of blobs, in order; None for one that is missing."""
         if not ids:

@@ -118,6 +118,8 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     requirement_id: str | None = None
     was: str | None = None
     severity_original: Severity | None = None
+    lowered: str | None = None
+    """`lowered from HIGH by gemini`, for evidence that was found."""
     dismissal_note: str | None = None
     """`dismissed before (…): why`, when an entry of the dismissals file no longer applies."""
     resembles_dismissed: str | None = None

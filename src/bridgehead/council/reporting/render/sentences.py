@@ -221,7 +221,9 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
         entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED
     )
     evidence = entry.evidence_check.get("outcome")
-    if outcome := challenged(
+    if entry.lowered:
+        facts.append(one_line(entry.lowered))
+    elif outcome := challenged(
         entry.challenges, entry.unanswered, disputed=disputed, evidence=evidence
     ):
         facts.append(outcome)

@@ -39,7 +39,6 @@ from bridgehead.council.scope.scope import (
     Scope,
     ScopeRequest,
     changed_lines,
-    touched_lines,
 )
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
@@ -177,9 +176,7 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         scope_files=tuple(named),
         withdrawal_guard=council.withdrawal_guard,
         hidden=hidden_looks(scope.left_out),
-        touched=touched_lines(scope.diff)
-        if scope.diff and not council.request.options.whole_files
-        else None,
+        touched=None if council.request.options.whole_files else scope.touched,
     )
 
 

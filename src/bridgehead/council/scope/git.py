@@ -58,11 +58,14 @@ class GitFailed(BridgeheadError):
 class NoSuchRevision(UserError):
     """A name that is not a commit of this repository."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"{name!r} is not a commit of this repository",
-            hint="`git log --oneline` lists the commits",
-        )
+    def __init__(self, name: str, *, shallow: bool = False) -> None:
+        hint = "`git log --oneline` lists the commits"
+        if shallow:
+            hint = (
+                "this clone is shallow and may lack it: git fetch --unshallow, or "
+                "fetch-depth: 0 of actions/checkout"
+            )
+        super().__init__(f"{name!r} is not a commit of this repository", hint=hint)
 
 
 class Git:
@@ -124,8 +127,16 @@ class Git:
                 f"{name}^{{commit}}",
             )
         except GitFailed as error:
-            raise NoSuchRevision(name) from error
+            raise NoSuchRevision(name, shallow=self.is_shallow()) from error
         return found.decode().strip()
+
+    def is_shallow(self) -> bool:
+        """Return whether older commits were left out when this was cloned."""
+        try:
+            told = self.run("rev-parse", "--is-shallow-repository")
+        except GitFailed:
+            return False
+        return told.strip() == b"true"
 
     def head(self) -> str | None:
         """The commit that is checked out; None before the first one."""

@@ -48,6 +48,11 @@ _SENTENCES: Final = {
         "read it, then: bridgehead config trust .bridge-settings.json"
     ),
     "required_missing": "required, but did not look to the end, so nothing passes: {detail}",
+    "shallow_clone": (
+        "the clone is shallow, so it is not known where the change left its base, and "
+        "other changes of the base may be among it: git fetch --unshallow, or "
+        "fetch-depth: 0 of actions/checkout"
+    ),
     "settings_of_change_ignored": (
         "the change brings its own settings, which were not used: {detail}; read them, "
         "then: bridgehead config trust FILE"

@@ -170,7 +170,11 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         # its notes against.
         tree=None
         if council.task.task_type is TaskType.IMPLEMENTATION
-        else Tree.of({**hidden, **scope.texts}, changed_lines(scope.diff or "", "-")),
+        else Tree.of(
+            {**hidden, **scope.texts},
+            changed_lines(scope.diff or "", "-"),
+            scope.outside,
+        ),
         renames=scope.renames,
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),

@@ -70,13 +70,14 @@ from bridgehead.council.running.artifacts import free_stem
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static.weighing import place_of
-from bridgehead.council.scope.git import repository_at
+from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
     ScopeRequest,
     changed_lines,
+    is_text,
 )
 from bridgehead.council.seating.preflight import (
     discovery_manifest,
@@ -104,6 +105,7 @@ ID_LENGTH: Final = 6
 # them.
 MOST_NAMES: Final = 500
 MOST_DRAWS: Final = 100
+MOST_OUTSIDE: Final = 50_000
 
 AskQuestion = Callable[[ClarifyingQuestion], str | None]
 
@@ -142,6 +144,7 @@ def open_council(
     project = assembly.places.project
     dismissals = _dismissals(project, request, scope, machine)
     scope = with_renames(assembly, scope, dismissals.tables)
+    scope = replace(scope, outside=_outside(assembly, scope))
     base = scope.base_commit if request.names_a_change else None
     project_settings = before_change(assembly, base).settings
     seats = read_seats_file(assembly, base)
@@ -203,6 +206,20 @@ def open_council(
         discovery=discovery_manifest(machine, executor),
     )
     return Opened(council, scope, settled, written_seats)
+
+
+def _outside(assembly: Assembly, scope: Scope) -> tuple[str, ...]:
+    """Return the tracked files that are not looked at; none where they are too many."""
+    git = repository_at(assembly.places.project, assembly.environ)
+    if git is None:
+        return ()
+    try:
+        tracked = git.fields("ls-files", "-z", "--cached")
+    except GitFailed:
+        return ()
+    if len(tracked) > MOST_OUTSIDE:
+        return ()
+    return tuple(path for path in tracked if path not in scope.texts and is_text(path))
 
 
 def _route(request: CouncilRequest, settled: ScopeClarification) -> Routed:

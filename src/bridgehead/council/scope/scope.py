@@ -245,6 +245,8 @@ class Scope:
     warnings: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     """Files that a change takes away, by the names they had."""
+    outside: tuple[str, ...] = ()
+    """Tracked files of the project that are not looked at, by name only."""
 
     @property
     def files(self) -> int:

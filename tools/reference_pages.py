@@ -75,7 +75,7 @@ def _walk(
 def settings_page() -> str:
     rows = [
         f"| `{declared.name}` | {declared.kind} | {_code(declared.default)} | `{declared.variable}` "
-        f"| {'yes' if declared.trusted_only else ''} | {declared.summary} |"
+        f"| {declared.freedom} | {declared.summary} |"
         for declared in SETTINGS
     ]
     return "\n".join(
@@ -86,13 +86,14 @@ def settings_page() -> str:
             "`store.url` is key `url` of table `[store]`. Flag > environment > project file > user file > default;",
             "`bridgehead config show --origin` says which one won.",
             "",
-            "A setting marked *trust* chooses a program, its arguments, a URL or the variable a key is read from.",
-            "From a project's file it takes effect only after `bridgehead config trust`.",
+            "The tree under review does not choose who looks at it. A project's file that you have not trusted with",
+            "`bridgehead config trust` decides nothing that is *trusted-only*, and may only be stricter than you where",
+            "a setting is *only-lower*: a smaller number, one more entry of a list, a demand switched on.",
             "",
             'Besides, a table `[runtimes.NAME]` with `acp = "COMMAND"` describes an agent that speaks ACP,',
-            "which then sits as `acp:NAME`; in a project's file it is marked *trust* too.",
+            "which then sits as `acp:NAME`; in a project's file that is trusted-only too.",
             "",
-            "| setting | kind | default | environment | trust | what |",
+            "| setting | kind | default | environment | untrusted file | what |",
             "|---|---|---|---|---|---|",
             *rows,
             "",

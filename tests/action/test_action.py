@@ -170,6 +170,24 @@ def test_what_nobody_looked_at_is_refused_and_closes_no_alert_until_somebody_ans
     assert (refused.returncode, allowed.returncode) == (3, 0), allowed.stdout
 
 
+def test_nothing_passes_without_the_seats_that_the_action_requires(
+    changed: Machine,
+) -> None:
+    fine = changed.project / "fine.py"
+    fine.write_text('"""Fine."""\n')
+    runner = Runner(
+        changed, paths="fine.py\n", runtimes="static\n", require="ruff\nclaude\n"
+    )
+
+    reviewed = runner.run("Review")
+    gated = runner.run("Gate")
+
+    assert reviewed.returncode == 0, reviewed.stderr
+    assert runner.outputs["verdict"] == "INCOMPLETE"
+    assert gated.returncode == 3, gated.stderr
+    assert "claude did not look to the end and is required" in gated.stdout
+
+
 @pytest.mark.parametrize(
     "base", ["--upload-pack=touch pwned", "no-such-branch", "HEAD~1; touch pwned"]
 )

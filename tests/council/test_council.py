@@ -277,7 +277,14 @@ def test_thorough_challenges_new_integration_findings_too() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (note("MMC001", "downgraded", new_severity="LOW"), ("multi", "LOW")),
+        (
+            note("MMC001", "downgraded", new_severity="LOW", response=f"see {HERE}"),
+            ("multi", "LOW"),
+        ),
+        (
+            note("MMC001", "downgraded", new_severity="INFO", response="INFO, fine"),
+            ("multi", "HIGH"),
+        ),
         (note("MMC001", "downgraded", new_severity="CRITICAL"), ("multi", "HIGH")),
         (note("MMC001", "disputed"), ("disputed", "HIGH")),
         (note("MMC001", "withdrawn", response="it is handled"), ("disputed", "HIGH")),
@@ -858,7 +865,13 @@ def questioned(**answers: dict[str, Any]) -> Council:
     [
         ({}, {}, {}, "multi", "HIGH"),
         ({}, {}, {"outcome": "downgraded", "new_severity": "LOW"}, "multi", "HIGH"),
-        ({}, *2 * [{"outcome": "downgraded", "new_severity": "LOW"}], "multi", "LOW"),
+        ({}, *2 * [{"outcome": "downgraded", "new_severity": "LOW"}], "multi", "HIGH"),
+        (
+            {},
+            *2 * [{"outcome": "downgraded", "new_severity": "LOW", "response": WRONG}],
+            "multi",
+            "LOW",
+        ),
         ({}, {}, {"outcome": "withdrawn", "response": WRONG}, "disputed", "HIGH"),
         (*2 * [{"outcome": "withdrawn", "response": WRONG}], {}, "withdrawn", "HIGH"),
         (*2 * [{"outcome": "withdrawn", "response": "sorry"}], {}, "disputed", "HIGH"),

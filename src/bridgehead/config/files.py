@@ -79,8 +79,18 @@ def load_settings(
     places: Places, *, environ: Mapping[str, str], flags: Mapping[str, Value]
 ) -> Settings:
     """Every setting from flags, environment and the two files."""
-    trust = TrustedFiles(places.trust_file)
-    project = _read(places.project_file, trust)
+    project = _read(places.project_file, TrustedFiles(places.trust_file))
+    return settings_with(project, places, environ=environ, flags=flags)
+
+
+def settings_with(
+    project: SettingsFile | None,
+    places: Places,
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Value],
+) -> Settings:
+    """Return every setting, with this file in place of the project's."""
     user = _read(places.user_file, None)
     return resolve(flags=flags, environ=environ, project=project, user=user)
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from bridgehead.config.declared import SETTINGS, Kind, Setting, Value
+from bridgehead.contract.settings_trust import Freedom
 from bridgehead.errors import ConfigError
 
 AGENTS: Final = "runtimes."
@@ -116,13 +117,52 @@ def _strongest(declared: Setting, sources: _Sources) -> Resolved:
             return Resolved(value, Origin.ENVIRONMENT, declared.variable)
         except ConfigError as error:
             sources.warnings.append(f"{declared.variable}: {error.message}; ignored")
-    for file, origin in (
-        (sources.project, Origin.PROJECT),
-        (sources.user, Origin.USER),
-    ):
-        if (found := _from_file(declared, file, origin, sources.warnings)) is not None:
-            return found
-    return Resolved(declared.default, Origin.DEFAULT)
+    usual = _from_file(declared, sources.user, Origin.USER, sources.warnings)
+    if usual is None:
+        usual = Resolved(declared.default, Origin.DEFAULT)
+    asked = _from_file(declared, sources.project, Origin.PROJECT, sources.warnings)
+    if asked is None or sources.project is None:
+        return usual
+    if sources.project.trusted:
+        return asked
+    return _from_stranger(declared, asked, usual, sources.warnings)
+
+
+def _from_stranger(
+    declared: Setting, asked: Resolved, usual: Resolved, warnings: list[str]
+) -> Resolved:
+    """Return what holds where a file that nobody has trusted asks for something."""
+    if declared.freedom is Freedom.FREE:
+        return asked
+    limits = ""
+    value = usual.value
+    if declared.freedom is Freedom.ONLY_LOWER:
+        limits = ", and such a file may only be stricter than you"
+        value = stricter(declared, asked.value, usual.value)
+        if declared.kind is Kind.TEXTS:  # nothing that was asked for is lost
+            return asked._replace(value=value)
+    if value == asked.value:
+        return asked
+    warnings.append(
+        f"{asked.source}: {declared.name} ignored because the file is not "
+        f"trusted{limits}; read it, then: bridgehead config trust"
+    )
+    return usual
+
+
+def stricter(declared: Setting, asked: Value, usual: Value) -> Value:
+    """Return the stricter of two values; demands of both, where there can be several."""
+    if isinstance(asked, tuple) and isinstance(usual, tuple):
+        return tuple(dict.fromkeys([*usual, *asked]))
+    if isinstance(asked, bool):
+        return asked or usual
+    if declared.choices:
+        order = declared.choices.index
+        return max(str(asked), str(usual), key=order)
+    if isinstance(asked, int | float) and isinstance(usual, int | float):
+        # Below zero a limit is a mistake, and no limit.
+        return asked if 0 <= asked <= usual else usual
+    return usual
 
 
 def _from_file(
@@ -130,12 +170,6 @@ def _from_file(
 ) -> Resolved | None:
     section = file.document.get(declared.section) if file is not None else None
     if file is None or not isinstance(section, Mapping) or declared.key not in section:
-        return None
-    if declared.trusted_only and origin is Origin.PROJECT and not file.trusted:
-        warnings.append(
-            f"{file.path}: {declared.name} ignored because the file is not trusted; "
-            f"read it, then: bridgehead config trust"
-        )
         return None
     try:
         return Resolved(_typed(declared, section[declared.key]), origin, file.path)
@@ -153,7 +187,7 @@ def _described_agents(
         return {}
     found: dict[str, Resolved] = {}
     for name, entry in section.items():
-        declared = Setting("runtimes", name, Kind.TEXT, None, "", trusted_only=True)
+        declared = Setting("runtimes", name, Kind.TEXT, None, "")
         if not isinstance(entry, Mapping) or set(entry) != {"acp"}:
             warnings.append(
                 f'{file.path}: [runtimes.{name}] must contain only acp = "COMMAND"; '
@@ -164,7 +198,11 @@ def _described_agents(
                 file.path, {"runtimes": {name: entry["acp"]}}, file.trusted
             )
             command = _from_file(declared, one, origin, warnings)
-            found |= {declared.name: command} if command else {}
+            if command is not None and not file.trusted:
+                nobody = Resolved(None, Origin.DEFAULT)
+                command = _from_stranger(declared, command, nobody, warnings)
+            if command is not None and command.value is not None:
+                found[declared.name] = command
     return found
 
 
@@ -188,7 +226,7 @@ def _unknown_keys(file: SettingsFile) -> list[str]:
 def _typed(declared: Setting, value: object) -> Value:
     match declared.kind:
         case Kind.TEXT if isinstance(value, str):
-            return value
+            return _chosen(declared, value)
         case Kind.NUMBER if (
             isinstance(value, int | float)
             and not isinstance(value, bool)
@@ -204,6 +242,13 @@ def _typed(declared: Setting, value: object) -> Value:
     raise ConfigError(f"{declared.name} must be a {declared.kind}")
 
 
+def _chosen(declared: Setting, text: str) -> str:
+    if declared.choices and text not in declared.choices:
+        words = " or ".join(declared.choices)
+        raise ConfigError(f"{declared.name} must be {words}, not {text!r}")
+    return text
+
+
 def _is_finite(value: float) -> bool:
     """Whether somebody can count with it: TOML and Python also know `nan`, `inf` and integers without an end."""
     return -MOST < value < MOST
@@ -212,7 +257,7 @@ def _is_finite(value: float) -> bool:
 def _from_text(declared: Setting, text: str) -> Value:
     match declared.kind:
         case Kind.TEXT:
-            return text
+            return _chosen(declared, text)
         case Kind.TEXTS:
             return tuple(
                 part for part in (piece.strip() for piece in text.split(",")) if part

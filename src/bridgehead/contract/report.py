@@ -45,6 +45,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     revision: int | UnsetType = UNSET
     severity_original: str | UnsetType = UNSET
     severity_inferred: bool | UnsetType = UNSET
+    lowered_from: Severity | UnsetType = UNSET
+    """The severity before its owner lowered it, for evidence that was found."""
     merged_from: tuple[str, ...] | UnsetType = UNSET
     challenges: tuple[str, ...] | UnsetType = UNSET
     argument: tuple[dict[str, Any], ...] | UnsetType = UNSET

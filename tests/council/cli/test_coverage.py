@@ -44,6 +44,7 @@ def stand_in(machine: Machine, body: str) -> None:
     program.chmod(0o755)
     settings = {"bridges": {"static": {"tools": ["shellcheck", "secrets"]}}}
     (machine.project / ".bridge-settings.json").write_text(json.dumps(settings))
+    assert machine.run("config", "trust", ".bridge-settings.json").code == 0
     (machine.project / "run.sh").write_text(SCRIPT)
 
 

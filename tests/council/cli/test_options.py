@@ -277,9 +277,9 @@ def test_everybody_is_looked_at_and_nothing_is_asked_of_anybody(
 def test_static_analysis_that_cannot_sit_says_why(
     hall: Hall, monkeypatch: pytest.MonkeyPatch, enabled: bool, reason: str, advice: str
 ) -> None:
-    (hall.assembly.places.project / ".bridge-settings.json").write_text(
-        json.dumps({"bridges": {"static": {"enabled": enabled}}})
-    )
+    settings = hall.assembly.places.project / ".bridge-settings.json"
+    settings.write_text(json.dumps({"bridges": {"static": {"enabled": enabled}}}))
+    hall.assembly.trusted_files.add(settings)
     monkeypatch.setattr(seats_module, "available_analysers", lambda *_: ())
 
     static = next(

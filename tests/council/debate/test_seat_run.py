@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.words import Confidence, ErrorClass, Severity, Status, Verdict
@@ -238,12 +239,13 @@ def test_thorough_stops_when_a_round_brings_nothing_new() -> None:
                     ]
                 },
                 (Step.RESPONSE, "security/2"): response(
-                    "C001", "revised", "narrower", severity="MEDIUM"
+                    "C001", "revised", f"narrower: {HERE}", severity="MEDIUM"
                 ),
                 (Step.CHALLENGE, "challenger/3"): ruling("maintain", "CH002"),
             }
         ),
         intensity="thorough",
+        files=FILES,
     )
     report = report_of(driver)
     assert (report.debate_rounds, report.termination_reason) == (2, "convergence")
@@ -368,9 +370,14 @@ def test_invalid_challenges_are_logged_and_ignored() -> None:
         ),
         (response("C001", "confirmed", ""), ruling("withdraw"), "disputed"),
         (
-            response("C001", "revised", "narrower", severity="LOW"),
+            response("C001", "revised", f"narrower: {HERE}", severity="LOW"),
             ruling("withdraw"),
             "revised",
+        ),
+        (
+            response("C001", "revised", "fine", severity="INFO"),
+            {"rulings": []},
+            "disputed",
         ),
         (
             response("C001", "revised", "narrower", title="Less"),
@@ -567,10 +574,11 @@ def test_a_revision_replaces_the_given_fields_and_keeps_the_id() -> None:
                 **ONE_HIGH,
                 (Step.CHALLENGE, "challenger"): challenge("C001"),
                 (Step.RESPONSE, "security"): response(
-                    "C001", "revised", "less", severity="minor", title="Less"
+                    "C001", "revised", HERE, severity="minor", title="Less"
                 ),
             }
-        )
+        ),
+        files=FILES,
     )
     (output,) = report_of(driver).outputs
     assert (output.id, output.title, output.severity, output.revision) == (
@@ -580,6 +588,32 @@ def test_a_revision_replaces_the_given_fields_and_keeps_the_id() -> None:
         1,
     )
     assert output.description == "Order id reaches the SQL text."
+
+
+@pytest.mark.parametrize(
+    ("reason", "guard", "severity", "lowered_from"),
+    [
+        ("INFO, fine", True, Severity.HIGH, UNSET),
+        (f"INFO: {HERE}", True, Severity.INFO, Severity.HIGH),
+        ("src/orders.py:4000", True, Severity.HIGH, UNSET),
+        ("INFO, fine", False, Severity.INFO, Severity.HIGH),
+    ],
+)
+def test_lowering_a_serious_finding_needs_what_withdrawing_it_needs(
+    reason: str, guard: bool, severity: Severity, lowered_from: object
+) -> None:
+    says = {
+        **ONE_HIGH,
+        (Step.CHALLENGE, "challenger"): challenge("C001"),
+        (Step.RESPONSE, "security"): response(
+            "C001", "revised", reason, severity="INFO", title="Less"
+        ),
+    }
+    driver = drive(script(says), files=FILES, around={"withdrawal_guard": guard})
+
+    (output,) = report_of(driver).outputs
+    assert (output.title, output.severity) == ("Less", severity)
+    assert output.lowered_from == lowered_from
 
 
 def test_escalation_strengthens_the_challenge_and_never_the_finding() -> None:

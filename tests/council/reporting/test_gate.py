@@ -62,6 +62,23 @@ def decided(
     return decide_gate(made, GateDemands(level, seats, runtimes), states)
 
 
+@pytest.mark.parametrize(
+    ("missing", "incomplete", "unread_passes", "shut"),
+    [
+        ((), False, False, False),
+        ((), True, False, True),
+        ((), True, True, False),
+        (("codex",), True, True, True),
+    ],
+)
+def test_only_files_that_were_not_looked_at_can_be_let_pass(
+    missing: tuple[str, ...], incomplete: bool, unread_passes: bool, shut: bool
+) -> None:
+    made = report(required_missing=missing, incomplete=incomplete)
+
+    assert made.keeps_shut(unread_passes=unread_passes) is shut
+
+
 def test_a_report_about_this_state_passes() -> None:
     assert refused(report(), SAME, seats=2, runtimes=("claude", "codex")) == []
 

@@ -9,16 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridgehead.contract.settings_trust import (
+    SEATS_FILE_ENTRY_KEYS,
+    SEATS_FILE_TOP_KEYS,
+    Freedom,
+)
 from bridgehead.contract.words import TaskType
 from bridgehead.council.request.settings import (
     _OWN_KEYS,
     _RUNTIME_KEYS,
+    _TOP_KEYS,
     NOT_A_NAME,
+    USUAL_SEATS,
     WRONG_FORMAT,
     RuntimeSettings,
     Settings,
     load_settings,
     seats_by_default,
+    with_agents,
     without_untrusted,
 )
 
@@ -59,9 +67,10 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
         }
     )
     safe = without_untrusted(hostile)
-    assert not safe.runtimes["codex"].options and not safe.runtimes["openai"].options
-    assert safe.runtimes["codex"].models == safe.runtimes["openai"].models == (None,)
+    assert safe.runtimes["codex"] == RuntimeSettings()
+    assert "openai" not in safe.runtimes
     assert set(safe.warnings) == {
+        "untrusted_setting_ignored:openai",
         "untrusted_setting_ignored:codex.model",
         "untrusted_setting_ignored:openai.model",
         "untrusted_setting_ignored:codex.path",
@@ -71,33 +80,84 @@ def test_an_untrusted_file_chooses_no_program_address_or_key() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "key",
-    sorted({*_RUNTIME_KEYS, *(key for keys in _OWN_KEYS.values() for key in keys)}),
-)
+def ignored(told: Settings) -> list[str]:
+    mark = "untrusted_setting_ignored:"
+    return [one.removeprefix(mark) for one in told.warnings if one.startswith(mark)]
+
+
+ENTRY_KEYS = {*_RUNTIME_KEYS, *(key for keys in _OWN_KEYS.values() for key in keys)}
+ANOTHER_VALUE = {
+    "enabled": False,
+    "models": ["a/b"],
+    "tools": ["ruff"],
+    "extra_args": ["--yolo"],
+    "debate_merged": True,
+}
+OTHER_TOP_VALUES = {
+    "reasoning_level": "xhigh",
+    "coordinator": "gemini",
+    "withdrawal_guard": False,
+    "max_concurrency": 1000,
+}
+
+
+def test_every_key_of_the_file_has_its_row_in_the_table_of_trust() -> None:
+    assert set(SEATS_FILE_ENTRY_KEYS) == ENTRY_KEYS
+    assert set(SEATS_FILE_TOP_KEYS) == _TOP_KEYS
+    guarded = [key for key in _TOP_KEYS if SEATS_FILE_TOP_KEYS[key] is not Freedom.FREE]
+    assert set(guarded) == set(OTHER_TOP_VALUES)
+    assert Freedom.ONLY_LOWER not in SEATS_FILE_ENTRY_KEYS.values()
+
+
+@pytest.mark.parametrize("key", sorted(ENTRY_KEYS))
 def test_every_key_of_an_untrusted_file_is_ignored_unless_it_can_do_no_harm(
     key: str,
 ) -> None:
     name = next((name for name, keys in _OWN_KEYS.items() if key in keys), "opencode")
-    value = (
-        ["a/b"]
-        if key in ("models", "tools", "extra_args")
-        else True
-        if key == "enabled"
-        else "a/b"
-    )
-    told = settings(
-        bridges={f"{name}box" if name.endswith(":") else name: {key: value}}
-    )
+    seat = f"{name}box" if name.endswith(":") else name
+    told = settings(bridges={seat: {key: ANOTHER_VALUE.get(key, "a/b")}})
+    trusted = told.runtimes[seat]
+    assert trusted != RuntimeSettings(), "the value has no effect where it is trusted"
+
     safe = without_untrusted(told)
 
-    harmless = {"enabled", "on_missing", "debate_merged", "tools"}
-    assert bool(
-        [one for one in safe.warnings if one.startswith("untrusted_setting_ignored:")]
-    ) == (key not in harmless)
-    assert key in harmless or all(
-        entry == RuntimeSettings() for entry in safe.runtimes.values()
-    ), "an untrusted value was kept"
+    if SEATS_FILE_ENTRY_KEYS[key] is Freedom.FREE:
+        assert ignored(safe) == []
+        assert safe.runtimes[seat] == trusted
+        return
+    assert f"{seat}.{key}" in ignored(safe)
+    usual = RuntimeSettings()
+    assert all(entry == usual for entry in safe.runtimes.values()), "it was kept"
+    assert set(seats_by_default(safe, TaskType.REVIEW)) == USUAL_SEATS
+
+
+@pytest.mark.parametrize("key", OTHER_TOP_VALUES)
+def test_an_untrusted_file_is_not_laxer_than_the_rule(key: str) -> None:
+    safe = without_untrusted(settings(**{key: OTHER_TOP_VALUES[key]}))
+
+    assert ignored(safe) == [key]
+    assert getattr(safe, key) == getattr(settings(), key)
+
+
+def test_an_untrusted_file_may_ask_for_fewer_calls_at_a_time() -> None:
+    safe = without_untrusted(settings(max_concurrency=1, withdrawal_guard=True))
+
+    assert (safe.max_concurrency, ignored(safe)) == (1, [])
+
+
+@pytest.mark.parametrize("seat", ["openai", "rig:box", "acp:goose"])
+@pytest.mark.parametrize("enabled", [True, False])
+def test_an_untrusted_file_seats_nobody_and_sends_nobody_away(
+    seat: str, enabled: bool
+) -> None:
+    bridges = {seat: {"enabled": enabled}, "static": {"enabled": False}}
+    told = without_untrusted(settings(bridges=bridges))
+    safe = with_agents(told, {"goose": "goose acp"})
+
+    assert ignored(safe) == [seat if enabled else f"{seat}.enabled", "static.enabled"]
+    seats = seats_by_default(safe, TaskType.REVIEW)
+    assert set(seats) == {*USUAL_SEATS, "acp:goose"}
+    assert all(entry.enabled for entry in safe.runtimes.values())
 
 
 def test_an_untrusted_file_seats_no_rig_and_raises_no_level() -> None:

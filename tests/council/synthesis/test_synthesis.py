@@ -20,6 +20,7 @@ from bridgehead.council.synthesis.cross_challenge_notes import (
     ChallengeNote,
     NoteOutcome,
     apply_note,
+    guard_note,
     read_note,
 )
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
@@ -237,6 +238,40 @@ def test_a_bridge_that_says_met_and_unmet_disputes_what_another_says_unmet() -> 
     (finding,) = stage_a(seats, TaskType.AUDIT)
     assert finding.cls is FindingClass.DISPUTED
     assert [one.bridge for one in finding.positions] == ["claude", "codex", "claude"]
+
+
+@pytest.mark.parametrize("outcome", [NoteOutcome.DOWNGRADED, NoteOutcome.WITHDRAWN])
+@pytest.mark.parametrize(
+    ("cites", "static", "families", "refused"),
+    [
+        (False, False, 1, "no evidence that was found is cited"),
+        (False, False, 2, "no evidence that was found is cited"),
+        (True, False, 1, ""),
+        (True, True, 1, "static analysis reports it too"),
+        (True, True, 2, ""),
+    ],
+)
+def test_one_rule_says_what_may_be_withdrawn_or_lowered(
+    outcome: NoteOutcome, cites: bool, static: bool, families: int, refused: str
+) -> None:
+    seats = [sql("claude", Severity.HIGH), sql("gemini", Severity.HIGH)]
+    if static:
+        seats.append(sql("static", Severity.HIGH))
+    (finding,) = stage_a(seats, TaskType.REVIEW)
+    note = ChallengeNote(
+        finding.id, outcome, new_severity=Severity.INFO, cites_evidence=cites
+    )
+
+    guarded = guard_note(finding, note, families=families)
+    after = apply_note(finding, guarded)
+
+    assert refused in guarded.refused and bool(refused) == bool(guarded.refused)
+    is_taken_back = after.severity is Severity.INFO or (
+        after.cls is FindingClass.WITHDRAWN
+    )
+    assert is_taken_back is not bool(refused)
+    if outcome is NoteOutcome.DOWNGRADED:
+        assert after.cls is FindingClass.MULTI, "a refused note does not dispute it"
 
 
 def test_a_downgrade_without_a_severity_is_a_confirmation() -> None:

@@ -36,6 +36,13 @@ def held(seats: dict[str, object], says: object = None) -> Council:
     return council.drive()
 
 
+def test_a_seat_that_missed_a_file_has_not_looked_to_the_end() -> None:
+    report = held({"claude": ready("claude"), "codex": blind("codex")}).report
+
+    assert report.looked == ("claude",)
+    assert not report.incomplete
+
+
 def test_what_no_seat_has_read_is_no_pass_and_no_gate_opens() -> None:
     report = held({"claude": blind("claude"), "codex": blind("codex")}).report
 

@@ -15,7 +15,7 @@ from bridgehead.flows.calls import Reply
 from bridgehead.flows.interfaces import Announcer, OpenRequest
 from bridgehead.flows.operations.respond import RespondRequest, respond
 from flows.conftest import FlowProject
-from flows.support.flow_processes import shell_in
+from flows.support.flow_processes import BRIDGEHEAD, shell_in
 
 MIB = 1024 * 1024
 
@@ -105,6 +105,10 @@ def test_settings_say_how_large_the_files_may_be(tmp_path: Path) -> None:
     assert not (shell.root / ".agent-response.json").exists()
 
     settings.write_text("[flows]\nresponse_mib = 17\n")
+    assert "larger than 16 MiB" in (
+        shell.flow("respond", "--response-file", "-", stdin="x" * (16 * MIB + 1)).err
+    ), "an untrusted project only lowers the limit"
+    assert shell.run(str(BRIDGEHEAD), "config", "trust").code == 0
     assert (
         shell.flow("respond", "--response-file", "-", stdin="x" * (16 * MIB + 1)).code
         == 0

@@ -18,6 +18,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.before_change import (
+    SEATS_FILE as SEATS_FILE,
+)
+from bridgehead.assembly.council.before_change import (
+    before_change,
+    read_project_file,
+)
 from bridgehead.assembly.council.journal import (
     DOMAINS_FILE,
     StoredCouncil,
@@ -48,7 +55,6 @@ from bridgehead.host.directories import make_dir, make_private_dir
 from bridgehead.host.files import read_bounded, write_atomic, write_private
 from bridgehead.host.locks import FileLock, LockReentered, read_holder
 
-SEATS_FILE: Final = ".bridge-settings.json"
 DISMISSALS_FILE: Final = ".bridgehead/dismissals.toml"
 BASELINE_FILE: Final = ".bridgehead/baseline.toml"
 SPLITS_FILE: Final = ".bridgehead/splits.toml"
@@ -108,15 +114,13 @@ class SeatsFile(NamedTuple):
             )
 
 
-def read_seats_file(assembly: Assembly) -> SeatsFile:
-    path = assembly.places.project / SEATS_FILE
-    if not path.exists():
-        return SeatsFile(None, trusted=True, agents=assembly.settings.agents)
-    content = read_bounded(path, MOST_BYTES, root=assembly.places.project)
-    trusted = assembly.trusted_files.holds(path, content)
-    return SeatsFile(
-        content.decode("utf-8", "replace"), trusted, assembly.settings.agents
-    )
+def read_seats_file(assembly: Assembly, base: str | None = None) -> SeatsFile:
+    """Return the file; for a change since `base` the one before it."""
+    file = read_project_file(assembly, SEATS_FILE, base)
+    agents = before_change(assembly, base).settings.agents
+    if file.content is None:
+        return SeatsFile(None, trusted=True, agents=agents)
+    return SeatsFile(file.content.decode("utf-8", "replace"), file.trusted, agents)
 
 
 def write_seats_file(assembly: Assembly, seats: SeatsFile, now: dt.datetime) -> None:
@@ -309,10 +313,20 @@ def read_splits(project: Path) -> tuple[tuple[str, str], ...]:
     if not path.exists():
         return ()
     content = read_bounded(path, MOST_BYTES, root=project)
-    entries = parse_toml(content, str(path)).get("split", [])
+    return parse_splits(content, str(path))
+
+
+def splits_for(assembly: Assembly, base: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a review; for a change since `base` those before it."""
+    file = read_project_file(assembly, SPLITS_FILE, base)
+    return () if file.content is None else parse_splits(file.content, file.name)
+
+
+def parse_splits(content: bytes, name: str) -> tuple[tuple[str, str], ...]:
+    entries = parse_toml(content, name).get("split", [])
     if not isinstance(entries, list):
         raise ConfigError(
-            f"{path}: `split` must be a list of tables",
+            f"{name}: `split` must be a list of tables",
             hint="begin each with [[split]]",
         )
     pairs: list[tuple[str, str]] = []

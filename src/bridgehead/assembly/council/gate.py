@@ -4,7 +4,14 @@ the one that it saw.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bridgehead.assembly.application import Assembly, append_event
+from bridgehead.assembly.council.before_change import (
+    before_change,
+    required,
+    unread_passes,
+)
 from bridgehead.assembly.council.events import FAILURE
 from bridgehead.assembly.council.reports import MOST_LISTED, NoVerdict, Reports
 from bridgehead.contract.record_words import RunState
@@ -53,10 +60,12 @@ def check_gate(
     if not isinstance(stored.report, CouncilReport):
         raise NoVerdict(stored.review_id)
     states = gated_states(assembly, git, commit, stored.report)
-    decision = decide_gate(stored.report, demands, states)
+    all_demands = _with_settings(assembly, stored.report, demands)
+    decision = decide_gate(stored.report, all_demands, states)
+    has_verdict = decision.verdict is not None or stored.report.incomplete
     if decision.passed and decision.allowed_incomplete:
         record_allowed(assembly, stored.report, demands.allow_incomplete)
-    elif decision.passed and decision.verdict is None:
+    elif decision.passed and not has_verdict:
         raise NoVerdict(stored.review_id)
     return decision
 
@@ -70,6 +79,19 @@ def record_allowed(assembly: Assembly, report: CouncilReport, reason: str) -> No
         facts,
         run_id=report.review_id,
         assembly=assembly,
+    )
+
+
+def _with_settings(
+    assembly: Assembly, report: CouncilReport, demands: GateDemands
+) -> GateDemands:
+    """Return the demands with those of the settings, as they were before a change."""
+    base = None if report.scope_paths else report.base_commit
+    settings = before_change(assembly, base).settings
+    return replace(
+        demands,
+        required=required(settings, demands.required),
+        unread_passes=unread_passes(settings),
     )
 
 

@@ -39,7 +39,6 @@ from bridgehead.council.scope.scope import (
     Scope,
     ScopeRequest,
     changed_lines,
-    touched_lines,
 )
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Record, Run
@@ -171,15 +170,17 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         # its notes against.
         tree=None
         if council.task.task_type is TaskType.IMPLEMENTATION
-        else Tree.of({**hidden, **scope.texts}, changed_lines(scope.diff or "", "-")),
+        else Tree.of(
+            {**hidden, **scope.texts},
+            changed_lines(scope.diff or "", "-"),
+            scope.outside,
+        ),
         renames=scope.renames,
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
         withdrawal_guard=council.withdrawal_guard,
         hidden=hidden_looks(scope.left_out),
-        touched=touched_lines(scope.diff)
-        if scope.diff and not council.request.options.whole_files
-        else None,
+        touched=None if council.request.options.whole_files else scope.touched,
     )
 
 

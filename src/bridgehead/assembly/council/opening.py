@@ -19,6 +19,12 @@ from typing import Final
 import msgspec
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.before_change import (
+    before_change,
+    changed_settings,
+    required,
+    unread_passes,
+)
 from bridgehead.assembly.council.files import (
     SeatsFile,
     dismissals_at,
@@ -26,11 +32,12 @@ from bridgehead.assembly.council.files import (
     read_history,
     read_own_domains,
     read_seats_file,
-    read_splits,
     records_in_scope,
     review_rules,
+    splits_for,
 )
 from bridgehead.assembly.council.journal import StoredCouncil, registry_with
+from bridgehead.assembly.council.renames import with_renames
 from bridgehead.assembly.council.request import (
     ASK,
     CouncilRequest,
@@ -63,13 +70,14 @@ from bridgehead.council.running.artifacts import free_stem
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.council.runtimes.static.weighing import place_of
-from bridgehead.council.scope.git import repository_at
+from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import (
     EmptyScope,
     Scope,
     ScopeRequest,
     changed_lines,
+    is_text,
 )
 from bridgehead.council.seating.preflight import (
     discovery_manifest,
@@ -97,6 +105,7 @@ ID_LENGTH: Final = 6
 # them.
 MOST_NAMES: Final = 500
 MOST_DRAWS: Final = 100
+MOST_OUTSIDE: Final = 50_000
 
 AskQuestion = Callable[[ClarifyingQuestion], str | None]
 
@@ -109,6 +118,7 @@ class Opened:
     scope: Scope
     settled: ScopeClarification
     seats: SeatsFile
+    """As it is in the working tree, where it may be written again."""
 
 
 def open_council(
@@ -131,10 +141,17 @@ def open_council(
     settled = opening.clarify(ask)
     scope_request = opening.scope_request(settled.artifact)
     scope = opening.resolved(scope_request)
-    seats = read_seats_file(assembly)
+    project = assembly.places.project
+    dismissals = _dismissals(project, request, scope, machine)
+    scope = with_renames(assembly, scope, dismissals.tables)
+    scope = replace(scope, outside=_outside(assembly, scope))
+    base = scope.base_commit if request.names_a_change else None
+    project_settings = before_change(assembly, base).settings
+    seats = read_seats_file(assembly, base)
     settings = seats.settings(now)
+    written_seats = read_seats_file(assembly)
     if request.options.rewrites_settings:
-        seats.refuse_loss()
+        written_seats.refuse_loss()
     executor = executor_type(machine.environment)
     options = msgspec.structs.replace(
         request.options, host_seat=_host_seat(request.options, executor)
@@ -153,7 +170,6 @@ def open_council(
         rules=rules,
     )
     history = read_history(assembly)
-    project = assembly.places.project
     plan = CouncilPlan(
         task=task,
         seats=_seats(options, settings, task.task_type, seating_route),
@@ -162,13 +178,19 @@ def open_council(
         everybody=debate_by_words,
         options=options,
         coordinator=settings.coordinator,
-        dismissals=_dismissals(project, request, scope, machine),
+        dismissals=dismissals,
         records=records_in_scope(history, scope, project),
-        splits=read_splits(project),
+        splits=splits_for(assembly, base),
         previous_review_id=history.review_id,
         notes=_notes(settled, scope, rules_from if rules else None),
         domain_reasons=settled.domain_reasons,
-        warnings=(*domain_warnings, *_warnings(settings, scope, options, task)),
+        require=required(project_settings, options.require),
+        unread_passes=unread_passes(project_settings),
+        warnings=(
+            *domain_warnings,
+            *changed_settings(assembly, base),
+            *_warnings(settings, scope, options, task),
+        ),
     )
     council = StoredCouncil(
         request=request,
@@ -183,7 +205,21 @@ def open_council(
         domains_text=domains_text,
         discovery=discovery_manifest(machine, executor),
     )
-    return Opened(council, scope, settled, seats)
+    return Opened(council, scope, settled, written_seats)
+
+
+def _outside(assembly: Assembly, scope: Scope) -> tuple[str, ...]:
+    """Return the tracked files that are not looked at; none where they are too many."""
+    git = repository_at(assembly.places.project, assembly.environ)
+    if git is None:
+        return ()
+    try:
+        tracked = git.fields("ls-files", "-z", "--cached")
+    except GitFailed:
+        return ()
+    if len(tracked) > MOST_OUTSIDE:
+        return ()
+    return tuple(path for path in tracked if path not in scope.texts and is_text(path))
 
 
 def _route(request: CouncilRequest, settled: ScopeClarification) -> Routed:

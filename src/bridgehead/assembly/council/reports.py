@@ -50,7 +50,7 @@ from bridgehead.council.reporting.sarif import sarif_of
 from bridgehead.council.request.plan import DEBATE_PROTOCOL
 from bridgehead.council.request.settings import is_rig
 from bridgehead.council.running.artifacts import COUNCIL, DEBATE, OutputFolder
-from bridgehead.council.scope.git import GitFailed, repository_at
+from bridgehead.council.scope.git import Git, GitFailed, repository_at
 from bridgehead.council.scope.resolve import read_working
 from bridgehead.council.scope.working_copies import Implementation
 from bridgehead.errors import FileError, NotFound, UserError
@@ -530,6 +530,9 @@ class Reports:
             and (code := code_of(anchor, self._tree(anchor.path)))
         ):
             entry["code"] = code
+        others = [name for name in finding.occurrences if name != finding.fingerprint]
+        if others:
+            entry["covers"] = others
         if request.accept_critical:
             entry["accept_critical"] = True
         return entry
@@ -549,13 +552,21 @@ class Reports:
         """Return who dismisses: git's user where there is one."""
         git = repository_at(self._assembly.places.project, self._assembly.environ)
         if git is not None:
-            try:
-                name = git.run("config", "user.name").decode("utf-8", "replace").strip()
-            except GitFailed:
-                name = ""
-            if name:
-                return name
+            name = _configured(git, "user.name")
+            email = _configured(git, "user.email")
+            if name and email:
+                return f"{name} <{email}>"
+            if name or email:
+                return name or email
         return self._assembly.environ.get("USER", "unknown")
+
+
+def _configured(git: Git, key: str) -> str:
+    """Return what git is configured with; empty when it is not."""
+    try:
+        return git.run("config", key).decode("utf-8", "replace").strip()
+    except GitFailed:
+        return ""
 
 
 def _place(order: Sequence[str | None], run_id: str) -> int:

@@ -102,7 +102,11 @@ class Finished:
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
-            incomplete=self.is_incomplete and not allow_incomplete,
+            incomplete=isinstance(report, CouncilReport)
+            and report.keeps_shut(
+                unread_passes=self.council.plan.unread_passes,
+                allowed=allow_incomplete,
+            ),
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.council.before_change import before_change
 from bridgehead.assembly.council.files import SeatsFile, read_seats_file
 from bridgehead.assembly.council.journal import StoredCouncil
 from bridgehead.assembly.council.refusals import (
@@ -274,6 +275,8 @@ def local_seats(
     """
     now = clock.now()
     refused = believed_refusals(assembly, now)
+    is_change = council.request.names_a_change
+    assembly = before_change(assembly, scope.base_commit if is_change else None)
     named = council.seats if resumed else council.request.options.runtimes
     settings = SeatsFile(
         council.settings_text, council.settings_trusted, assembly.settings.agents

@@ -188,6 +188,12 @@ _OPTIONS = (
     gate_option,
     allow_incomplete_option,
     click.option(
+        "--require",
+        multiple=True,
+        metavar="NAME",
+        help="Seat or analyser without which nothing passes; repeatable.",
+    ),
+    click.option(
         "--allow-new-dismissals",
         is_flag=True,
         help="Apply dismissals added by the change.",

@@ -137,6 +137,12 @@ def list_(app: App, limit: int, everywhere: bool) -> None:
     help="Runtime that must complete; repeatable.",
 )
 @click.option(
+    "--require",
+    multiple=True,
+    metavar="NAME",
+    help="Seat or analyser that must have looked to the end; repeatable.",
+)
+@click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
     default=0.0,
@@ -156,6 +162,7 @@ def gate(
     commit: str | None,
     require_seats: int,
     require_runtime: tuple[str, ...],
+    require: tuple[str, ...],
     min_probability: float,
     allow_incomplete: str,
 ) -> int:
@@ -178,6 +185,7 @@ def gate(
         require_runtime,
         min_probability,
         allow_incomplete,
+        require,
     )
     decision = check_gate(app.assembly(), review_id, demands, commit)
     app.emit(_decided(decision), lambda: _decision_text(decision))
@@ -215,8 +223,9 @@ def _decision_text(decision: GateDecision) -> str:
         for reason in decision.refusals
         if not reason.startswith("the verdict is")
     ]
-    if decision.allowed_incomplete:
+    if decision.passed:
         details += decision.not_looked_at
+    if decision.allowed_incomplete:
         details.append(f"allowed: {decision.allowed_incomplete}")
     if decision.next_step is not None:
         details.append(f"next: {decision.next_step}")

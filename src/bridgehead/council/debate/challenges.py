@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bridgehead.contract.ids import CHALLENGE_PREFIX, numbered_id
-from bridgehead.contract.words import Severity
+from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.calls import Role
 from bridgehead.council.debate.ledger import (
     Entry,
@@ -22,6 +22,7 @@ from bridgehead.council.debate.ledger import (
     is_serious,
 )
 from bridgehead.council.findings.evidence import EvidenceOutcome
+from bridgehead.council.findings.taking_back import objection_to_taking_back
 from bridgehead.council.findings.wording import tokens
 from bridgehead.council.replies.items import Intake, as_line, as_text, parse_severity
 
@@ -308,6 +309,14 @@ class Debate:
         fields: Mapping[str, Any],
     ) -> str:
         changes = self._intake.changes(entry.output, fields)
+        given = changes.get("severity")
+        lowers = given is not None and given.rank < severity_rank(entry.output.severity)
+        if lowers and not self._may_take_back(entry, reason, mine):
+            del changes["severity"]
+            if not changes:  # like a withdrawal on a polite word
+                return "no_response"
+        elif lowers:
+            entry.lowered_from = entry.lowered_from or entry.output.severity
         if not changes:
             return self._defend(entry, mine, reason)
         self.ledger.revise(entry, changes)
@@ -325,9 +334,7 @@ class Debate:
 
     def _withdraw(self, entry: Entry, mine: Sequence[Challenge], reason: str) -> str:
         why = reason or (mine[0].text if mine else "")
-        if not why or (
-            self._guarded and is_serious(entry) and not self._is_proven(reason, mine)
-        ):
+        if not why or not self._may_take_back(entry, reason, mine):
             # A serious finding must not vanish on a polite word (Q3); it ends as disputed instead.
             return "no_response"
         entry.state.withdraw()
@@ -343,6 +350,15 @@ class Debate:
         if challenge.by_code:
             return self.ledger.check(reason).outcome is EvidenceOutcome.PASSED
         return bool(tokens(reason) - tokens(challenge.text))
+
+    def _may_take_back(
+        self, entry: Entry, reason: str, mine: Sequence[Challenge]
+    ) -> bool:
+        """Return whether an owner may withdraw or lower its own item."""
+        if not self._guarded or not is_serious(entry):
+            return True
+        proven = self._is_proven(reason, mine)
+        return objection_to_taking_back(cites_evidence=proven) is None
 
     def _is_proven(self, reason: str, mine: Sequence[Challenge]) -> bool:
         if any(challenge.by_code for challenge in mine):

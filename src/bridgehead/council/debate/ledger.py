@@ -169,6 +169,8 @@ class Entry:
     unchallenged: bool = False
     withdrawal_reason: str = ""
     withdrawn_for: str | None = None
+    lowered_from: Severity | None = None
+    """The severity it had before its owner lowered it."""
     model: str | None = None
 
     @property
@@ -345,9 +347,17 @@ def final_output(
         unchallenged=entry.unchallenged or UNSET,
         withdrawal_reason=entry.withdrawal_reason if is_withdrawn else UNSET,
         challenge_id=entry.withdrawn_for or UNSET if is_withdrawn else UNSET,
+        lowered_from=_lowered_from(entry),
         evidence_check=entry.check.to_json(),
         model=entry.model or UNSET,
     )
+
+
+def _lowered_from(entry: Entry) -> Severity | UnsetType:
+    before = entry.lowered_from
+    if before is None or severity_rank(entry.output.severity) >= before.rank:
+        return UNSET
+    return before
 
 
 def shown(entry: Entry) -> dict[str, Any]:

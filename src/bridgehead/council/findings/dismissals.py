@@ -18,6 +18,8 @@ from bridgehead.council.findings.tree import Tree, current_name, earlier_names
 
 MOST_CODE_LINES: Final = 20
 RAISED_STEPS: Final = 2
+MOST_LISTED: Final = 40
+"""As many places as the static seat lists; of a finding with more, the title counts them."""
 SIMILAR_TITLES: Final = 0.6
 """How alike titles must be when the place is known."""
 SAME_TITLES: Final = 0.8
@@ -73,6 +75,12 @@ class Dismissal:
     accept_critical: bool = False
     places: tuple[str, ...] = ()
     """Of a baseline: the fingerprints of all places; a finding with another place is a new one."""
+    covers: tuple[str, ...] = ()
+    """The fingerprints of all its occurrences; one more is not dismissed."""
+
+
+Names = tuple[str, ...]
+"""The fingerprint of a place, and those under earlier names of its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,10 @@ class Dismissable:
     title: str
     fingerprints: tuple[str, ...]
     anchor: Anchor | None = None
-    places: tuple[str, ...] = ()
+    places: tuple[Names, ...] = ()
+    """Every place it cites."""
+    occurrences: tuple[Names, ...] = ()
+    """The places that are the same defect once more, its own included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,7 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         return None
     paths = _texts(table, "paths")
     places = _texts(table, "places")
+    covers = _texts(table, "covers")
     severity = next(
         (one for one in Severity if one.value == table.get("severity")), None
     )
@@ -133,7 +145,7 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
     unread = (severity is None and "severity" in table) or (
         expires is None and "expires" in table
     )
-    if unread or paths is None or places is None:
+    if unread or paths is None or places is None or covers is None:
         return None
     return Dismissal(
         fingerprint=fingerprint,
@@ -147,6 +159,7 @@ def read_entry(table: Mapping[str, Any]) -> Dismissal | None:
         code=str(table["code"]) if "code" in table else None,
         accept_critical=table.get("accept_critical") is True,
         places=places,
+        covers=covers,
     )
 
 
@@ -249,15 +262,25 @@ class _Application:
                 taken.add(finding.id)
 
     def _is_about(self, entry: Dismissal, finding: Dismissable) -> bool:
-        """The same finding; of a baseline, one that cites accepted places only and is worded alike."""
+        """Whether it is the same finding and no other place.
+
+        Of a baseline, one that cites accepted places only and is worded alike.
+        """
         if not entry.places:
-            return entry.fingerprint in finding.fingerprints and self._in_paths(
-                entry, finding
-            )
+            return self._carries(entry, finding) and self._covers(entry, finding)
         alike = self._likeness(entry, finding) > SIMILAR_TITLES
-        return (
-            alike and bool(finding.places) and set(finding.places) <= set(entry.places)
+        return alike and bool(finding.places) and _lie_in(finding.places, entry.places)
+
+    def _carries(self, entry: Dismissal, finding: Dismissable) -> bool:
+        return entry.fingerprint in finding.fingerprints and self._in_paths(
+            entry, finding
         )
+
+    def _covers(self, entry: Dismissal, finding: Dismissable) -> bool:
+        """Whether it occurs nowhere but where it was dismissed."""
+        if len(finding.occurrences) >= MOST_LISTED and entry.title != finding.title:
+            return False
+        return _lie_in(finding.occurrences, (entry.fingerprint, *entry.covers))
 
     def _status_of(self, number: int, entry: Dismissal | None) -> EntryStatus:
         if entry is None:
@@ -329,6 +352,9 @@ class _Application:
             if first is not None:
                 return Note(first, why)
         for number, entry in self._active():
+            if self._carries(entry, finding) and not self._covers(entry, finding):
+                return Note(number, "another_place")
+        for number, entry in self._active():
             stale = (
                 self._status[number].status == "stale" and number not in self._partner
             )
@@ -357,6 +383,12 @@ class _Application:
             *earlier_names(finding.anchor.path, self._renames),
         )
         return any(matches_glob(name, glob) for name in names for glob in entry.paths)
+
+
+def _lie_in(places: Sequence[Names], accepted: Sequence[str]) -> bool:
+    """Return whether every place has one of its names among the accepted ones."""
+    known = frozenset(accepted)
+    return all(not known.isdisjoint(names) for names in places)
 
 
 def _date(value: object) -> dt.date | None:

@@ -331,6 +331,8 @@ def _check_citation(citation: Citation, tree: Tree) -> CheckedReference:
         and re.sub(r"^[ab]/", "", reference.path) in tree.removed
     ):
         trouble = "file_removed"
+    if trouble == "file_missing" and tree.is_outside(reference.path):
+        trouble = "outside_scope"
     if trouble is not None:
         outcome = (
             EvidenceOutcome.FAILED

@@ -91,22 +91,35 @@ def place_fingerprints(
     renames: Mapping[str, str],
 ) -> tuple[str, ...]:
     """The fingerprint of every place a finding cites and that was found, each once."""
-    told: dict[str, Any] = {
-        "type": kind,
-        "title": "",
-        "domain": "",
-        "requirement_id": None,
-    }
-    anchors = [
+    found = (
+        place_identity(anchor, kind, tree, renames).fingerprint
+        for anchor in cited_anchors(check)
+    )
+    return tuple(dict.fromkeys(name for name in found if not is_weak(name)))
+
+
+def cited_anchors(check: Mapping[str, Any] | None) -> list[Anchor]:
+    """Return every place a finding cites and that was found."""
+    return [
         Anchor(one["path"], (one["lines"][0], one["lines"][1]))
         for one in (check or {}).get("references", ())
         if one.get("outcome") == EvidenceOutcome.PASSED and one.get("lines")
     ]
-    found = (
-        identify(**told, anchor=one, tree=tree, renames=renames).fingerprint
-        for one in anchors
+
+
+def place_identity(
+    anchor: Anchor, kind: OutputType, tree: Tree, renames: Mapping[str, str]
+) -> Identity:
+    """Return the identity that a finding of this kind has at a place."""
+    return identify(
+        type=kind,
+        title="",
+        domain="",
+        requirement_id=None,
+        anchor=anchor,
+        tree=tree,
+        renames=renames,
     )
-    return tuple(dict.fromkeys(name for name in found if not is_weak(name)))
 
 
 def family_of(kind: OutputType) -> str:

@@ -51,12 +51,18 @@ class Tree:
         paths: Iterable[str],
         read: Callable[[str], str | None],
         removed: Mapping[str, str] | None = None,
+        outside: Iterable[str] = (),
     ) -> None:
-        """`removed`: the lines that the change under review takes out of a file; they may be quoted all the same."""
+        """`removed`: the lines that the change under review takes out of a file; they may be quoted all the same.
+
+        `outside`: files of the project that were not reviewed; they exist, and are never read.
+        """
         self.paths = tuple(dict.fromkeys(paths))
         self.removed = {path: FileText(text) for path, text in (removed or {}).items()}
         self._read = read
         self._known = frozenset(self.paths)
+        self._outside = frozenset(outside)
+        self._outside_names = {path.rpartition("/")[2] for path in self._outside}
         self._files: dict[str, FileText | None] = {}
         self.checked: dict[
             str, Any
@@ -72,10 +78,13 @@ class Tree:
 
     @classmethod
     def of(
-        cls, texts: Mapping[str, str | None], removed: Mapping[str, str] | None = None
+        cls,
+        texts: Mapping[str, str | None],
+        removed: Mapping[str, str] | None = None,
+        outside: Iterable[str] = (),
     ) -> Tree:
         """A tree held in memory."""
-        return cls(texts, lambda path: texts[path], removed)
+        return cls(texts, lambda path: texts[path], removed, outside)
 
     def __contains__(self, path: object) -> bool:
         return path in self._known
@@ -88,6 +97,15 @@ class Tree:
             text = self._read(path)
             self._files[path] = None if text is None else FileText(text)
         return self._files[path]
+
+    def is_outside(self, reference: str) -> bool:
+        """Whether a reference names a file of the project that was not reviewed."""
+        if reference.rpartition("/")[2] not in self._outside_names:
+            return False
+        own = re.sub(r"^[ab]/", "", reference)
+        if not self._outside.isdisjoint({reference, own}):
+            return True
+        return any(path.endswith(f"/{reference}") for path in self._outside)
 
     def named_like(self, reference: str) -> list[str]:
         """Paths that share the last component of a reference."""

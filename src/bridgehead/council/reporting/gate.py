@@ -91,6 +91,10 @@ class GateDemands:
     """A verdict refuses only if a finding that is at least so likely stands behind it."""
     allow_incomplete: str = ""
     """Why a report passes although something was not looked at; empty: it does not."""
+    required: tuple[str, ...] = ()
+    """Seats and analysers that must have looked at all of theirs to the end."""
+    unread_passes: bool = False
+    """Whether files that were not looked at are only shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +235,12 @@ def _before_its_end(report: CouncilReport) -> Iterator[str]:
 
 def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
     """Yield what was not looked at, whatever the level, unless somebody answers for it."""
-    if report.incomplete and not demands.allow_incomplete.strip():
-        yield from lines_of(report)
+    required = dict.fromkeys([*report.required_missing, *demands.required])
+    absent = [name for name in required if name not in report.looked]
+    if absent:
+        yield f"{', '.join(absent)} did not look to the end and is required"
+    if not demands.allow_incomplete.strip():
+        yield from lines_of(report, with_files=not demands.unread_passes)
 
 
 def _about_seats(report: CouncilReport, demands: GateDemands) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.looks import Look
+from bridgehead.contract.looks import Look, LookKind
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import (
     Confidence,
@@ -118,6 +118,8 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     requirement_id: str | None = None
     was: str | None = None
     severity_original: Severity | None = None
+    lowered: str | None = None
+    """`lowered from HIGH by gemini`, for evidence that was found."""
     dismissal_note: str | None = None
     """`dismissed before (…): why`, when an entry of the dismissals file no longer applies."""
     resembles_dismissed: str | None = None
@@ -131,6 +133,8 @@ class FindingEntry(msgspec.Struct, frozen=True, kw_only=True, rename={"cls": "cl
     probability_reasons: tuple[str, ...] = ()
     joined_by: tuple[str, ...] = ()
     """What made one finding of several outputs."""
+    occurrences: tuple[str, ...] = ()
+    """Fingerprints of the places where the same defect is; a dismissal covers these and no other."""
 
     @property
     def weak_identity(self) -> bool:
@@ -276,6 +280,10 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     """What nobody able has looked at to the end; `not_looked_at` says why."""
     not_looked_at: tuple[Look, ...] = ()
+    looked: tuple[str, ...] = ()
+    """Seats and analysers that looked at all of theirs to the end."""
+    required_missing: tuple[str, ...] = ()
+    """Those that had to, and did not: nothing passes."""
     domain_reasons: dict[str, str] = {}
     """Why each domain was looked at."""
     commit: str | None = None
@@ -295,6 +303,18 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict_word(self) -> str | None:
         return self.verdict or (INCOMPLETE if self.incomplete else None)
+
+    def keeps_shut(self, *, unread_passes: bool, allowed: bool = False) -> bool:
+        """Return whether a gate stays shut because somebody did not look.
+
+        Nobody can allow it to open without a seat or analyser that is required.
+        """
+        if self.required_missing:
+            return True
+        if allowed:
+            return False
+        only_files = all(look.kind is LookKind.FILE for look in self.not_looked_at)
+        return self.incomplete and not (unread_passes and only_files)
 
     def everything(self) -> Iterator[FindingEntry]:
         """What stands, what is listed apart, what was dismissed or withdrawn."""

@@ -165,6 +165,8 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_new_dismissals: bool = False
     whole_files: bool = False
     """Findings on lines that a reviewed change did not touch count, too."""
+    require: tuple[str, ...] = ()
+    """Seats and analysers without which nothing passes, besides those of the settings."""
     timeout_seconds: int | None = None
     """Seconds of silence after which a call or an analyser is given up."""
     preset: str = DEFAULT.name
@@ -208,6 +210,10 @@ class CouncilPlan:
     warnings: tuple[str, ...] = ()
     domain_reasons: Mapping[str, str] = field(default_factory=dict)
     """Why each domain was chosen."""
+    require: tuple[str, ...] = ()
+    """Seats and analysers without which nothing passes (council §14.4)."""
+    unread_passes: bool = False
+    """Whether files that were not looked at are only shown."""
     everybody: bool = False
     """A debate that the words of a question asked for: every seat takes part, as in a review."""
 

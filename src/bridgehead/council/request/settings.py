@@ -13,6 +13,11 @@ from datetime import UTC, datetime
 from typing import Any, Final, NoReturn
 
 from bridgehead.contract.report import ModelWarning
+from bridgehead.contract.settings_trust import (
+    SEATS_FILE_ENTRY_KEYS,
+    SEATS_FILE_TOP_KEYS,
+    Freedom,
+)
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import DEFAULT_CONCURRENCY
 from bridgehead.contract.words import TaskType
@@ -27,6 +32,8 @@ _PROVIDER_MODEL: Final = re.compile(r"[^/\s]+/\S+")
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9@~][A-Za-z0-9@~._:/+#,()\[\]-]{0,199}")
 DEFAULT_RUNTIMES: Final = ("claude", "gemini", "codex", "opencode")
 OPTIONAL_RUNTIMES: Final = ("static", "openai")
+USUAL_SEATS: Final = frozenset({*DEFAULT_RUNTIMES, "static"})
+"""Who sits without being named."""
 # Local servers give their models any name, and it never stands on a command line.
 _NAMES_IN_JSON: Final = frozenset({"openai"})
 RIG_MARK: Final = "rig:"
@@ -35,17 +42,7 @@ _AGENT_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 REASONING_LEVELS: Final = ("medium", "high", "xhigh")
 DEFAULT_TTL_HOURS: Final = 24
 
-_TOP_KEYS: Final = frozenset(
-    [
-        "bridges",
-        "reasoning_level",
-        "updated",
-        "ttl_hours",
-        "coordinator",
-        "withdrawal_guard",
-        "max_concurrency",
-    ]
-)
+_TOP_KEYS: Final = frozenset(SEATS_FILE_TOP_KEYS)
 _RUNTIME_KEYS: Final = frozenset(
     ["enabled", "model", "on_missing", "continuity", "extra_args", "path"]
 )
@@ -56,9 +53,6 @@ _OWN_KEYS: Final = {
     RIG_MARK: frozenset({"thread"}),
     ACP_MARK: frozenset({"acp"}),
 }
-# All a file may decide that nobody has trusted. Every other key chooses a model, a provider, an address, a program,
-# an argument or the variable a key is read from (docs/security.md).
-UNTRUSTED_MAY_SET: Final = frozenset({"on_missing", "debate_merged", "tools"})
 UNTRUSTED: Final = "untrusted_setting_ignored"
 _STATIC_TASKS: Final = frozenset({TaskType.REVIEW, TaskType.ANALYSIS, TaskType.AUDIT})
 MEDIUM, HIGH, XHIGH = REASONING_LEVELS
@@ -184,37 +178,64 @@ def seats_by_default(settings: Settings, task_type: TaskType) -> tuple[str, ...]
 
 
 def without_untrusted(settings: Settings) -> Settings:
-    """The same settings minus what an untrusted file may not decide, with a warning for each.
+    """Return the settings minus what an untrusted file may not decide, with a warning
+    for each (`contract/settings_trust.py`).
 
-    It may say less than the user asks for (a seat switched off), never more: no rig and no ACP agent is asked because
-    of it.
+    It seats nobody and sends nobody away.
     """
+    usual = Settings({})
+    safe = replace(
+        settings,
+        coordinator=usual.coordinator,
+        reasoning_level=usual.reasoning_level,
+        # The guard may be switched on, and fewer calls made at a time.
+        withdrawal_guard=settings.withdrawal_guard or usual.withdrawal_guard,
+        max_concurrency=min(settings.max_concurrency, usual.max_concurrency),
+        runtimes={
+            name: _without_untrusted_entry(entry)
+            for name, entry in settings.runtimes.items()
+            if name in USUAL_SEATS
+        },
+    )
+    ignored = [
+        *_ignored_entries(settings.runtimes),
+        *(
+            key
+            for key in SEATS_FILE_TOP_KEYS
+            if key != "bridges" and _has_changed(key, settings, safe)
+        ),
+    ]
+    warnings = (*settings.warnings, *(f"{UNTRUSTED}:{key}" for key in ignored))
+    return replace(safe, warnings=warnings)
+
+
+def _has_changed(key: str, before: Settings, after: Settings) -> bool:
+    return getattr(before, key, None) != getattr(after, key, None)
+
+
+def _without_untrusted_entry(entry: RuntimeSettings) -> RuntimeSettings:
+    free = {
+        key: value
+        for key, value in entry.options.items()
+        if SEATS_FILE_ENTRY_KEYS[key] is Freedom.FREE
+    }
+    return RuntimeSettings(options=free)
+
+
+def _ignored_entries(entries: Mapping[str, RuntimeSettings]) -> list[str]:
+    """Return what an untrusted file says of seats that does not count, by key."""
     ignored: list[str] = []
-    runtimes: dict[str, RuntimeSettings] = {}
-    for name, entry in settings.runtimes.items():
-        if (is_rig(name) or is_acp(name)) and entry.enabled:
+    for name, entry in entries.items():
+        if name not in USUAL_SEATS and entry.enabled:
             ignored.append(name)
-            continue
+        if not entry.enabled:
+            ignored.append(f"{name}.enabled")
         ignored += [
             f"{name}.{key}"
             for key in (*entry.options, *entry.model_keys)
-            if key not in UNTRUSTED_MAY_SET
+            if SEATS_FILE_ENTRY_KEYS[key] is not Freedom.FREE
         ]
-        kept = {
-            key: value
-            for key, value in entry.options.items()
-            if key in UNTRUSTED_MAY_SET
-        }
-        runtimes[name] = RuntimeSettings(entry.enabled, options=kept)
-    if settings.reasoning_level != REASONING_LEVELS[0]:
-        ignored.append("reasoning_level")
-    warnings = (*settings.warnings, *(f"{UNTRUSTED}:{key}" for key in ignored))
-    return replace(
-        settings,
-        runtimes=runtimes,
-        reasoning_level=REASONING_LEVELS[0],
-        warnings=warnings,
-    )
+    return ignored
 
 
 def with_agents(settings: Settings, commands: Mapping[str, str]) -> Settings:

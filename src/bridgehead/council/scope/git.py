@@ -58,11 +58,14 @@ class GitFailed(BridgeheadError):
 class NoSuchRevision(UserError):
     """A name that is not a commit of this repository."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"{name!r} is not a commit of this repository",
-            hint="`git log --oneline` lists the commits",
-        )
+    def __init__(self, name: str, *, shallow: bool = False) -> None:
+        hint = "`git log --oneline` lists the commits"
+        if shallow:
+            hint = (
+                "this clone is shallow and may lack it: git fetch --unshallow, or "
+                "fetch-depth: 0 of actions/checkout"
+            )
+        super().__init__(f"{name!r} is not a commit of this repository", hint=hint)
 
 
 class Git:
@@ -124,8 +127,16 @@ class Git:
                 f"{name}^{{commit}}",
             )
         except GitFailed as error:
-            raise NoSuchRevision(name) from error
+            raise NoSuchRevision(name, shallow=self.is_shallow()) from error
         return found.decode().strip()
+
+    def is_shallow(self) -> bool:
+        """Return whether older commits were left out when this was cloned."""
+        try:
+            told = self.run("rev-parse", "--is-shallow-repository")
+        except GitFailed:
+            return False
+        return told.strip() == b"true"
 
     def head(self) -> str | None:
         """The commit that is checked out; None before the first one."""
@@ -172,6 +183,23 @@ class Git:
             "--",
         )
         return printed.decode("utf-8", "replace")
+
+    def renamed_to(self, path: str) -> str | None:
+        """Return what a file was renamed to by the commit that took it away, or in the working tree since."""
+        found = self._renames("diff", "HEAD").get(path)
+        if found is not None:
+            return found
+        words = ("--diff-filter=D", "--no-renames", "HEAD", "--", path)
+        commit = self.run("log", "-1", "--format=%H", *words).decode().strip()
+        if not commit:
+            return None
+        return self._renames("diff-tree", "--no-commit-id", "-r", commit).get(path)
+
+    def _renames(self, command: str, *what: str) -> dict[str, str]:
+        options = ("--find-renames", "--diff-filter=R", "--name-status", "--relative")
+        told = self.fields(command, "-z", "--no-ext-diff", *options, *what, "--")
+        # Of each file its state, the old name and the new one.
+        return dict(zip(told[1::3], told[2::3], strict=True))
 
     def blobs(self, ids: Sequence[str]) -> list[bytes | None]:
         """The contents of blobs, in order; None for one that is missing."""

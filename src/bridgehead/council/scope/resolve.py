@@ -128,7 +128,9 @@ class Change:
         """From the point where we left `base` to the working tree, untracked files included."""
         head = self._git.head()
         start = self._git.commit(base)
-        start = (self._git.merge_base(start, head) if head else None) or start
+        parted = self._git.merge_base(start, head) if head else None
+        cut_off = head is not None and parted is None and self._git.is_shallow()
+        start = parted or start
         diff = self._git.diff(start)
         untracked = self._git.fields("ls-files", "-z", "--others", "--exclude-standard")
         sieve = ScopeFilter(self._no_secrets)
@@ -145,6 +147,7 @@ class Change:
             diff + added,
             base_commit=start,
             dirty=True,
+            warnings=("shallow_clone",) if cut_off else (),
             removed=self._removed(start),
         )
 

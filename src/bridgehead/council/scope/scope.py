@@ -245,6 +245,8 @@ class Scope:
     warnings: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     """Files that a change takes away, by the names they had."""
+    outside: tuple[str, ...] = ()
+    """Tracked files of the project that are not looked at, by name only."""
 
     @property
     def files(self) -> int:
@@ -261,6 +263,20 @@ class Scope:
         return _left_out_notes(
             entry for entry in self.left_out if entry.reason is not Reason.IGNORED
         )
+
+    @property
+    def touched(self) -> Mapping[str, tuple[tuple[int, int], ...]] | None:
+        """Return the lines of a change by file; None where all lines count.
+
+        A pure rename touches no line.
+        """
+        if self.diff:
+            return touched_lines(self.diff)
+        hidden = [one for one in self.left_out if one.reason is not Reason.IGNORED]
+        is_renamed = bool(self.texts) and set(self.texts) <= set(self.renames.values())
+        if self.diff is None or hidden or not is_renamed:
+            return None
+        return {}
 
     def without(self, folders: Iterable[str]) -> Scope:
         """The same scope as if these folders of the root were not there."""

@@ -34,8 +34,10 @@ from bridgehead.council.request.plan import CouncilPlan, is_judged
 from bridgehead.council.synthesis.coverage import (
     domain_looks,
     file_looks,
+    missing,
     uncovered,
     unseen_files,
+    who_looked,
 )
 from bridgehead.council.synthesis.cross_challenge import COMPLETED
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
@@ -76,6 +78,8 @@ def assemble_report(
     reported = sort_findings(plan, inputs, seats, findings, debated, missed)
     open_findings = reported.open
     unread = tuple(look.on for look in missed if look.kind is LookKind.FILE)
+    looked = who_looked(available)
+    required_missing = missing(plan.require, looked)
     verdict = _verdict(plan, seats, findings, open_findings)
     gate_verdict = _verdict(plan, seats, findings, reported.gated)
     all_warnings = [
@@ -83,15 +87,19 @@ def assemble_report(
         *warnings,
         *dismissal_warnings(reported.dismissals),
     ]
+    all_warnings += [f"required_missing:{name}" for name in required_missing]
+    unearned = (*missed, *required_missing)
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
-        verdict=stands(verdict, missed),
-        gate_verdict=stands(gate_verdict, missed),
+        verdict=stands(verdict, unearned),
+        gate_verdict=stands(gate_verdict, unearned),
         untouched_findings=reported.untouched,
-        incomplete=bool(missed),
+        incomplete=bool(unearned),
         unread=unread,
         not_looked_at=missed,
+        looked=looked,
+        required_missing=required_missing,
         timestamp=at,
         mode=task.mode,
         task_type=task.task_type,

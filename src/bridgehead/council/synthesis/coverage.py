@@ -6,7 +6,7 @@ end is decided here, and whether a verdict may stand in verdict.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -60,6 +60,34 @@ def file_looks(seats: Sequence[SeatReport], hidden: Sequence[Look]) -> list[Look
         else:
             looks += _seat_looks(name, material, {**kept, **missed})
     return looks
+
+
+def missing(required: Iterable[str], looked: Collection[str]) -> tuple[str, ...]:
+    """Return the seats and analysers that have to look to the end and did not."""
+    return tuple(name for name in required if name not in looked)
+
+
+def who_looked(seats: Sequence[SeatReport]) -> tuple[str, ...]:
+    """Return the seats and analysers that looked at all of theirs to the end."""
+    names: list[str] = []
+    for seat in seats:
+        if seat.name == CALLER:
+            continue
+        if _is_whole(seat):
+            names.append(seat.name)
+        if seat.name == STATIC and seat.report.toolchain:
+            names += seat.report.toolchain.split(", ")
+    return tuple(dict.fromkeys(names))
+
+
+def _is_whole(seat: SeatReport) -> bool:
+    """Return whether a seat looked at all of its files and domains to the end.
+
+    Files that are shown to nobody are no seat's omission.
+    """
+    files = any(look.by for look in _missed_files(seat).values())
+    domains = uncovered(_own_looks(seat, LookKind.DOMAIN))
+    return not files and not domains
 
 
 def domain_looks(

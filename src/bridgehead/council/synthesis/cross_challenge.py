@@ -49,11 +49,13 @@ from bridgehead.council.synthesis.cross_challenge_notes import (
     ChallengeNote,
     NoteOutcome,
     apply_note,
+    guard_note,
     owed_notes,
     read_note,
     renamed_after_change,
 )
 from bridgehead.council.synthesis.finding import (
+    COORDINATOR,
     ID_PREFIX,
     YOU,
     CouncilFinding,
@@ -67,6 +69,7 @@ FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
 
 ROUNDS: Final = {Intensity.QUICK: 1, Intensity.STANDARD: 2, Intensity.THOROUGH: 3}
+_TAKE_BACK: Final = (NoteOutcome.DOWNGRADED, NoteOutcome.WITHDRAWN)
 _NOTES: Final = Form(Answer.NOTES, read_lists("challenge_notes"))
 
 
@@ -233,12 +236,12 @@ class CrossChallenge:
                         "warning", detail="note ignored: unknown finding or outcome"
                     )
                     continue
+                place = known[note.finding_id]
                 note = replace(note, cites_evidence=self._cites(note))
+                note = guard_note(after[place], note)
                 self.notes.append(note)
                 self._log("challenge_note", **note.to_json())
-                after[known[note.finding_id]] = apply_note(
-                    after[known[note.finding_id]], note
-                )
+                after[place] = self._named(apply_note(after[place], note))
             # What a mode asks for besides notes (council §15); nobody else's report has room for it.
             recommendation = one.value.get("recommendation")
             contradictions = one.value.get("contradictions")
@@ -251,6 +254,12 @@ class CrossChallenge:
                     writable(one) for one in contradictions if isinstance(one, dict)
                 ]
         self.findings = renamed_after_change(self.findings, after, self._beside)
+
+    def _named(self, finding: CouncilFinding) -> CouncilFinding:
+        """Return the finding with the name of the seat that lowered it."""
+        if finding.lowered_by != COORDINATOR:
+            return finding
+        return replace(finding, lowered_by=self._seat.name)
 
     def _cites(self, note: ChallengeNote) -> bool:
         """Whether the note names a file and line, or quotes a text, that is there (K26)."""
@@ -398,6 +407,7 @@ class FindingQuestion(CrossChallenge):
 
     _text = ""
     _record: Sequence[Mapping[str, Any]] = ()
+    _families: Mapping[str, str] = {}
 
     def ask(
         self, text: str, record: Sequence[Mapping[str, Any]], seats: Sequence[Seat]
@@ -405,6 +415,7 @@ class FindingQuestion(CrossChallenge):
         """Put the question to all seats at once; `record` is the argument so far."""
         self._text = text
         self._record = record
+        self._families = {seat.name: seat.model_family for seat in seats}
         self.rounds += 1
         self._put([self._question(seat) for seat in seats], self._after_question)
         return self._drain()
@@ -426,16 +437,19 @@ class FindingQuestion(CrossChallenge):
 
     def _after_question(self) -> None:
         """A seat that stands by its finding is not overruled by another, nor half of the seats by one."""
-        self.notes = list(self._read())
         before = after = self.findings[0]
+        told = list(self._read())
+        takers = {
+            self._families.get(one.by, one.by)
+            for one in told
+            if one.cites_evidence and one.outcome in _TAKE_BACK
+        }
+        self.notes = [guard_note(before, one, families=len(takers)) for one in told]
         stands = any(
             one.by in before.seats and one.outcome is NoteOutcome.CONFIRMED
             for one in self.notes
         )
-        lowering = sum(
-            one.outcome in (NoteOutcome.DOWNGRADED, NoteOutcome.WITHDRAWN)
-            for one in self.notes
-        )
+        lowering = sum(one.outcome in _TAKE_BACK for one in self.notes)
         for note in self.notes:
             self._log("challenge_note", **note.to_json())
             outcome = note.outcome

@@ -10,6 +10,7 @@ from typing import Any, Final
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.debate.challenges import MECHANISMS
+from bridgehead.council.findings.taking_back import objection_to_taking_back
 from bridgehead.council.replies.items import as_line, as_text, parse_severity
 from bridgehead.council.reporting.report import FindingClass, StatedPosition
 from bridgehead.council.synthesis.finding import (
@@ -42,6 +43,8 @@ class ChallengeNote:
     cites_evidence: bool = False
     by: str = COORDINATOR
     """Who answers: the coordinator of Stage B, or a seat that was asked about one finding."""
+    refused: str = ""
+    """Why it does not lower or withdraw the finding, although it says so."""
 
     def lowers(self, finding: CouncilFinding) -> bool:
         """Whether it names a severity, and a lower one; no severity at all is no milder judgement."""
@@ -59,6 +62,7 @@ class ChallengeNote:
             "new_severity": self.new_severity,
             "cites_evidence": self.cites_evidence,
             **({"by": self.by} if self.by != COORDINATOR else {}),
+            **({"refused": self.refused} if self.refused else {}),
         }
 
 
@@ -80,6 +84,26 @@ def read_note(fields: Mapping[str, Any], known: Iterable[str]) -> ChallengeNote 
     )
 
 
+def guard_note(
+    finding: CouncilFinding, note: ChallengeNote, *, families: int = 1
+) -> ChallengeNote:
+    """Return the note as far as it may count; `families` want to take the finding back."""
+    lowers = note.outcome is NoteOutcome.DOWNGRADED and note.lowers(finding)
+    if not lowers and note.outcome is not NoteOutcome.WITHDRAWN:
+        return note
+    objection = objection_to_taking_back(
+        cites_evidence=note.cites_evidence,
+        is_deterministic=finding.has_static_evidence,
+        families=families,
+    )
+    if objection is None:
+        return note
+    outcome = NoteOutcome.CONFIRMED if lowers else NoteOutcome.DISPUTED
+    return replace(
+        note, outcome=outcome, refused=f"{note.outcome} refused: {objection}"
+    )
+
+
 def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
     """The finding after the note. A severity is never raised; a withdrawal without evidence is a dispute."""
     if finding.cls is FindingClass.WITHDRAWN:
@@ -96,6 +120,7 @@ def apply_note(finding: CouncilFinding, note: ChallengeNote) -> CouncilFinding:
                 severity=note.new_severity,
                 severity_original=original,
                 reason=why,
+                lowered_by=note.by,
             )
         case NoteOutcome.WITHDRAWN if note.cites_evidence:
             return replace(

@@ -107,6 +107,8 @@ class CouncilFinding:
     severity_original: Severity | None = None
     reason: str | None = None
     """Why it was withdrawn or downgraded."""
+    lowered_by: str | None = None
+    """Who lowered its severity."""
 
     @property
     def seats(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from bridgehead.contract.report import Output
-from bridgehead.contract.words import Confidence
+from bridgehead.contract.words import Confidence, Severity, severity_rank
 from bridgehead.council.debate.challenges import NOBODY_ANSWERED
 from bridgehead.council.findings.acted_on import ActedOn
 from bridgehead.council.findings.fingerprint import (
@@ -142,10 +142,25 @@ def finding_entry(
         requirement_id=finding.requirement_id,
         was=finding.was,
         severity_original=finding.severity_original,
+        lowered=lowered(finding),
         probability=estimate.value,
         probability_reasons=estimate.reasons,
         joined_by=tuple(joined_by(finding)),
     )
+
+
+def lowered(finding: CouncilFinding) -> str | None:
+    """Return from which severity a finding was lowered, and by whom; None if it was not."""
+    if finding.severity_original is not None and finding.lowered_by is not None:
+        return f"lowered from {finding.severity_original} by {finding.lowered_by}"
+    before: dict[str, Severity] = {}
+    for source in finding.sources:
+        if isinstance(source.output.lowered_from, Severity):
+            before[source.seat.name] = source.output.lowered_from
+    highest = max(before.values(), key=lambda one: one.rank, default=None)
+    if highest is None or highest.rank <= severity_rank(finding.severity):
+        return None
+    return f"lowered from {highest} by {', '.join(before)}"
 
 
 def signs_of(finding: CouncilFinding, looked: int) -> Signs:
@@ -229,7 +244,8 @@ def record_of(
             yield ArgumentStep("unanswered", "everybody", NOBODY_ANSWERED)
             continue
         by = SECOND_LOOK if note.by == COORDINATOR else note.by
-        said = ": ".join(filter(None, [note.outcome.value, note.response]))
+        word = note.refused or note.outcome.value
+        said = ": ".join(filter(None, [word, note.response]))
         yield ArgumentStep(
             "defence" if note.by in finding.seats else "ruling", by, said
         )

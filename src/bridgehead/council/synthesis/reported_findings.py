@@ -4,7 +4,7 @@ and what became of the findings of earlier runs (council §14.5, §24, §25).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,15 @@ from bridgehead.council.findings.dismissals import (
     Dismissal,
     Dismissed,
     apply_dismissals,
+    code_of,
     read_entry,
 )
-from bridgehead.council.findings.fingerprint import place_fingerprints
+from bridgehead.council.findings.evidence import Anchor, check_evidence
+from bridgehead.council.findings.fingerprint import (
+    cited_anchors,
+    is_weak,
+    place_identity,
+)
 from bridgehead.council.findings.history import (
     Comparison,
     FindingRecord,
@@ -33,6 +39,7 @@ from bridgehead.council.findings.history import (
 from bridgehead.council.findings.tree import Tree
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.reporting.report import (
+    STATIC,
     ComparedFinding,
     DismissedFinding,
     Downgraded,
@@ -179,9 +186,21 @@ def sort_findings(
         )
         for finding in findings
     ]
+    occurrences = {
+        entry.id: occurrences_of(finding, entry, tree)
+        for finding, entry in zip(findings, entries, strict=True)
+    }
+    entries = [
+        msgspec.structs.replace(
+            entry,
+            occurrences=_current(_names(occurrences[entry.id], entry, tree, inputs)),
+        )
+        for entry in entries
+    ]
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
-    dismissals = _apply_dismissals_file(plan, inputs, standing, tree)
+    dismissals = _apply_dismissals_file(plan, inputs, standing, tree, occurrences)
     run = _run_of(plan, seats, standing, tree, missed)
+
     comparison = None
     if plan.task.task_type in JUDGED_TASKS:
         comparison = compare(plan.records, run, tree, inputs.renames)
@@ -272,8 +291,49 @@ def comparison_entry(reported: ReportedFindings) -> RunComparison:
     )
 
 
+def occurrences_of(
+    finding: CouncilFinding, entry: FindingEntry, tree: Tree
+) -> list[Anchor]:
+    """Return where the same defect is.
+
+    Static analysis lists every place of it. What a model cites besides is context, unless
+    it is the same line once more.
+    """
+    found: list[Anchor] = []
+    for source in finding.sources:
+        if source.seat.name == STATIC:
+            check = check_evidence(source.output.evidence, tree)
+            found += cited_anchors(check.to_json())
+    anchor = anchor_of(entry)
+    if anchor is not None:
+        own = code_of(anchor, tree, 1)
+        cited = cited_anchors(entry.evidence_check)
+        found += [anchor, *(one for one in cited if code_of(one, tree, 1) == own)]
+    return found
+
+
+def _current(places: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(names[0] for names in places)
+
+
+def _names(
+    anchors: Sequence[Anchor], entry: FindingEntry, tree: Tree, inputs: RunInputs
+) -> tuple[tuple[str, ...], ...]:
+    """Return the names of these places, each place once."""
+    found = (
+        place_identity(anchor, entry.type, tree, inputs.renames) for anchor in anchors
+    )
+    return tuple(
+        dict.fromkeys(one.all for one in found if not is_weak(one.fingerprint))
+    )
+
+
 def _apply_dismissals_file(
-    plan: CouncilPlan, inputs: RunInputs, standing: Sequence[FindingEntry], tree: Tree
+    plan: CouncilPlan,
+    inputs: RunInputs,
+    standing: Sequence[FindingEntry],
+    tree: Tree,
+    occurrences: Mapping[str, Sequence[Anchor]],
 ) -> Dismissed:
     candidates = [
         Dismissable(
@@ -282,7 +342,8 @@ def _apply_dismissals_file(
             entry.title,
             entry.fingerprints,
             anchor_of(entry),
-            place_fingerprints(entry.evidence_check, entry.type, tree, inputs.renames),
+            _names(cited_anchors(entry.evidence_check), entry, tree, inputs),
+            _names(occurrences[entry.id], entry, tree, inputs),
         )
         for entry in standing
     ]

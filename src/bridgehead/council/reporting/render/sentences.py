@@ -44,6 +44,16 @@ _SENTENCES: Final = {
         "{detail}; "
         "read it, then: bridgehead config trust .bridge-settings.json"
     ),
+    "required_missing": "required, but did not look to the end, so nothing passes: {detail}",
+    "shallow_clone": (
+        "the clone is shallow, so it is not known where the change left its base, and "
+        "other changes of the base may be among it: git fetch --unshallow, or "
+        "fetch-depth: 0 of actions/checkout"
+    ),
+    "settings_of_change_ignored": (
+        "the change brings its own settings, which were not used: {detail}; read them, "
+        "then: bridgehead config trust FILE"
+    ),
     "asked_without_tools": (
         "{detail} cannot be confined on this machine, so it was asked without its "
         "tools; "
@@ -227,7 +237,9 @@ def standing(entry: FindingEntry, *, compared: bool) -> str:
         entry.positions or entry.disputed_in or entry.cls is FindingClass.DISPUTED
     )
     evidence = entry.evidence_check.get("outcome")
-    if outcome := challenged(
+    if entry.lowered:
+        facts.append(one_line(entry.lowered))
+    elif outcome := challenged(
         entry.challenges, entry.unanswered, disputed=disputed, evidence=evidence
     ):
         facts.append(outcome)
@@ -447,7 +459,11 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     """The verdict and what it rests on; nothing found is a good answer."""
     word = report.verdict_word or "DONE"
     if report.incomplete and not entries:
+        if report.required_missing:
+            names = ", ".join(map(one_line, report.required_missing))
+            return f"{word}   nothing found, but {names} did not look to the end"
         return f"{word}   nothing found, but not everything was looked at"
+
     if entries:
         return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
     seats = plural(len(report.bridges_available), "seat")

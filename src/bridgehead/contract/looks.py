@@ -28,6 +28,7 @@ class Unlooked(StrEnum):
     TOO_LARGE = "too_large"
     KEPT_BACK = "kept_back"
     NOBODY_ABLE = "nobody_able"
+    NOT_ABLE = "not_able"
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,6 +37,12 @@ def review(machine: Machine, *words: str) -> Done:
     return machine.run("council", "review", "--runtime", "static", *words, PATH=path)
 
 
+def is_running(pid: str, word: bytes) -> bool:
+    """Tell whether a process lives; one that has ended and is not yet buried has no words."""
+    words = Path("/proc", pid, "cmdline")
+    return words.exists() and word in words.read_bytes()
+
+
 def stand_in(machine: Machine, body: str) -> None:
     """Make shellcheck a script of ours, and the only analyser that can judge a file."""
     program = machine.home.parent / "bin" / "shellcheck"
@@ -64,6 +70,61 @@ def test_an_analyser_that_breaks_has_not_looked_today_nor_from_the_cache(
         assert look["by"] == "shellcheck"
         slow = body == BROKEN["hanging"]
         assert look["reason"] == ("timed_out" if slow else "died")
+
+
+def test_a_hanging_analyser_is_ended_with_everything_it_started(
+    machine: Machine, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    stand_in(machine, f"sleep 98765 & echo $! $$ > {pids}; wait")
+
+    done = review(machine, "run.sh", "--timeout", "2", "--json")
+
+    assert [one["reason"] for one in done.json["not_looked_at"]] == ["timed_out"]
+    child, program = pids.read_text().split()
+    assert not is_running(child, b"98765")
+    assert not is_running(program, b"shellcheck")
+
+
+def test_what_an_analyser_found_before_it_broke_stays_found(
+    machine: Machine, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    found = {"file": "run.sh", "line": 2, "code": 2115, "message": "Use ${var:?}"}
+    answer = json.dumps([found])
+    stand_in(machine, f"test -e {broken} && exit 2; echo '{answer}'")
+    first = review(machine, "run.sh", "--json").json
+    broken.touch()
+    (machine.project / "more.sh").write_text("#!/bin/sh\necho more\n")
+
+    second = review(machine, ".", "--json").json
+
+    (one,) = first["single_source_findings"]
+    (still,) = second["single_source_findings"]
+    assert one["title"] == still["title"]
+    assert [one["on"] for one in second["not_looked_at"]] == ["more.sh"]
+
+
+def test_only_the_file_that_an_analyser_cannot_parse_is_unread(
+    machine: Machine,
+) -> None:
+    workflows = machine.project / ".github" / "workflows"
+    workflows.mkdir(parents=True)
+    (workflows / "good.yml").write_text(
+        "on: push\npermissions: {}\njobs: {a: {runs-on: x, steps: [{run: ls}]}}\n"
+    )
+    (workflows / "broken.yml").write_text("on: push\njobs:\n  a: [\n")
+    (machine.project / "Dockerfile").write_text("FROM debian:12\nRUNN ls\n")
+    (machine.project / "action.yml").write_text("title: no action of GitHub\n")
+
+    review(machine, ".")
+    refused = machine.run("council", "gate", "--json", PATH=BARE)
+
+    assert refused.code == 3
+    assert refused.json["not_looked_at"] == [
+        ".github/workflows/broken.yml",
+        "Dockerfile",
+    ]
 
 
 def test_an_analyser_that_answers_has_looked(machine: Machine) -> None:

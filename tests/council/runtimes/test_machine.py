@@ -55,7 +55,7 @@ def test_a_key_follows_no_redirect_and_a_call_to_this_machine_no_proxy(
 def test_a_file_name_is_no_option_of_an_analyser(analyser: Any, tmp_path: Path) -> None:
     endings = (".py", ".js", ".go", ".sh", ".dockerfile", "/.github/workflows/a.yml")
     wanted = [name for end in endings if analyser.wants(name := f"--config=evil{end}")]
-    [command] = analyser.commands(wanted, tmp_path, {})
+    command = analyser.command(wanted, tmp_path, {})
     assert wanted
     assert list(command.argv)[-len(wanted) :] == [f"./{name}" for name in wanted]
 

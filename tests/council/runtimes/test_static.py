@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.evidence import check_evidence
 from bridgehead.council.findings.tree import Tree
@@ -25,9 +27,11 @@ from bridgehead.council.runtimes.static.answer_cache import FILE, AnswerCache, k
 from bridgehead.council.runtimes.static.base import (
     RULES,
     Analyser,
+    Answer,
     Message,
     UnreadableAnswer,
 )
+from bridgehead.council.runtimes.static.places import place_of
 from bridgehead.council.runtimes.static.programs import (
     AstGrep,
     Hadolint,
@@ -47,10 +51,10 @@ from bridgehead.council.runtimes.static.seat import (
     quoted,
     titled,
 )
-from bridgehead.council.runtimes.static.weighing import MARKED, place_of, weigh
+from bridgehead.council.runtimes.static.weighing import MARKED, weigh
 from bridgehead.council.scope.scope import Scope
 from bridgehead.host import process
-from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.command import Command, CommandResult, Ended
 
 SOURCE = """import os
 import subprocess
@@ -132,7 +136,7 @@ def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(
 ) -> None:
     here = machine({"ruff": lambda command: (0, "")})
     found, _secrets = available_analysers(SeatSetup("static"), here)
-    (command,) = found.commands(["a.py"], Path("/tree"), {})
+    command = found.command(["a.py"], Path("/tree"), {})
 
     assert (found.name, command.argv[1]) == ("ruff", "check")
     assert command.argv[0] == here.which("ruff")
@@ -250,6 +254,106 @@ def test_an_answer_of_another_shape_is_refused(
 ) -> None:
     with pytest.raises(UnreadableAnswer):
         analyser.read(printed)
+
+
+def ended(code: int, out: str, said: str) -> CommandResult:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return CommandResult(
+        (), Ended.EXITED, code, at, stdout=out.encode(), stderr=said.encode()
+    )
+
+
+def counted(rules: int, files: int) -> str:
+    return json.dumps(
+        {"diagnostics": [], "number_of_files": files, "number_of_rules": rules}
+    )
+
+
+@pytest.mark.parametrize(
+    ("analyser", "result", "reason"),
+    [
+        (Ruff(), ended(2, "", "Cause: Unknown rule selector `S1`"), Unlooked.NOT_ABLE),
+        (
+            Ruff(),
+            ended(2, "", "The following rules have been removed and"),
+            Unlooked.NOT_ABLE,
+        ),
+        (
+            Ruff(),
+            ended(0, "[]", "warning: Selection `S1` has no effect because preview is"),
+            Unlooked.NOT_ABLE,
+        ),
+        (Ruff(), ended(0, "[]", "warning: Failed to lint a.py: gone"), Unlooked.DIED),
+        (AstGrep(), ended(8, "", "Error: Cannot parse rule a.yml"), Unlooked.NOT_ABLE),
+        (AstGrep(), ended(0, "[]", "ERROR: ./a.py: No such file"), Unlooked.DIED),
+        (Oxlint(), ended(0, counted(36, 1), ""), Unlooked.NOT_ABLE),
+        (Oxlint(), ended(0, counted(37, 0), ""), Unlooked.DIED),
+        (Oxlint(), ended(0, counted(37, 1)[:-9], ""), Unlooked.DIED),
+        (
+            Zizmor(),
+            ended(1, "", "failed to load a.yml as workflow"),
+            Unlooked.UNREADABLE,
+        ),
+        (Ruff(), ended(-9, "[]", ""), Unlooked.DIED),
+    ],
+)
+def test_an_answer_without_all_rules_and_files_is_none(
+    analyser: Analyser, result: CommandResult, reason: Unlooked
+) -> None:
+    with pytest.raises(UnreadableAnswer) as refused:
+        analyser.read_result(result, ["a.py"])
+
+    assert refused.value.reason is reason
+
+
+class Picky(Ruff):
+    """Breaks over files of one name."""
+
+    runs = 0
+
+    def command(self, names: Any, folder: Any, environment: Any) -> Command:
+        type(self).runs += 1
+        found = super().command(names, folder, environment)
+        bad = any("bad" in name for name in names)
+        return replace(found, argv=("false",)) if bad else found
+
+
+def test_a_file_that_breaks_an_analyser_is_found_among_many() -> None:
+    texts = {f"a{number}.py": SOURCE for number in range(30)}
+
+    examined = look({**texts, "bad.py": "x = 1\n"}, tools=(Picky(),))
+
+    assert {look.on: look.reason for look in examined.looks if look.reason} == {
+        "bad.py": Unlooked.DIED
+    }
+    assert examined.outputs
+    assert Picky.runs < 15
+
+
+def test_what_a_failing_analyser_said_before_is_still_true(tmp_path: Path) -> None:
+    look({"a.py": SOURCE}, tools=(Picky(),), cache=tmp_path)
+
+    later = look({"a.py": SOURCE, "bad.py": SOURCE}, tools=(Picky(),), cache=tmp_path)
+
+    assert {look.on: look.reason for look in later.looks} == {
+        "a.py": None,
+        "bad.py": Unlooked.DIED,
+    }
+    assert all("bad.py" not in str(one.evidence) for one in later.outputs)
+    assert later.outputs
+
+
+def test_an_answer_is_kept_for_one_state_of_the_program(tmp_path: Path) -> None:
+    program = tmp_path / "shellcheck"
+    program.write_text("one")
+    before = Shellcheck(str(program)).digest()
+    os.utime(program, ns=(1, 1))
+    after = Shellcheck(str(program)).digest()
+    program.unlink()
+
+    assert before != after
+    assert Shellcheck(str(program)).digest() is None
+    assert Ruff().digest() is not None
 
 
 def test_the_settings_choose_among_what_can_run_here(
@@ -524,9 +628,7 @@ class Counting(Ruff):
 
     asked: list[list[str]]
 
-    def answer(
-        self, texts: Any, folder: Any, environment: Any, run: Any
-    ) -> list[Message]:
+    def answer(self, texts: Any, folder: Any, environment: Any, run: Any) -> Answer:
         self.asked.append(sorted(texts))
         return super().answer(texts, folder, environment, run)
 
@@ -633,9 +735,10 @@ def said_of_examples() -> dict[str, set[str]]:
     with TemporaryDirectory() as folder:
         for name, text in texts.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        for one in analyser.answer(
+        answer = analyser.answer(
             texts, Path(folder), ENVIRONMENT, lambda command: run(command, 300)
-        ):
+        )
+        for one in answer.messages:
             said[Path(one.path).name].add(one.rule)
     return said
 
@@ -743,7 +846,7 @@ def test_an_example_is_no_secret(line: str, is_secret: bool) -> None:
         {"src/a.py": f"{line}\n"}, Path("/"), {}, lambda command: run(command, 1)
     )
 
-    assert bool(found) == is_secret
+    assert bool(found.messages) == is_secret
 
 
 def test_the_word_for_password_in_another_language_is_no_password() -> None:
@@ -753,7 +856,7 @@ def test_the_word_for_password_in_another_language_is_no_password() -> None:
     )
     found = Secrets().answer(text, Path("/"), {}, lambda command: run(command, 1))
 
-    assert [one.path for one in found] == ["conf/app.ini"]
+    assert [one.path for one in found.messages] == ["conf/app.ini"]
 
 
 def test_lines_of_a_file_that_is_kept_back_are_named_and_not_repeated() -> None:

@@ -18,6 +18,7 @@ _WORDS: Final = {
     Unlooked.TOO_LARGE: "too large",
     Unlooked.KEPT_BACK: "kept back",
     Unlooked.NOBODY_ABLE: "no seat or analyser here reads it",
+    Unlooked.NOT_ABLE: "{by} does not find what it has to find",
 }
 _NAMED: Final = 5
 

@@ -12,7 +12,14 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from bridgehead.contract.looks import Look, Looked, Unlooked
-from bridgehead.council.runtimes.static.weighing import place_by_name
+from bridgehead.council.runtimes.static.places import (
+    GENERATED,
+    VENDORED,
+    is_action,
+    is_container_file,
+    is_workflow,
+    place_by_name,
+)
 from bridgehead.council.scope.withheld import LeftOut, Reason
 
 _CODE: Final = re.compile(
@@ -27,7 +34,7 @@ _LIVE_PAGE: Final = re.compile(
     r"<script\b|\{\{|\{%|<%|<\?php|\son\w+\s*=|javascript:", re.IGNORECASE
 )
 _DOCUMENTATION: Final = frozenset({"doc", "docs", "documentation", "website"})
-_NOT_OURS: Final = frozenset({"vendored code", "generated code"})
+_NOT_OURS: Final = frozenset({VENDORED, GENERATED})
 _HIDDEN: Final = {
     Reason.SECRET: Unlooked.KEPT_BACK,
     Reason.AGENT_CONFIGURATION: Unlooked.KEPT_BACK,
@@ -46,6 +53,10 @@ _ADVICE: Final = {
     Unlooked.UNREADABLE: "save it as UTF-8 text, or read it yourself",
     Unlooked.TOO_LARGE: "review fewer or smaller files",
     Unlooked.KEPT_BACK: "take the secret out, or name it in council.no_secrets",
+    Unlooked.NOT_ABLE: (
+        "install the version that goes with this bridgehead: "
+        "pip install 'bridgehead[static]'; bridgehead doctor"
+    ),
     Unlooked.NOBODY_ABLE: "add a seat with a model, or read it yourself",
 }
 
@@ -54,10 +65,12 @@ def is_code(path: str, text: str | None = None) -> bool:
     """Return whether a file is something that runs; without its text, by its name."""
     place = PurePosixPath(path)
     suffix = place.suffix.casefold()
-    if _CODE.fullmatch(suffix) or _is_container_file(place.name):
+    if _CODE.fullmatch(suffix) or is_container_file(path) or is_workflow(path):
         return True
     if text is None:
         return False
+    if is_action(path):
+        return re.search(r"^runs:", text, re.MULTILINE) is not None
     if suffix in _PAGES:
         return _LIVE_PAGE.search(text) is not None
     return not suffix and text.startswith("#!")
@@ -94,7 +107,3 @@ def not_looked(by: str, on: str, reason: Unlooked, advice: str | None = None) ->
         reason=reason,
         advice=advice or _ADVICE[reason],
     )
-
-
-def _is_container_file(name: str) -> bool:
-    return name.casefold() in {"dockerfile", "containerfile"}

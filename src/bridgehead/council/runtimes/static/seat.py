@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic
 from typing import Final
 
 from bridgehead.contract.ids import numbered_id
@@ -26,23 +27,26 @@ from bridgehead.council.runtimes.static.base import (
     RunCommand,
     UnreadableAnswer,
 )
+from bridgehead.council.runtimes.static.copies import Copy, copies_of
 from bridgehead.council.runtimes.static.due import (
     hidden_looks,
     is_documentation,
     is_due,
     not_looked,
 )
+from bridgehead.council.runtimes.static.places import is_worth_reading
 from bridgehead.council.runtimes.static.programs import Secrets
-from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_reading, weigh
+from bridgehead.council.runtimes.static.weighing import Weighed, weigh
 from bridgehead.council.scope.scope import Scope
 from bridgehead.errors import plural
 from bridgehead.host import process
-from bridgehead.host.command import Cancel
+from bridgehead.host.command import Cancel, Command, CommandResult
 from bridgehead.host.secrets_scan import without_secrets
 
 _MOST_PLACES: Final = 40
 _LONGEST_QUOTE: Final = 300
 MOST_OUTPUTS: Final = 500
+_SHORTEST_SECONDS: Final = 0.1
 
 
 def is_quotable(message: Message, withheld: Mapping[str, str]) -> bool:
@@ -132,22 +136,34 @@ class _Inquiry:
     """What one analyser is asked, and what it answered before."""
 
     analyser: Analyser
-    keys: Mapping[str, bytes]
-    """The files it looks at, and the key its answer about each is kept under."""
+    keys: Mapping[str, bytes | None]
+    """The copies it looks at, and the key its answer about each is kept under."""
     known: Mapping[str, list[Message]]
-    """Its kept answers, by path."""
+    """Its kept answers, by the name of the copy."""
     unread: Mapping[str, str]
-    """The text of the files it has no kept answer about."""
+    """The text of the copies it has no kept answer about."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalyserAnswer:
-    """What one analyser says about its files, or why it says nothing."""
+    """What one analyser says about its copies, and about which it says nothing."""
 
     analyser: Analyser
     messages: Mapping[str, list[Message]]
-    """By the path of every file it was asked about."""
-    failure: UnreadableAnswer | None = None
+    """By the name of every copy it was asked about and has answered for."""
+    missed: Mapping[str, UnreadableAnswer] = field(default_factory=dict)
+    """By the name of the copy."""
+
+    @property
+    def failures(self) -> list[UnreadableAnswer]:
+        """Return why it did not do its work; a file that it cannot parse is no such reason."""
+        return [
+            why for why in self.missed.values() if why.reason is not Unlooked.UNREADABLE
+        ]
+
+    @property
+    def has_answered(self) -> bool:
+        return bool(self.messages) or not self.failures
 
 
 def examine(
@@ -170,20 +186,27 @@ def examine(
     readable = {
         path: text for path, text in texts.items() if is_worth_reading(path, text)
     }
+    copies = [copy for path, text in readable.items() for copy in copies_of(path, text)]
     answer_cache = AnswerCache(cache)
-    inquiries = _inquiries(analysers, readable, answer_cache)
-    run = partial(
-        process.run, timeout_seconds=timeout_seconds, idle_seconds=None, cancel=cancel
-    )
+    inquiries = _inquiries(analysers, copies, answer_cache)
+    ends_at = monotonic() + timeout_seconds
+
+    def run(command: Command) -> CommandResult:
+        """Run a command in what is left of the time for all of them."""
+        left = max(ends_at - monotonic(), _SHORTEST_SECONDS)
+        return process.run(
+            command, timeout_seconds=left, idle_seconds=None, cancel=cancel
+        )
+
     answers = _ask_all(inquiries, environment, run)
     _keep_answers(inquiries, answers, answer_cache)
-    examined = _examined(answers, texts, scope)
+    examined = _examined(answers, copies, texts, scope)
     missed = [
         f"analyser_absent:{analyser.name}"
         for analyser in absent
-        if any(map(analyser.wants, readable))
+        if any(_looks_at(analyser, copy) for copy in copies)
     ]
-    shown = looks_at(readable, answers, absent)
+    shown = looks_at(copies, readable, answers, absent)
     hidden = [look for look in hidden_looks(scope.left_out) if look.on not in texts]
     return replace(
         examined,
@@ -193,74 +216,92 @@ def examine(
 
 
 def looks_at(
+    copies: Sequence[Copy],
     texts: Mapping[str, str],
     answers: Sequence[AnalyserAnswer],
     absent: Sequence[Analyser],
 ) -> list[Look]:
     """Return the looks that were due on these files, one of nobody where none was able."""
+    taken: dict[str, list[Look]] = {}
+    for copy in copies:
+        taken.setdefault(copy.of, []).extend(_looks_of(copy, answers, absent))
     looks: list[Look] = []
     for path, text in texts.items():
-        taken = [
-            _look(answer, path)
-            for answer in answers
-            if _can_judge(answer.analyser, path)
-        ]
-        taken += [
-            not_looked(analyser.name, path, Unlooked.MISSING)
-            for analyser in absent
-            if _can_judge(analyser, path)
-        ]
-        if taken and text.strip():
-            looks += taken
-        elif is_due(path, text) and not is_documentation(path):
-            looks.append(not_looked("", path, Unlooked.NOBODY_ABLE))
+        found = taken.get(path, [])
+        if not text.strip():
+            continue
+        if is_due(path, text) or any(look.reason is None for look in found):
+            nobody = not_looked("", path, Unlooked.NOBODY_ABLE)
+            looks += found or ([] if is_documentation(path) else [nobody])
     return looks
 
 
-def _can_judge(analyser: Analyser, path: str) -> bool:
-    return analyser.finds_defects and analyser.wants(path)
-
-
-def _look(answer: AnalyserAnswer, path: str) -> Look:
-    name = answer.analyser.name
-    if answer.failure is not None:
-        return not_looked(name, path, answer.failure.reason)
-    return Look(by=name, on=path, outcome=Looked.TO_THE_END)
-
-
-def _inquiries(
-    analysers: Sequence[Analyser], texts: Mapping[str, str], cache: AnswerCache
-) -> list[_Inquiry]:
-    """Return what each analyser is to be asked, after a look into the cache."""
-    keys_of = [_keys(analyser, texts) for analyser in analysers]
-    wanted: dict[bytes, str] = {}
-    for keys in keys_of:
-        wanted.update((key, path) for path, key in keys.items())
-    kept = cache.read(wanted)
-    return [
-        _Inquiry(
-            analyser,
-            keys,
-            known={path: kept[key] for path, key in keys.items() if key in kept},
-            unread={path: texts[path] for path, key in keys.items() if key not in kept},
-        )
-        for analyser, keys in zip(analysers, keys_of, strict=True)
+def _looks_of(
+    copy: Copy, answers: Sequence[AnalyserAnswer], absent: Sequence[Analyser]
+) -> list[Look]:
+    """Return the looks of those who can judge a copy."""
+    looks = []
+    for answer in answers:
+        name = answer.analyser.name
+        if not _can_judge(answer.analyser, copy):
+            continue
+        if copy.name in answer.missed:
+            looks.append(not_looked(name, copy.of, answer.missed[copy.name].reason))
+        else:
+            looks.append(Look(by=name, on=copy.of, outcome=Looked.TO_THE_END))
+    missing = [analyser for analyser in absent if _can_judge(analyser, copy)]
+    return looks + [
+        not_looked(analyser.name, copy.of, Unlooked.MISSING) for analyser in missing
     ]
 
 
-def _keys(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes]:
+def _can_judge(analyser: Analyser, copy: Copy) -> bool:
+    return analyser.finds_defects and _looks_at(analyser, copy)
+
+
+def _looks_at(analyser: Analyser, copy: Copy) -> bool:
+    """Return whether an analyser is shown a copy; a secret is looked for in the file itself."""
+    is_itself = copy.name == copy.of
+    return analyser.wants(copy.name) and (
+        is_itself or not isinstance(analyser, Secrets)
+    )
+
+
+def _inquiries(
+    analysers: Sequence[Analyser], copies: Sequence[Copy], cache: AnswerCache
+) -> list[_Inquiry]:
+    """Return what each analyser is to be asked, after a look into the cache."""
+    keys_of = [_keys(analyser, copies) for analyser in analysers]
+    wanted: dict[bytes, str] = {}
+    for keys in keys_of:
+        wanted.update((key, name) for name, key in keys.items() if key is not None)
+    kept = cache.read(wanted)
+    texts = {copy.name: copy.text for copy in copies}
+    inquiries = []
+    for analyser, keys in zip(analysers, keys_of, strict=True):
+        known = {
+            name: kept[key]
+            for name, key in keys.items()
+            if key is not None and key in kept
+        }
+        unread = {name: texts[name] for name in keys if name not in known}
+        inquiries.append(_Inquiry(analyser, keys, known, unread))
+    return inquiries
+
+
+def _keys(analyser: Analyser, copies: Sequence[Copy]) -> dict[str, bytes | None]:
     digest = analyser.digest()
     return {
-        path: key_of(digest, path, text)
-        for path, text in texts.items()
-        if analyser.wants(path)
+        copy.name: key_of(digest, copy.name, copy.text) if digest else None
+        for copy in copies
+        if _looks_at(analyser, copy)
     }
 
 
 def _ask_all(
     inquiries: Sequence[_Inquiry], environment: Mapping[str, str], run: RunCommand
 ) -> list[AnalyserAnswer]:
-    """Run the analysers at the same time, over a copy of the files that are still unread."""
+    """Run the analysers at the same time, over the copies that are still unread."""
     with TemporaryDirectory(prefix="bridgehead-static-") as name:
         folder = Path(name).resolve()
         for inquiry in inquiries:
@@ -274,20 +315,20 @@ def _ask_all(
 def _ask(
     inquiry: _Inquiry, folder: Path, environment: Mapping[str, str], run: RunCommand
 ) -> AnalyserAnswer:
-    """Return what an analyser says about every file it was asked about, now or before."""
+    """Return what an analyser says about every copy it was asked about, now or before."""
     analyser = inquiry.analyser
-    messages = {path: list(inquiry.known.get(path, ())) for path in inquiry.keys}
     if not inquiry.unread:
-        return AnalyserAnswer(analyser, messages)
-    try:
-        printed = analyser.answer(inquiry.unread, folder, environment, run)
-    except UnreadableAnswer as error:
-        return AnalyserAnswer(analyser, {}, failure=error)
-    for message in printed:
-        placed = _placed(message, folder)
-        if placed.path in messages:
-            messages[placed.path].append(placed)
-    return AnalyserAnswer(analyser, messages)
+        return AnalyserAnswer(analyser, inquiry.known)
+    answer = analyser.answer(inquiry.unread, folder, environment, run)
+    messages = {
+        name: list(inquiry.known.get(name, ()))
+        for name in inquiry.keys
+        if name not in answer.missed
+    }
+    for message in answer.messages:
+        if message.path in messages:
+            messages[message.path].append(message)
+    return AnalyserAnswer(analyser, messages, answer.missed)
 
 
 def _keep_answers(
@@ -295,38 +336,40 @@ def _keep_answers(
     answers: Sequence[AnalyserAnswer],
     cache: AnswerCache,
 ) -> None:
+    """Keep the answers that are complete."""
     new: dict[bytes, list[Message]] = {}
     used: list[bytes] = []
     for inquiry, answer in zip(inquiries, answers, strict=True):
-        used.extend(inquiry.keys[path] for path in inquiry.known)
-        if answer.failure is None:
-            for path in inquiry.unread:
-                new[inquiry.keys[path]] = answer.messages[path]
+        keys = {name: key for name, key in inquiry.keys.items() if key is not None}
+        used.extend(keys[name] for name in inquiry.known)
+        for name in inquiry.unread:
+            if name in keys and name not in answer.missed:
+                new[keys[name]] = answer.messages[name]
     cache.write(new, used)
 
 
-def _placed(message: Message, folder: Path) -> Message:
-    """Return the message with its file named as the tree names it."""
-    path = Path(message.path)
-    named = path.relative_to(folder) if path.is_relative_to(folder) else path
-    return replace(message, path=named.as_posix())
-
-
 def _examined(
-    answers: Sequence[AnalyserAnswer], texts: Mapping[str, str], scope: Scope
+    answers: Sequence[AnalyserAnswer],
+    copies: Sequence[Copy],
+    texts: Mapping[str, str],
+    scope: Scope,
 ) -> Examined:
-    failed = [answer for answer in answers if answer.failure is not None]
-    answered = [answer for answer in answers if answer.failure is None]
+    failed = [answer for answer in answers if answer.failures]
+    answered = [answer for answer in answers if answer.has_answered]
     if not answered:
-        reasons = "; ".join(str(answer.failure) for answer in failed)
+        reasons = "; ".join(str(answer.failures[0]) for answer in failed)
         failure = f"cli_error: {reasons or 'no analyser is installed'}"
         return Examined((), (), (), failure=failure)
+    origins = {copy.name: copy.of for copy in copies}
     by_tool: list[tuple[str, Message]] = []
     domains: set[str] = set()
     for answer in answered:
         domains.update(answer.analyser.domains)
-        for messages in answer.messages.values():
-            by_tool.extend((answer.analyser.name, message) for message in messages)
+        for name, messages in answer.messages.items():
+            by_tool.extend(
+                (answer.analyser.name, replace(message, path=origins[name]))
+                for message in messages
+            )
     found = weigh(by_tool, texts, _MOST_PLACES, trusts_marks=scope.diff is None)
     warnings = [f"analyser_failed:{answer.analyser.name}" for answer in failed]
     if len(found) > MOST_OUTPUTS:

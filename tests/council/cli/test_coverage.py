@@ -14,6 +14,18 @@ pytestmark = pytest.mark.xdist_group("council_cli")
 
 BARE = "/usr/local/bin:/usr/bin:/bin"
 SCRIPT = "#!/bin/sh\necho ready\n"
+PYTHON = "def run(x):\n    return eval(x)\n"
+SCRIPT_CODE = "export function run(x) { return eval(x) }\n"
+PAGE = f"<p>Hello</p>\n<script type='module'>\n{SCRIPT_CODE}</script>\n"
+CELLS = [
+    {"cell_type": "markdown", "source": ["# Study\n"]},
+    {
+        "cell_type": "code",
+        "source": ["%matplotlib inline\n", "run(eval(input()))\n", "!ls"],
+    },
+]
+NOTEBOOK = json.dumps({"cells": CELLS}, indent=1)
+COMPACT_NOTEBOOK = json.dumps({"cells": CELLS}).encode()
 BROKEN = {
     "exit 2": "exit 2",
     "exit 1 with nothing": "exit 1",
@@ -35,6 +47,16 @@ def machine(tmp_path: Path) -> Machine:
 def review(machine: Machine, *words: str) -> Done:
     path = f"{machine.home.parent / 'bin'}:{BARE}"
     return machine.run("council", "review", "--runtime", "static", *words, PATH=path)
+
+
+def repository(machine: Machine) -> None:
+    """Make the project a repository with one commit."""
+    (machine.project / "fine.py").write_text('"""Fine."""\n')
+    made = machine.shell(
+        "git init -q && git add . && git -c user.name=Ada -c user.email=ada@example.org"
+        " commit -qm first"
+    )
+    assert made.code == 0, made.err
 
 
 def is_running(pid: str, word: bytes) -> bool:
@@ -142,8 +164,11 @@ def test_an_analyser_that_answers_has_looked(machine: Machine) -> None:
         ("deploy", b"#!/usr/bin/perl\nprint 1;\n", "nobody_able"),
         ("main.c", b"int main(void) { return 0; }\n", "nobody_able"),
         ("Main.kt", b"fun main() {}\n", "nobody_able"),
-        ("App.vue", b"<script>run()</script>\n", "nobody_able"),
-        ("wide.py", "x = 1\n".encode("utf-16"), "unreadable"),
+        ("tool.pl", b"print 1;\n", "nobody_able"),
+        ("compact.ipynb", COMPACT_NOTEBOOK, "nobody_able"),
+        ("wide.py", "x = 1\n".encode("utf-16-le"), "unreadable"),
+        ("binary.py", b"x = 1\n\0\1\2", "unreadable"),
+        ("start", b"#!/bin/sh\necho\n\0\1", "unreadable"),
         ("big.py", b"x = 1\n" * 500_000, "too_large"),
     ],
 )
@@ -167,6 +192,103 @@ def test_code_that_nobody_here_reads_is_no_pass(
     told = invocation["toolExecutionNotifications"][0]["message"]["text"]
     assert name in told
     assert told in " ".join(done.json["synthesis_notes"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("deploy", "#!/usr/bin/env -S python3 -u\nimport os\n" + PYTHON, 4),
+        ("bin/start", "#!/usr/bin/node\n" + SCRIPT_CODE, 2),
+        ("App.vue", PAGE, 3),
+        ("App.svelte", PAGE, 3),
+        ("index.html", PAGE, 3),
+        ("study.ipynb", NOTEBOOK, 13),
+        ("Rakefile", "def go(x)\n  eval(x)\nend\n", 2),
+    ],
+)
+def test_code_is_found_in_what_holds_it_at_its_own_line(
+    machine: Machine, name: str, content: str, line: int
+) -> None:
+    target = machine.project / name
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(content)
+
+    report = review(machine, ".", "--json").json
+
+    assert report["not_looked_at"] == []
+    places = [one["evidence"] for one in report["single_source_findings"]]
+    assert any(f"{name}:{line} " in place for place in places), places
+
+
+def test_text_in_utf_16_is_read_and_gated(machine: Machine) -> None:
+    repository(machine)
+    (machine.project / "wide.py").write_bytes(PYTHON.encode("utf-16"))
+
+    report = review(machine, "--diff", "HEAD", "--json").json
+    gated = machine.run("council", "gate", "--level", "concerns", "--json", PATH=BARE)
+
+    assert report["not_looked_at"] == []
+    assert "wide.py:2 " in report["single_source_findings"][0]["evidence"]
+    assert gated.json["refused_because"] == ["the verdict is CONCERNS"]
+
+
+@pytest.mark.parametrize(
+    ("name", "first_line"),
+    [("tool.py", "# @generated, do not edit\n"), ("vendor/tool.py", "")],
+)
+def test_a_change_is_not_excused_by_calling_itself_generated_or_vendored(
+    machine: Machine, name: str, first_line: str
+) -> None:
+    repository(machine)
+    target = machine.project / name
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(first_line + PYTHON)
+    target.with_name("main.c").write_text(f"// {first_line}int main() {{}}\n")
+
+    change = review(machine, "--diff", "HEAD", "--gate", "concerns", "--json")
+
+    assert change.code == 3
+    assert change.json["verdict"] == "CONCERNS"
+    assert [Path(one["on"]).name for one in change.json["not_looked_at"]] == ["main.c"]
+    whole = review(machine, ".", "--json").json
+    assert name not in [one["on"] for one in whole["not_looked_at"]]
+
+
+def test_an_attributes_file_does_not_take_a_change_out_of_sight(
+    machine: Machine,
+) -> None:
+    repository(machine)
+    (machine.project / "fine.py").write_text(PYTHON)
+    (machine.project / ".gitattributes").write_text("*.py -diff\n")
+
+    done = review(machine, "--diff", "HEAD", "--gate", "concerns", "--json")
+
+    assert done.code == 3, done.out
+    assert done.json["single_source_findings"]
+
+
+def test_code_that_holds_a_secret_is_read_here(machine: Machine) -> None:
+    key = 'key = "AKIA' + 'Q3EGRIXLZJ7P2WMV"\n'
+    (machine.project / "fine.py").write_text('"""Fine."""\n')
+    (machine.project / "credentials").mkdir()
+    (machine.project / "credentials" / "aws.py").write_text(key + PYTHON)
+
+    report = review(machine, ".", "--json").json
+
+    assert report["not_looked_at"] == []
+    assert len(report["single_source_findings"]) > 1
+
+
+def test_what_is_found_in_a_change_that_is_kept_back_counts(machine: Machine) -> None:
+    repository(machine)
+    key = 'key = "AKIA' + 'Q3EGRIXLZJ7P2WMV"\n'
+    (machine.project / "aws.py").write_text(key + PYTHON)
+    (machine.project / "fine.py").write_text('"""Still fine."""\n')
+
+    done = review(machine, "--diff", "HEAD", "--gate", "concerns", "--json")
+
+    assert done.json["verdict"] == "CONCERNS"
+    assert done.code == 3
 
 
 def test_a_gate_refuses_what_was_not_looked_at_until_somebody_answers_for_it(

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bridgehead.contract.looks import Unlooked
+from bridgehead.contract.looks import Looked, Unlooked
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.evidence import check_evidence
 from bridgehead.council.findings.tree import Tree
@@ -51,6 +51,7 @@ from bridgehead.council.runtimes.static.seat import (
     quoted,
     titled,
 )
+from bridgehead.council.runtimes.static.templates import Templates
 from bridgehead.council.runtimes.static.weighing import MARKED, weigh
 from bridgehead.council.scope.scope import Scope
 from bridgehead.host import process
@@ -135,7 +136,7 @@ def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(
     machine: Callable[..., Any],
 ) -> None:
     here = machine({"ruff": lambda command: (0, "")})
-    found, _secrets = available_analysers(SeatSetup("static"), here)
+    found, *_in_process = available_analysers(SeatSetup("static"), here)
     command = found.command(["a.py"], Path("/tree"), {})
 
     assert (found.name, command.argv[1]) == ("ruff", "check")
@@ -306,6 +307,13 @@ def test_an_answer_without_all_rules_and_files_is_none(
     assert refused.value.reason is reason
 
 
+NOT_THERE = "/nowhere/at/all"
+
+
+def no_program(command: Command) -> CommandResult:
+    raise AssertionError(f"{command.argv} was run")
+
+
 class Picky(Ruff):
     """Breaks over files of one name."""
 
@@ -343,6 +351,38 @@ def test_what_a_failing_analyser_said_before_is_still_true(tmp_path: Path) -> No
     assert later.outputs
 
 
+def test_a_page_is_looked_at_if_its_script_is() -> None:
+    page = {"bad.html": "<p>{{ name }}</p>\n<script>run()</script>\n"}
+
+    whole = look(page, tools=(Templates(), Oxlint(NOT_THERE)))
+    without_script = look({"a.html": "<p>{{ name }}</p>\n"}, tools=(Templates(),))
+
+    assert {one.outcome for one in whole.looks} == {Looked.NOT}
+    assert {one.outcome for one in without_script.looks} == {Looked.TO_THE_END}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "severity"),
+    [
+        ("a.html", "<p>{{ bio|safe }}</p>\n", Severity.LOW),
+        ("a.html", "<p onclick=\"go('{{ bio }}')\">x</p>\n", Severity.MEDIUM),
+        ("a.vue", '<p v-html="bio"></p>\n', Severity.LOW),
+        ("a.svelte", "<p>{@html bio}</p>\n", Severity.LOW),
+        ("a.erb", "<p><%= bio.html_safe %></p>\n", Severity.LOW),
+        ("a.ejs", "<p><%- bio %></p>\n", Severity.LOW),
+        ("a.hbs", "<p>{{{ bio }}}</p>\n", Severity.LOW),
+        ("a.html", "<p>{{ bio }}</p>\n", None),
+        ("a.ejs", "<%- include('head') %>\n", None),
+    ],
+)
+def test_text_that_a_template_does_not_escape_is_found(
+    name: str, text: str, severity: Severity | None
+) -> None:
+    (answer,) = [Templates().answer({name: text}, Path("/"), {}, no_program)]
+
+    assert [one.severity for one in answer.messages] == ([severity] if severity else [])
+
+
 def test_an_answer_is_kept_for_one_state_of_the_program(tmp_path: Path) -> None:
     program = tmp_path / "shellcheck"
     program.write_text("one")
@@ -365,7 +405,7 @@ def test_the_settings_choose_among_what_can_run_here(
         setup = SeatSetup("static", RuntimeSettings(options=options))
         return [analyser.name for analyser in available_analysers(setup, here)]
 
-    assert names() == ["ruff", "lizard", "secrets"]
+    assert names() == ["ruff", "lizard", "secrets", "templates"]
     assert names(tools=["lizard", "zizmor"]) == ["lizard"]
 
 

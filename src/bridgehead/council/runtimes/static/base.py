@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -123,6 +123,8 @@ class Analyser(ABC):
     good_codes: ClassVar[tuple[int, ...]] = (0,)
     finds_defects: ClassVar[bool] = True
     """False: its silence about a file says nothing about whether the file is sound."""
+    in_process: ClassVar[bool] = False
+    """True: it needs no program, and is shown each file as it is."""
 
     def __init__(self, program: str | None = None) -> None:
         self._program = program
@@ -134,9 +136,9 @@ class Analyser(ABC):
         """Whether it has something to say about files of this name."""
         return path.endswith(self.suffixes)
 
-    @abstractmethod
     def arguments(self) -> Sequence[str]:
         """What it is told, before the names of the files."""
+        return []
 
     def read(self, printed: str) -> list[Message]:
         """The messages that matter; raises UnreadableAnswer."""
@@ -172,7 +174,7 @@ class Analyser(ABC):
         That is the program, what it is told, and how it is read; None if nobody knows
         which program it is.
         """
-        version = self._version()
+        version = "in process" if self.in_process else self._version()
         if version is None:
             return None
         return hashlib.sha256(

@@ -1,7 +1,7 @@
 """Which files somebody has to have looked at: code, told by its name and first lines.
 
 Documents, pictures, data and lock files are not due, nor is what was vendored or
-generated.
+generated, unless a change under review brings it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from bridgehead.contract.looks import Look, Looked, Unlooked
+from bridgehead.council.runtimes.static.copies import is_script
 from bridgehead.council.runtimes.static.places import (
-    GENERATED,
-    VENDORED,
+    BORROWED,
     is_action,
     is_container_file,
     is_workflow,
@@ -27,14 +27,14 @@ _CODE: Final = re.compile(
     r"|go|java|cs|rs|php|phtml|rb|erb|sh|bash|zsh|fish|ps1|bat|cmd"
     r"|c|cc|cpp|cxx|h|hh|hpp|m|mm|kt|kts|scala|swift|dart|groovy|gradle"
     r"|pl|pm|lua|r|jl|ex|exs|erl|hs|ml|clj|fs|vb|zig|nim|sol|asm|s"
-    r"|sql|tf|ejs|hbs|j2|jinja|jinja2|twig|jsp|aspx|cshtml)"
+    r"|pyw|wsgi|es6|gemspec|rake|sql|tf|ejs|hbs|j2|jinja|jinja2|twig|jsp|aspx|cshtml)"
 )
 _PAGES: Final = frozenset({".html", ".htm", ".xhtml"})
+_DOCUMENTS: Final = frozenset({".md", ".mdx", ".rst", ".adoc", ".txt"})
 _LIVE_PAGE: Final = re.compile(
     r"<script\b|\{\{|\{%|<%|<\?php|\son\w+\s*=|javascript:", re.IGNORECASE
 )
 _DOCUMENTATION: Final = frozenset({"doc", "docs", "documentation", "website"})
-_NOT_OURS: Final = frozenset({VENDORED, GENERATED})
 _HIDDEN: Final = {
     Reason.SECRET: Unlooked.KEPT_BACK,
     Reason.AGENT_CONFIGURATION: Unlooked.KEPT_BACK,
@@ -73,7 +73,7 @@ def is_code(path: str, text: str | None = None) -> bool:
         return re.search(r"^runs:", text, re.MULTILINE) is not None
     if suffix in _PAGES:
         return _LIVE_PAGE.search(text) is not None
-    return not suffix and text.startswith("#!")
+    return is_script(text) and suffix not in _DOCUMENTS
 
 
 def is_due(path: str, text: str) -> bool:
@@ -87,14 +87,19 @@ def is_documentation(path: str) -> bool:
     return not _DOCUMENTATION.isdisjoint(folders)
 
 
-def hidden_looks(left_out: Iterable[LeftOut]) -> tuple[Look, ...]:
-    """Return the looks that nobody could take, because the files are not shown."""
+def hidden_looks(
+    left_out: Iterable[LeftOut], *, in_change: bool = False
+) -> tuple[Look, ...]:
+    """Return the looks that nobody could take, because the files are not shown.
+
+    What a change brings is due wherever it brings it.
+    """
     return tuple(
         not_looked("", entry.path, _HIDDEN[entry.reason])
         for entry in left_out
         if entry.reason in _HIDDEN
-        and is_code(entry.path)
-        and place_by_name(entry.path) not in _NOT_OURS
+        and (is_code(entry.path) or entry.is_script)
+        and (in_change or place_by_name(entry.path) not in BORROWED)
     )
 
 

@@ -330,6 +330,7 @@ class Secrets(base.Analyser):
 
     name = "secrets"
     finds_defects = False
+    in_process = True
     domains: ClassVar = ("security",)
     SEVERITY: ClassVar = {
         "password": Severity.MEDIUM,
@@ -356,9 +357,6 @@ class Secrets(base.Analyser):
     def wants(self, path: str) -> bool:
         return True
 
-    def arguments(self) -> Sequence[str]:
-        return []
-
     def read(self, printed: str) -> list[base.Message]:
         raise base.UnreadableAnswer("secrets are found without a program")
 
@@ -377,9 +375,6 @@ class Secrets(base.Analyser):
             and not (hit.kind == "password" and self._TRANSLATED.search(path))
         ]
         return base.Answer(messages)
-
-    def _version(self) -> str:
-        return "in this process"
 
     def _is_example(self, text: str, hit: SecretHit) -> bool:
         """Whether a password says of itself that it is none."""

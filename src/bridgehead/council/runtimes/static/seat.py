@@ -35,7 +35,6 @@ from bridgehead.council.runtimes.static.due import (
     not_looked,
 )
 from bridgehead.council.runtimes.static.places import is_worth_reading
-from bridgehead.council.runtimes.static.programs import Secrets
 from bridgehead.council.runtimes.static.weighing import Weighed, weigh
 from bridgehead.council.scope.scope import Scope
 from bridgehead.errors import plural
@@ -100,8 +99,8 @@ def available_analysers(setup: SeatSetup, machine: Machine) -> tuple[Analyser, .
     found = [_located(analyser, machine) for analyser in _wanted_analysers(setup)]
     here = tuple(analyser for analyser in found if analyser is not None)
     # Looking for secrets needs no program; by itself it is no review.
-    only_secrets = all(isinstance(analyser, Secrets) for analyser in here)
-    if only_secrets and not setup.text_options("tools"):
+    only_our_own = all(analyser.in_process for analyser in here)
+    if only_our_own and not setup.text_options("tools"):
         return ()
     return here
 
@@ -123,7 +122,7 @@ def _located(analyser: Analyser, machine: Machine) -> Analyser | None:
 
     It may run in this process, as a module, beside this Python or from PATH.
     """
-    if isinstance(analyser, Secrets):
+    if analyser.in_process:
         return analyser
     if analyser.module and machine.can_import(analyser.module):
         return analyser
@@ -183,8 +182,11 @@ def examine(
     something to look at are named in the warnings.
     """
     texts = {**scope.texts, **scope.withheld_texts}
+    is_change = scope.diff is not None
     readable = {
-        path: text for path, text in texts.items() if is_worth_reading(path, text)
+        path: text
+        for path, text in texts.items()
+        if is_change or is_worth_reading(path, text)
     }
     copies = [copy for path, text in readable.items() for copy in copies_of(path, text)]
     answer_cache = AnswerCache(cache)
@@ -207,7 +209,8 @@ def examine(
         if any(_looks_at(analyser, copy) for copy in copies)
     ]
     shown = looks_at(copies, readable, answers, absent)
-    hidden = [look for look in hidden_looks(scope.left_out) if look.on not in texts]
+    unshown = hidden_looks(scope.left_out, in_change=is_change)
+    hidden = [look for look in unshown if look.on not in texts]
     return replace(
         examined,
         warnings=(*examined.warnings, *missed),
@@ -224,16 +227,24 @@ def looks_at(
     """Return the looks that were due on these files, one of nobody where none was able."""
     taken: dict[str, list[Look]] = {}
     for copy in copies:
-        taken.setdefault(copy.of, []).extend(_looks_of(copy, answers, absent))
+        so_far = taken.get(copy.of, [])
+        of_copy = _looks_of(copy, answers, absent)
+        # What a page holds is looked at only if each of its parts is.
+        if of_copy and (not so_far or not _has_end(of_copy)):
+            taken[copy.of] = of_copy
     looks: list[Look] = []
     for path, text in texts.items():
         found = taken.get(path, [])
         if not text.strip():
             continue
-        if is_due(path, text) or any(look.reason is None for look in found):
+        if is_due(path, text) or _has_end(found):
             nobody = not_looked("", path, Unlooked.NOBODY_ABLE)
             looks += found or ([] if is_documentation(path) else [nobody])
     return looks
+
+
+def _has_end(looks: Sequence[Look]) -> bool:
+    return any(look.outcome is Looked.TO_THE_END for look in looks)
 
 
 def _looks_of(
@@ -260,11 +271,9 @@ def _can_judge(analyser: Analyser, copy: Copy) -> bool:
 
 
 def _looks_at(analyser: Analyser, copy: Copy) -> bool:
-    """Return whether an analyser is shown a copy; a secret is looked for in the file itself."""
+    """Return whether an analyser is shown a copy."""
     is_itself = copy.name == copy.of
-    return analyser.wants(copy.name) and (
-        is_itself or not isinstance(analyser, Secrets)
-    )
+    return analyser.wants(copy.name) and (is_itself or not analyser.in_process)
 
 
 def _inquiries(
@@ -305,7 +314,7 @@ def _ask_all(
     with TemporaryDirectory(prefix="bridgehead-static-") as name:
         folder = Path(name).resolve()
         for inquiry in inquiries:
-            if not isinstance(inquiry.analyser, Secrets):
+            if not inquiry.analyser.in_process:
                 _write_texts(folder, inquiry.unread)
         ask = partial(_ask, folder=folder, environment=environment, run=run)
         with ThreadPoolExecutor(max_workers=len(inquiries) or 1) as pool:

@@ -14,7 +14,7 @@ from typing import Final
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.weaknesses import weaknesses
 from bridgehead.council.runtimes.static.base import Message
-from bridgehead.council.runtimes.static.places import place_of
+from bridgehead.council.runtimes.static.places import BORROWED, place_of
 
 LOWERED_BY: Final = {"tests": 3, "benchmarks": 3}
 _LOWERED: Final = 2
@@ -72,6 +72,8 @@ def weigh(
             and _is_marked(message, texts[message.path])
         ):
             place = MARKED
+        if not trusts_marks and place in BORROWED and message.domain in _SECURITY:
+            place = None  # a change that brings it answers for it
         if (lowered := _lowered(tool, message, place)) is not None:
             placed.append((tool, lowered, place))
     groups: dict[tuple[object, ...], list[tuple[str, Message, str | None]]] = {}

@@ -27,8 +27,8 @@ from bridgehead.council.runtimes.static.answer_cache import FILE, AnswerCache, k
 from bridgehead.council.runtimes.static.base import (
     RULES,
     Analyser,
-    Answer,
     Message,
+    Said,
     UnreadableAnswer,
 )
 from bridgehead.council.runtimes.static.places import place_of
@@ -668,7 +668,7 @@ class Counting(Ruff):
 
     asked: list[list[str]]
 
-    def answer(self, texts: Any, folder: Any, environment: Any, run: Any) -> Answer:
+    def answer(self, texts: Any, folder: Any, environment: Any, run: Any) -> Said:
         self.asked.append(sorted(texts))
         return super().answer(texts, folder, environment, run)
 

@@ -105,7 +105,7 @@ class NotAble(UnreadableAnswer):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Said:
     """What an analyser said about some files, and about which it said nothing."""
 
     messages: list[Message] = field(default_factory=list)
@@ -203,7 +203,7 @@ class Analyser(ABC):
             stdout_cap=OUTPUT_BYTES,
         )
 
-    def read_result(self, result: CommandResult, asked: Sequence[str] = ()) -> Answer:
+    def read_result(self, result: CommandResult, asked: Sequence[str] = ()) -> Said:
         """Return what a run said; raises UnreadableAnswer."""
         if result.ended is Ended.TIMEOUT:
             raise TooSlow(f"{self.name} took too long")
@@ -219,7 +219,7 @@ class Analyser(ABC):
         printed = result.text()
         messages = self.read(printed)
         why = NotParsed(f"{self.name} could not parse the file")
-        return Answer(messages, dict.fromkeys(self.unparsed(printed), why))
+        return Said(messages, dict.fromkeys(self.unparsed(printed), why))
 
     def answer(
         self,
@@ -227,7 +227,7 @@ class Analyser(ABC):
         folder: Path,
         environment: Mapping[str, str],
         run: RunCommand,
-    ) -> Answer:
+    ) -> Said:
         """Return what it says about `texts`, which lie in `folder`.
 
         Where a run over several files breaks, they are divided until the file is found
@@ -265,7 +265,7 @@ class Analyser(ABC):
             ]
             for path, why in said.missed.items():
                 missed[_name_in(folder, path)] = why
-        return Answer(messages, missed)
+        return Said(messages, missed)
 
 
 def _name_in(folder: Path, printed: str) -> str:

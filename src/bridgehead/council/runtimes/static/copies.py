@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Final
+
+from bridgehead.council.runtimes.static.suppression import (
+    directive_lines,
+    without_directives,
+)
 
 # A folder that is never part of a scope, so that no file of the tree bears the name of a copy.
 _EXTRACTED: Final = ".bridgehead/extracted"
@@ -47,6 +53,15 @@ _OTHER_CELL: Final = re.compile(
 )
 
 
+class Obeyed(StrEnum):
+    """Which comments that silence analysers a copy still has."""
+
+    ALL = "all"
+    OLD = "old"
+    """Those that the change under review does not bring."""
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class Copy:
     """The text of a file, or the part of it that is in one language, on the same lines."""
@@ -56,6 +71,9 @@ class Copy:
     name: str
     """The file in the folder of copies; analysers tell its language by it."""
     text: str
+    obeyed: Obeyed = Obeyed.ALL
+    part: str = ""
+    """The copy that this one is like, but for comments; empty: it is that one itself."""
 
 
 def copies_of(path: str, text: str) -> list[Copy]:
@@ -70,6 +88,31 @@ def copies_of(path: str, text: str) -> list[Copy]:
         return [itself, *_extracted(path, ending, page_scripts(text))]
     language = _language(path, suffix, text)
     return [itself, *_extracted(path, language, text)] if language else [itself]
+
+
+def with_variants(copy: Copy, touched: Container[int]) -> list[Copy]:
+    """Return a copy, and the same without comments that silence analysers.
+
+    `touched` are the lines that a change under review brings.
+    """
+    lines = directive_lines(copy.text)
+    brought = [line for line in lines if line in touched]
+    variants = [copy]
+    if brought:
+        variants.append(_variant(copy, Obeyed.OLD, brought))
+    if len(brought) < len(lines):
+        variants.append(_variant(copy, Obeyed.NONE, lines))
+    return variants
+
+
+def _variant(copy: Copy, obeyed: Obeyed, disobeyed: Sequence[int]) -> Copy:
+    return Copy(
+        copy.of,
+        f".bridgehead/{obeyed}/{copy.name}",
+        without_directives(copy.text, disobeyed),
+        obeyed,
+        part=copy.name,
+    )
 
 
 def shebang_language(text: str) -> str | None:

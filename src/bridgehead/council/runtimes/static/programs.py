@@ -366,7 +366,7 @@ class Secrets(base.Analyser):
         folder: Path,
         environment: Mapping[str, str],
         run: base.RunCommand,
-    ) -> base.Answer:
+    ) -> base.Said:
         messages = [
             self._message(path, hit.kind, hit.line)
             for path, text in texts.items()
@@ -374,7 +374,7 @@ class Secrets(base.Analyser):
             if not self._is_example(text, hit)
             and not (hit.kind == "password" and self._TRANSLATED.search(path))
         ]
-        return base.Answer(messages)
+        return base.Said(messages)
 
     def _is_example(self, text: str, hit: SecretHit) -> bool:
         """Whether a password says of itself that it is none."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
@@ -27,7 +28,12 @@ from bridgehead.council.runtimes.static.base import (
     RunCommand,
     UnreadableAnswer,
 )
-from bridgehead.council.runtimes.static.copies import Copy, copies_of
+from bridgehead.council.runtimes.static.copies import (
+    Copy,
+    Obeyed,
+    copies_of,
+    with_variants,
+)
 from bridgehead.council.runtimes.static.due import (
     hidden_looks,
     is_documentation,
@@ -35,8 +41,10 @@ from bridgehead.council.runtimes.static.due import (
     not_looked,
 )
 from bridgehead.council.runtimes.static.places import is_worth_reading
+from bridgehead.council.runtimes.static.silenced import hear, told
+from bridgehead.council.runtimes.static.suppression import directive_lines
 from bridgehead.council.runtimes.static.weighing import Weighed, weigh
-from bridgehead.council.scope.scope import Scope
+from bridgehead.council.scope.scope import Scope, touched_lines
 from bridgehead.errors import plural
 from bridgehead.host import process
 from bridgehead.host.command import Cancel, Command, CommandResult
@@ -188,7 +196,11 @@ def examine(
         for path, text in texts.items()
         if is_change or is_worth_reading(path, text)
     }
-    copies = [copy for path, text in readable.items() for copy in copies_of(path, text)]
+    touched = _touched_lines(scope)
+    copies: list[Copy] = []
+    for path, text in readable.items():
+        for copy in copies_of(path, text):
+            copies += with_variants(copy, touched.get(path, ()))
     answer_cache = AnswerCache(cache)
     inquiries = _inquiries(analysers, copies, answer_cache)
     ends_at = monotonic() + timeout_seconds
@@ -202,7 +214,7 @@ def examine(
 
     answers = _ask_all(inquiries, environment, run)
     _keep_answers(inquiries, answers, answer_cache)
-    examined = _examined(answers, copies, texts, scope)
+    examined = _examined(answers, copies, texts, scope, touched)
     missed = [
         f"analyser_absent:{analyser.name}"
         for analyser in absent
@@ -218,6 +230,23 @@ def examine(
     )
 
 
+def _touched_lines(scope: Scope) -> dict[str, frozenset[int]]:
+    """Return the lines that a change brings, by file; none in a review of a tree.
+
+    Of a file that is kept back the diff is not known, and every line counts.
+    """
+    if scope.diff is None:
+        return {}
+    lines: dict[str, frozenset[int]] = {
+        path: frozenset(range(1, text.count("\n") + 2))
+        for path, text in scope.withheld_texts.items()
+    }
+    for path, blocks in touched_lines(scope.diff).items():
+        numbers = [range(first, last + 1) for first, last in blocks]
+        lines[path] = frozenset(chain.from_iterable(numbers))
+    return lines
+
+
 def looks_at(
     copies: Sequence[Copy],
     texts: Mapping[str, str],
@@ -227,6 +256,8 @@ def looks_at(
     """Return the looks that were due on these files, one of nobody where none was able."""
     taken: dict[str, list[Look]] = {}
     for copy in copies:
+        if copy.obeyed is Obeyed.NONE:
+            continue
         so_far = taken.get(copy.of, [])
         of_copy = _looks_of(copy, answers, absent)
         # What a page holds is looked at only if each of its parts is.
@@ -362,6 +393,7 @@ def _examined(
     copies: Sequence[Copy],
     texts: Mapping[str, str],
     scope: Scope,
+    touched: Mapping[str, frozenset[int]],
 ) -> Examined:
     failed = [answer for answer in answers if answer.failures]
     answered = [answer for answer in answers if answer.has_answered]
@@ -369,18 +401,22 @@ def _examined(
         reasons = "; ".join(str(answer.failures[0]) for answer in failed)
         failure = f"cli_error: {reasons or 'no analyser is installed'}"
         return Examined((), (), (), failure=failure)
-    origins = {copy.name: copy.of for copy in copies}
     by_tool: list[tuple[str, Message]] = []
+    suppressed: list[Message] = []
     domains: set[str] = set()
     for answer in answered:
         domains.update(answer.analyser.domains)
-        for name, messages in answer.messages.items():
-            by_tool.extend(
-                (answer.analyser.name, replace(message, path=origins[name]))
-                for message in messages
-            )
+        heard = hear(answer.messages, copies, touched)
+        by_tool += [(answer.analyser.name, message) for message in heard.messages]
+        suppressed += heard.suppressed
     found = weigh(by_tool, texts, _MOST_PLACES, trusts_marks=scope.diff is None)
     warnings = [f"analyser_failed:{answer.analyser.name}" for answer in failed]
+    if suppressed:
+        places = [(message.path, message.line) for message in suppressed]
+        warnings.append(f"suppressed_by_comment:{told(places)}")
+    brought = _brought_comments(copies, touched)
+    if brought:
+        warnings.append(f"comment_not_obeyed:{told(brought)}")
     if len(found) > MOST_OUTPUTS:
         warnings.append(f"static_truncated:{len(found) - MOST_OUTPUTS}")
     return Examined(
@@ -389,6 +425,20 @@ def _examined(
         domains=tuple(sorted(domains)),
         warnings=tuple(warnings),
     )
+
+
+def _brought_comments(
+    copies: Sequence[Copy], touched: Mapping[str, frozenset[int]]
+) -> set[tuple[str, int]]:
+    """Return where a change brings comments that would silence an analyser."""
+    changed = {copy.part for copy in copies if copy.obeyed is Obeyed.OLD}
+    return {
+        (copy.of, line)
+        for copy in copies
+        if copy.name in changed
+        for line in directive_lines(copy.text)
+        if line in touched[copy.of]
+    }
 
 
 def _outputs(

@@ -10,9 +10,9 @@ from typing import ClassVar, Final
 from bridgehead.contract.words import Severity
 from bridgehead.council.runtimes.static.base import (
     Analyser,
-    Answer,
     Message,
     RunCommand,
+    Said,
 )
 
 _UNESCAPED: Final = "Text goes into the page without being escaped"
@@ -56,12 +56,12 @@ class Templates(Analyser):
         folder: Path,
         environment: Mapping[str, str],
         run: RunCommand,
-    ) -> Answer:
+    ) -> Said:
         """Return what is found in these texts, without a program."""
         found: list[Message] = []
         for path, text in texts.items():
             found += _found(path, text)
-        return Answer(found)
+        return Said(found)
 
 
 def _found(path: str, text: str) -> Iterator[Message]:

@@ -26,6 +26,12 @@ CELLS = [
 ]
 NOTEBOOK = json.dumps({"cells": CELLS}, indent=1)
 COMPACT_NOTEBOOK = json.dumps({"cells": CELLS}).encode()
+CANARY = {
+    "file": ".bridgehead/canaries/shellcheck/a.sh",
+    "line": 2,
+    "code": 2115,
+    "message": "Use ${var:?}",
+}
 BROKEN = {
     "exit 2": "exit 2",
     "exit 1 with nothing": "exit 1",
@@ -113,7 +119,7 @@ def test_what_an_analyser_found_before_it_broke_stays_found(
 ) -> None:
     broken = tmp_path / "broken"
     found = {"file": "run.sh", "line": 2, "code": 2115, "message": "Use ${var:?}"}
-    answer = json.dumps([found])
+    answer = json.dumps([found, CANARY])
     stand_in(machine, f"test -e {broken} && exit 2; echo '{answer}'")
     first = review(machine, "run.sh", "--json").json
     broken.touch()
@@ -150,12 +156,31 @@ def test_only_the_file_that_an_analyser_cannot_parse_is_unread(
 
 
 def test_an_analyser_that_answers_has_looked(machine: Machine) -> None:
-    stand_in(machine, "echo '[]'")
+    stand_in(machine, f"echo '{json.dumps([CANARY])}'")
 
     done = review(machine, "run.sh", "--gate", "fail", "--json")
 
     assert done.code == 0, done.err
     assert (done.json["verdict"], done.json["incomplete"]) == ("PASS", False)
+
+
+def test_an_analyser_that_misses_its_canary_is_not_able(machine: Machine) -> None:
+    stand_in(machine, "echo '[]'")
+
+    for _ in range(2):
+        done = review(machine, "run.sh", "--gate", "fail", "--json")
+
+        assert done.code == 3, done.out
+        (look,) = done.json["not_looked_at"]
+        assert (look["by"], look["reason"]) == ("shellcheck", "not_able")
+        assert "bridgehead doctor" in look["advice"]
+    path = f"{machine.home.parent / 'bin'}:{BARE}"
+    listed = machine.run("runtimes", "--json", PATH=path).json["runtimes"]
+    checked = machine.run("doctor", "--json", PATH=path).json["checks"]
+    (static,) = [one for one in listed if one["bridge"] == "static"]
+    assert static["reason"].endswith("not able: shellcheck (shell)")
+    (unable,) = [one for one in checked if one["class"] == "analysers.unable"]
+    assert "shellcheck (shell)" in unable["message"]
 
 
 @pytest.mark.parametrize(

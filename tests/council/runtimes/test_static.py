@@ -31,6 +31,7 @@ from bridgehead.council.runtimes.static.base import (
     Said,
     UnreadableAnswer,
 )
+from bridgehead.council.runtimes.static.canaries import canaries_for
 from bridgehead.council.runtimes.static.places import place_of
 from bridgehead.council.runtimes.static.programs import (
     AstGrep,
@@ -50,6 +51,7 @@ from bridgehead.council.runtimes.static.seat import (
     is_quotable,
     quoted,
     titled,
+    unable_analysers,
 )
 from bridgehead.council.runtimes.static.templates import Templates
 from bridgehead.council.runtimes.static.weighing import MARKED, weigh
@@ -383,6 +385,42 @@ def test_text_that_a_template_does_not_escape_is_found(
     assert [one.severity for one in answer.messages] == ([severity] if severity else [])
 
 
+def test_every_analyser_that_can_judge_finds_its_canaries() -> None:
+    judges = [one for one in ANALYSERS if one.finds_defects and not one.in_process]
+
+    assert all(canaries_for(one.name) for one in judges)
+    assert unable_analysers(installed(), ENVIRONMENT, timeout_seconds=60) == {}
+    for analyser in judges:
+        languages = canaries_for(analyser.name)
+        for suffix in analyser.suffixes:
+            name = f"a{suffix}"
+            speaking = [one for one in languages if one.speaks_for(name)]
+            assert speaking or suffix == ".pyi", name
+
+
+class Blind(AstGrep):
+    """Sees nothing in Go."""
+
+    def messages(self, printed: Any) -> Any:
+        found = super().messages(printed)
+        return [one for one in found if not one.path.endswith(".go")]
+
+
+def test_an_analyser_is_believed_only_in_languages_whose_canary_it_finds(
+    tmp_path: Path,
+) -> None:
+    (found,) = (one for one in installed() if isinstance(one, AstGrep))
+    texts = {"a.go": "package p\n", "a.rb": "puts 1\n"}
+
+    for _ in range(2):
+        looks = look(texts, tools=(Blind(found._program),), cache=tmp_path).looks
+
+        assert {one.on: one.reason for one in looks} == {
+            "a.go": Unlooked.NOT_ABLE,
+            "a.rb": None,
+        }
+
+
 def test_an_answer_is_kept_for_one_state_of_the_program(tmp_path: Path) -> None:
     program = tmp_path / "shellcheck"
     program.write_text("one")
@@ -687,7 +725,8 @@ def test_only_what_changed_is_analysed_again(
     look({"a.py": SOURCE}, tools=(analyser,), cache=tmp_path)
 
     assert first == again
-    assert analyser.asked == [["a.py", "b.py"], ["b.py"], ["a.py"]]
+    canary = ".bridgehead/canaries/ruff/a.py"
+    assert analyser.asked == [[canary, "a.py", "b.py"], ["b.py"], [canary, "a.py"]]
     assert [
         output.evidence for output in changed.outputs if "b.py" in str(output.evidence)
     ] == ["b.py:1 `x = y`"]

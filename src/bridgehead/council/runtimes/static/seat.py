@@ -25,8 +25,14 @@ from bridgehead.council.runtimes.static.answer_cache import AnswerCache, key_of
 from bridgehead.council.runtimes.static.base import (
     Analyser,
     Message,
+    NotAble,
     RunCommand,
     UnreadableAnswer,
+)
+from bridgehead.council.runtimes.static.canaries import (
+    Canary,
+    canaries_for,
+    is_canary,
 )
 from bridgehead.council.runtimes.static.copies import (
     Copy,
@@ -149,6 +155,8 @@ class _Inquiry:
     """Its kept answers, by the name of the copy."""
     unread: Mapping[str, str]
     """The text of the copies it has no kept answer about."""
+    canaries: Sequence[Canary] = ()
+    """What it has to find before it is believed; they are among the copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,8 @@ class AnalyserAnswer:
 
     @property
     def has_answered(self) -> bool:
-        return bool(self.messages) or not self.failures
+        about_files = [name for name in self.messages if not is_canary(name)]
+        return bool(about_files) or not self.failures
 
 
 def examine(
@@ -311,30 +320,44 @@ def _inquiries(
     analysers: Sequence[Analyser], copies: Sequence[Copy], cache: AnswerCache
 ) -> list[_Inquiry]:
     """Return what each analyser is to be asked, after a look into the cache."""
-    keys_of = [_keys(analyser, copies) for analyser in analysers]
+    texts = {copy.name: copy.text for copy in copies}
+    asked = []
+    for analyser in analysers:
+        names = [copy.name for copy in copies if _looks_at(analyser, copy)]
+        canaries = canaries_for(analyser.name, names)
+        shown = {name: texts[name] for name in names}
+        shown |= {canary.name: canary.text for canary in canaries}
+        asked.append((analyser, shown, canaries))
+    return _after_the_cache(asked, cache)
+
+
+def _after_the_cache(
+    asked: Sequence[tuple[Analyser, Mapping[str, str], Sequence[Canary]]],
+    cache: AnswerCache,
+) -> list[_Inquiry]:
+    """Return what is left to ask of analysers about texts and canaries."""
+    keys_of = [_keys(analyser, shown) for analyser, shown, _ in asked]
     wanted: dict[bytes, str] = {}
     for keys in keys_of:
         wanted.update((key, name) for name, key in keys.items() if key is not None)
     kept = cache.read(wanted)
-    texts = {copy.name: copy.text for copy in copies}
     inquiries = []
-    for analyser, keys in zip(analysers, keys_of, strict=True):
+    for (analyser, shown, canaries), keys in zip(asked, keys_of, strict=True):
         known = {
             name: kept[key]
             for name, key in keys.items()
             if key is not None and key in kept
         }
-        unread = {name: texts[name] for name in keys if name not in known}
-        inquiries.append(_Inquiry(analyser, keys, known, unread))
+        unread = {name: text for name, text in shown.items() if name not in known}
+        inquiries.append(_Inquiry(analyser, keys, known, unread, canaries))
     return inquiries
 
 
-def _keys(analyser: Analyser, copies: Sequence[Copy]) -> dict[str, bytes | None]:
+def _keys(analyser: Analyser, texts: Mapping[str, str]) -> dict[str, bytes | None]:
     digest = analyser.digest()
     return {
-        copy.name: key_of(digest, copy.name, copy.text) if digest else None
-        for copy in copies
-        if _looks_at(analyser, copy)
+        name: key_of(digest, name, text) if digest else None
+        for name, text in texts.items()
     }
 
 
@@ -368,7 +391,53 @@ def _ask(
     for message in answer.messages:
         if message.path in messages:
             messages[message.path].append(message)
-    return AnalyserAnswer(analyser, messages, answer.missed)
+    return _believed(inquiry, AnalyserAnswer(analyser, messages, answer.missed))
+
+
+def _believed(inquiry: _Inquiry, answer: AnalyserAnswer) -> AnalyserAnswer:
+    """Return an answer without what was said of languages whose canary was not found."""
+    name = inquiry.analyser.name
+    missed = dict(answer.missed)
+    for canary in inquiry.canaries:
+        if canary.is_found(answer.messages):
+            continue
+        why = NotAble(f"{name} does not find what is wrong in {canary.language}")
+        for path in filter(canary.speaks_for, inquiry.unread):
+            missed.setdefault(path, why)
+    messages = {
+        path: said for path, said in answer.messages.items() if path not in missed
+    }
+    return AnalyserAnswer(inquiry.analyser, messages, missed)
+
+
+def unable_analysers(
+    analysers: Sequence[Analyser],
+    environment: Mapping[str, str],
+    *,
+    timeout_seconds: float,
+    cache: Path | None = None,
+) -> dict[str, tuple[str, ...]]:
+    """Return the analysers that do not find their canaries, and in which languages."""
+    asked = []
+    for analyser in analysers:
+        canaries = canaries_for(analyser.name)
+        shown = {canary.name: canary.text for canary in canaries}
+        asked.append((analyser, shown, canaries))
+    answer_cache = AnswerCache(cache)
+    inquiries = _after_the_cache(asked, answer_cache)
+    run = partial(process.run, timeout_seconds=timeout_seconds, idle_seconds=None)
+    answers = _ask_all(inquiries, environment, run)
+    _keep_answers(inquiries, answers, answer_cache)
+    unable: dict[str, tuple[str, ...]] = {}
+    for inquiry, answer in zip(inquiries, answers, strict=True):
+        languages = [
+            canary.language
+            for canary in inquiry.canaries
+            if not canary.is_found(answer.messages)
+        ]
+        if languages:
+            unable[inquiry.analyser.name] = tuple(languages)
+    return unable
 
 
 def _keep_answers(

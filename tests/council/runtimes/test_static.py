@@ -32,6 +32,7 @@ from bridgehead.council.runtimes.static.base import (
     UnreadableAnswer,
 )
 from bridgehead.council.runtimes.static.canaries import canaries_for
+from bridgehead.council.runtimes.static.copies import notebook_code
 from bridgehead.council.runtimes.static.places import place_of
 from bridgehead.council.runtimes.static.programs import (
     AstGrep,
@@ -52,6 +53,10 @@ from bridgehead.council.runtimes.static.seat import (
     quoted,
     titled,
     unable_analysers,
+)
+from bridgehead.council.runtimes.static.suppression import (
+    directive_lines,
+    without_directives,
 )
 from bridgehead.council.runtimes.static.templates import Templates
 from bridgehead.council.runtimes.static.weighing import MARKED, weigh
@@ -419,6 +424,40 @@ def test_an_analyser_is_believed_only_in_languages_whose_canary_it_finds(
             "a.go": Unlooked.NOT_ABLE,
             "a.rb": None,
         }
+
+
+def test_a_notebook_is_read_whole_or_not_at_all() -> None:
+    cells = [{"cell_type": "code", "source": ["x = 1\n", "    !ls\n", "x"]}]
+    pretty = json.dumps({"cells": cells}, indent=1)
+    first_cell_only = pretty.replace(
+        "\n ]\n}", ',{"cell_type": "code", "source": ["y", "z"]}\n ]\n}'
+    )
+    other = json.dumps({"cells": cells, "metadata": {"kernelspec": {"language": "R"}}})
+
+    found = notebook_code(pretty)
+
+    assert found is not None
+    assert found.split() == ["x", "=", "1", "pass", "x"]
+    assert found.count("\n") == pretty.count("\n")
+    assert notebook_code(first_cell_only) is None
+    assert notebook_code(other) is None
+    assert notebook_code("{}") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x  # noqa: S307\n", "x  # xxxx: S307\n"),
+        ("# RUFF:NOQA\n", "# xxxx:xxxx\n"),
+        ("noqa = 1\n", "noqa = 1\n"),
+        ("/* eslint-disable */ x\n", "/* xxxxxx-xxxxxxx */ x\n"),
+        ("# shellcheck disable=SC1\n", "# xxxxxxxxxx xxxxxxx=SC1\n"),
+        ("# hadolint global ignore=DL1\n", "# xxxxxxxx xxxxxx xxxxxx=DL1\n"),
+    ],
+)
+def test_a_comment_is_made_unreadable_where_it_stands(text: str, shown: str) -> None:
+    assert without_directives(text, range(9)) == shown
+    assert bool(directive_lines(text)) == (text != shown)
 
 
 def test_an_answer_is_kept_for_one_state_of_the_program(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.xdist_group("council_cli")
 
 BARE = "/usr/local/bin:/usr/bin:/bin"
 PYTHON = "def run(x):\n    return eval(x)"
+UNDEFINED = "def run():\n    return missing_name"
 SERVER = "app.get('/c', (req, res) => { res.json(eval(req.query.formula)) })"
 LOOSE = "a({b: 1, b: 2})\nif (c === NaN) { a() }\nif (typeof d === 'strnig') { a() }"
 WORKFLOW = """on: issues
@@ -22,11 +23,11 @@ jobs:
     steps:
       - run: echo ${{ github.event.issue.title }}"""
 BROUGHT = {
-    "noqa": ("a.py", PYTHON + "  # noqa\n"),
-    "noqa with a rule": ("a.py", PYTHON + "  #NOQA:S307\n"),
-    "ruff: noqa": ("a.py", "# ruff: noqa\n" + PYTHON + "\n"),
-    "flake8: noqa": ("a.py", "# flake8: noqa\n" + PYTHON + "\n"),
-    "ruff: disable": ("a.py", "# ruff: disable[S307]\n" + PYTHON + "\n"),
+    "noqa": ("a.py", UNDEFINED + "  # noqa\n"),
+    "noqa with a rule": ("a.py", UNDEFINED + "  #NOQA:F821\n"),
+    "ruff: noqa": ("a.py", "# ruff: noqa\n" + UNDEFINED + "\n"),
+    "flake8: noqa": ("a.py", "# flake8: noqa\n" + UNDEFINED + "\n"),
+    "ruff: disable": ("a.py", "# ruff: disable[F821]\n" + UNDEFINED + "\n"),
     "nosec": ("a.py", PYTHON + "  # nosec\n"),
     "type: ignore": ("a.py", PYTHON + "  # type: ignore\n"),
     "NOSONAR": ("a.js", SERVER + " // NOSONAR\n"),
@@ -143,7 +144,7 @@ def test_an_older_comment_does_not_silence_what_a_change_touches(
 ) -> None:
     write(machine, "a.py", "# ruff: noqa\n")
     commit(machine)
-    write(machine, "a.py", "# ruff: noqa\n" + PYTHON + "\n")
+    write(machine, "a.py", "# ruff: noqa\n" + UNDEFINED + "\n")
 
     report = review(machine, "--diff", "HEAD").json
 

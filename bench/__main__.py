@@ -1,6 +1,7 @@
 """`python -m bench [NAME…] [--rounds N] [--json FILE]`: run the benchmarks and print ratios.
 
 `python -m bench real --data DIR` judges joining and probability on comments of real reviewers.
+`python -m bench incomplete --repos DIR` tells how often the static seat alone is INCOMPLETE over real commits.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench import real
+from bench import incomplete, real
 from bench.harness import REPOSITORY, Outcome, Progress, Report, compare, table
 
 SUITES = (
@@ -31,6 +32,8 @@ SUITES = (
 def main() -> int:
     if sys.argv[1:2] == ["real"]:
         return real.main(sys.argv[2:])
+    if sys.argv[1:2] == ["incomplete"]:
+        return incomplete.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument(
         "suites", nargs="*", metavar="NAME", help=f"of {', '.join(SUITES)}; default all"

@@ -42,6 +42,7 @@ class Unlooked(StrEnum):
     INVENTED = "invented"
     PENDING = "pending"
     UNVERIFIED = "unverified"
+    NOT_ABLE = "not_able"
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +68,10 @@ _ADVICE = {
     Unlooked.UNREADABLE: "save it as UTF-8 text, or read it yourself",
     Unlooked.TOO_LARGE: "review fewer or smaller files",
     Unlooked.KEPT_BACK: "take the secret out, or name it in council.no_secrets",
+    Unlooked.NOT_ABLE: (
+        "install the version that goes with this bridgehead: "
+        "pip install 'bridgehead[static]'; bridgehead doctor"
+    ),
     Unlooked.NOBODY_ABLE: "add a seat with a model, or read it yourself",
     Unlooked.NO_LOGIN: "log in, or name other seats with --runtime",
     Unlooked.NO_QUOTA: "wait or pay, or name other seats with --runtime",

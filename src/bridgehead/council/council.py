@@ -69,6 +69,8 @@ _OF_SEATS: Final = [
     "static_truncated",
     "analyser_failed",
     "analyser_absent",
+    "suppressed_by_comment",
+    "comment_not_obeyed",
     "asked_without_tools",
 ]
 

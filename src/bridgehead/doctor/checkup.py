@@ -23,7 +23,12 @@ from bridgehead.control_plane.records import OPEN_ITEMS
 from bridgehead.control_plane.stores.failures import RecordDamaged
 from bridgehead.doctor.diagnosis import Checkup, Diagnosis, Group, State
 from bridgehead.doctor.programs import check_programs
-from bridgehead.errors import BridgeheadError, FileError, StoreError
+from bridgehead.errors import (
+    BridgeheadError,
+    FileError,
+    StoreError,
+    for_this_installation,
+)
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.host.clock import SystemClock
 from bridgehead.host.files import read_bounded
@@ -191,6 +196,24 @@ def check_confinement(assembly: Assembly) -> list[Diagnosis]:
         found.append(_look("confinement.missing", message, fix))
     if any(held.values()):
         found.append(judge_ports(is_held=holds_ports()))
+    return found
+
+
+def check_analysers(assembly: Assembly) -> list[Diagnosis]:
+    """Return whether the analysers of the static seat find what they have to find."""
+    from bridgehead.assembly.council.seats import probe_analysers
+
+    probed = probe_analysers(assembly)
+    advice = for_this_installation("pip install 'bridgehead[static]'")
+    found = []
+    if probed.able:
+        message = f"find what they have to find: {', '.join(probed.able)}"
+        found.append(Diagnosis(Group.RUNTIMES, "analysers.able", State.FINE, message))
+    if probed.unable:
+        message = (
+            f"analysers that miss what they have to find: {'; '.join(probed.unable)}"
+        )
+        found.append(_look("analysers.unable", message, advice))
     return found
 
 
@@ -372,6 +395,7 @@ def check_everything(assembly: Assembly) -> Checkup:
         diagnoses += _run_check(
             Group.RUNTIMES, "confinement", check_confinement, assembly
         )
+    diagnoses += _run_check(Group.RUNTIMES, "analysers", check_analysers, assembly)
     diagnoses += _run_check(Group.BUS, "bus", check_bus, assembly)
     return Checkup.of([*diagnoses, *check_record(assembly, diagnoses)])
 

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bridgehead.contract.looks import Looked, Unlooked
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.evidence import check_evidence
 from bridgehead.council.findings.tree import Tree
@@ -26,8 +28,12 @@ from bridgehead.council.runtimes.static.base import (
     RULES,
     Analyser,
     Message,
+    Said,
     UnreadableAnswer,
 )
+from bridgehead.council.runtimes.static.canaries import canaries_for
+from bridgehead.council.runtimes.static.copies import notebook_code
+from bridgehead.council.runtimes.static.places import place_of
 from bridgehead.council.runtimes.static.programs import (
     AstGrep,
     Hadolint,
@@ -46,11 +52,17 @@ from bridgehead.council.runtimes.static.seat import (
     is_quotable,
     quoted,
     titled,
+    unable_analysers,
 )
-from bridgehead.council.runtimes.static.weighing import MARKED, place_of, weigh
+from bridgehead.council.runtimes.static.suppression import (
+    directive_lines,
+    without_directives,
+)
+from bridgehead.council.runtimes.static.templates import Templates
+from bridgehead.council.runtimes.static.weighing import MARKED, weigh
 from bridgehead.council.scope.scope import Scope
 from bridgehead.host import process
-from bridgehead.host.command import Command, CommandResult
+from bridgehead.host.command import Command, CommandResult, Ended
 
 SOURCE = """import os
 import subprocess
@@ -131,8 +143,8 @@ def test_an_analyser_that_cannot_be_imported_is_run_from_the_path(
     machine: Callable[..., Any],
 ) -> None:
     here = machine({"ruff": lambda command: (0, "")})
-    found, _secrets = available_analysers(SeatSetup("static"), here)
-    (command,) = found.commands(["a.py"], Path("/tree"), {})
+    found, *_in_process = available_analysers(SeatSetup("static"), here)
+    command = found.command(["a.py"], Path("/tree"), {})
 
     assert (found.name, command.argv[1]) == ("ruff", "check")
     assert command.argv[0] == here.which("ruff")
@@ -252,6 +264,215 @@ def test_an_answer_of_another_shape_is_refused(
         analyser.read(printed)
 
 
+def ended(code: int, out: str, said: str) -> CommandResult:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return CommandResult(
+        (), Ended.EXITED, code, at, stdout=out.encode(), stderr=said.encode()
+    )
+
+
+def counted(rules: int, files: int) -> str:
+    return json.dumps(
+        {"diagnostics": [], "number_of_files": files, "number_of_rules": rules}
+    )
+
+
+@pytest.mark.parametrize(
+    ("analyser", "result", "reason"),
+    [
+        (Ruff(), ended(2, "", "Cause: Unknown rule selector `S1`"), Unlooked.NOT_ABLE),
+        (
+            Ruff(),
+            ended(2, "", "The following rules have been removed and"),
+            Unlooked.NOT_ABLE,
+        ),
+        (
+            Ruff(),
+            ended(0, "[]", "warning: Selection `S1` has no effect because preview is"),
+            Unlooked.NOT_ABLE,
+        ),
+        (Ruff(), ended(0, "[]", "warning: Failed to lint a.py: gone"), Unlooked.DIED),
+        (AstGrep(), ended(8, "", "Error: Cannot parse rule a.yml"), Unlooked.NOT_ABLE),
+        (AstGrep(), ended(0, "[]", "ERROR: ./a.py: No such file"), Unlooked.DIED),
+        (Oxlint(), ended(0, counted(36, 1), ""), Unlooked.NOT_ABLE),
+        (Oxlint(), ended(0, counted(37, 0), ""), Unlooked.DIED),
+        (Oxlint(), ended(0, counted(37, 1)[:-9], ""), Unlooked.DIED),
+        (
+            Zizmor(),
+            ended(1, "", "failed to load a.yml as workflow"),
+            Unlooked.UNREADABLE,
+        ),
+        (Ruff(), ended(-9, "[]", ""), Unlooked.DIED),
+    ],
+)
+def test_an_answer_without_all_rules_and_files_is_none(
+    analyser: Analyser, result: CommandResult, reason: Unlooked
+) -> None:
+    with pytest.raises(UnreadableAnswer) as refused:
+        analyser.read_result(result, ["a.py"])
+
+    assert refused.value.reason is reason
+
+
+NOT_THERE = "/nowhere/at/all"
+
+
+def no_program(command: Command) -> CommandResult:
+    raise AssertionError(f"{command.argv} was run")
+
+
+class Picky(Ruff):
+    """Breaks over files of one name."""
+
+    runs = 0
+
+    def command(self, names: Any, folder: Any, environment: Any) -> Command:
+        type(self).runs += 1
+        found = super().command(names, folder, environment)
+        bad = any("bad" in name for name in names)
+        return replace(found, argv=("false",)) if bad else found
+
+
+def test_a_file_that_breaks_an_analyser_is_found_among_many() -> None:
+    texts = {f"a{number}.py": SOURCE for number in range(30)}
+
+    examined = look({**texts, "bad.py": "x = 1\n"}, tools=(Picky(),))
+
+    assert {look.on: look.reason for look in examined.looks if look.reason} == {
+        "bad.py": Unlooked.DIED
+    }
+    assert examined.outputs
+    assert Picky.runs < 15
+
+
+def test_what_a_failing_analyser_said_before_is_still_true(tmp_path: Path) -> None:
+    look({"a.py": SOURCE}, tools=(Picky(),), cache=tmp_path)
+
+    later = look({"a.py": SOURCE, "bad.py": SOURCE}, tools=(Picky(),), cache=tmp_path)
+
+    assert {look.on: look.reason for look in later.looks} == {
+        "a.py": None,
+        "bad.py": Unlooked.DIED,
+    }
+    assert all("bad.py" not in str(one.evidence) for one in later.outputs)
+    assert later.outputs
+
+
+def test_a_page_is_looked_at_if_its_script_is() -> None:
+    page = {"bad.html": "<p>{{ name }}</p>\n<script>run()</script>\n"}
+
+    whole = look(page, tools=(Templates(), Oxlint(NOT_THERE)))
+    without_script = look({"a.html": "<p>{{ name }}</p>\n"}, tools=(Templates(),))
+
+    assert {one.outcome for one in whole.looks} == {Looked.NOT}
+    assert {one.outcome for one in without_script.looks} == {Looked.TO_THE_END}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "severity"),
+    [
+        ("a.html", "<p>{{ bio|safe }}</p>\n", Severity.LOW),
+        ("a.html", "<p onclick=\"go('{{ bio }}')\">x</p>\n", Severity.MEDIUM),
+        ("a.vue", '<p v-html="bio"></p>\n', Severity.LOW),
+        ("a.svelte", "<p>{@html bio}</p>\n", Severity.LOW),
+        ("a.erb", "<p><%= bio.html_safe %></p>\n", Severity.LOW),
+        ("a.ejs", "<p><%- bio %></p>\n", Severity.LOW),
+        ("a.hbs", "<p>{{{ bio }}}</p>\n", Severity.LOW),
+        ("a.html", "<p>{{ bio }}</p>\n", None),
+        ("a.ejs", "<%- include('head') %>\n", None),
+    ],
+)
+def test_text_that_a_template_does_not_escape_is_found(
+    name: str, text: str, severity: Severity | None
+) -> None:
+    (answer,) = [Templates().answer({name: text}, Path("/"), {}, no_program)]
+
+    assert [one.severity for one in answer.messages] == ([severity] if severity else [])
+
+
+def test_every_analyser_that_can_judge_finds_its_canaries() -> None:
+    judges = [one for one in ANALYSERS if one.finds_defects and not one.in_process]
+
+    assert all(canaries_for(one.name) for one in judges)
+    assert unable_analysers(installed(), ENVIRONMENT, timeout_seconds=60) == {}
+    for analyser in judges:
+        languages = canaries_for(analyser.name)
+        for suffix in analyser.suffixes:
+            name = f"a{suffix}"
+            speaking = [one for one in languages if one.speaks_for(name)]
+            assert speaking or suffix == ".pyi", name
+
+
+class Blind(AstGrep):
+    """Sees nothing in Go."""
+
+    def messages(self, printed: Any) -> Any:
+        found = super().messages(printed)
+        return [one for one in found if not one.path.endswith(".go")]
+
+
+def test_an_analyser_is_believed_only_in_languages_whose_canary_it_finds(
+    tmp_path: Path,
+) -> None:
+    (found,) = (one for one in installed() if isinstance(one, AstGrep))
+    texts = {"a.go": "package p\n", "a.rb": "puts 1\n"}
+
+    for _ in range(2):
+        looks = look(texts, tools=(Blind(found._program),), cache=tmp_path).looks
+
+        assert {one.on: one.reason for one in looks} == {
+            "a.go": Unlooked.NOT_ABLE,
+            "a.rb": None,
+        }
+
+
+def test_a_notebook_is_read_whole_or_not_at_all() -> None:
+    cells = [{"cell_type": "code", "source": ["x = 1\n", "    !ls\n", "x"]}]
+    pretty = json.dumps({"cells": cells}, indent=1)
+    first_cell_only = pretty.replace(
+        "\n ]\n}", ',{"cell_type": "code", "source": ["y", "z"]}\n ]\n}'
+    )
+    other = json.dumps({"cells": cells, "metadata": {"kernelspec": {"language": "R"}}})
+
+    found = notebook_code(pretty)
+
+    assert found is not None
+    assert found.split() == ["x", "=", "1", "pass", "x"]
+    assert found.count("\n") == pretty.count("\n")
+    assert notebook_code(first_cell_only) is None
+    assert notebook_code(other) is None
+    assert notebook_code("{}") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x  # noqa: S307\n", "x  # xxxx: S307\n"),
+        ("# RUFF:NOQA\n", "# xxxx:xxxx\n"),
+        ("noqa = 1\n", "noqa = 1\n"),
+        ("/* eslint-disable */ x\n", "/* xxxxxx-xxxxxxx */ x\n"),
+        ("# shellcheck disable=SC1\n", "# xxxxxxxxxx xxxxxxx=SC1\n"),
+        ("# hadolint global ignore=DL1\n", "# xxxxxxxx xxxxxx xxxxxx=DL1\n"),
+    ],
+)
+def test_a_comment_is_made_unreadable_where_it_stands(text: str, shown: str) -> None:
+    assert without_directives(text, range(9)) == shown
+    assert bool(directive_lines(text)) == (text != shown)
+
+
+def test_an_answer_is_kept_for_one_state_of_the_program(tmp_path: Path) -> None:
+    program = tmp_path / "shellcheck"
+    program.write_text("one")
+    before = Shellcheck(str(program)).digest()
+    os.utime(program, ns=(1, 1))
+    after = Shellcheck(str(program)).digest()
+    program.unlink()
+
+    assert before != after
+    assert Shellcheck(str(program)).digest() is None
+    assert Ruff().digest() is not None
+
+
 def test_the_settings_choose_among_what_can_run_here(
     machine: Callable[..., Any],
 ) -> None:
@@ -261,7 +482,7 @@ def test_the_settings_choose_among_what_can_run_here(
         setup = SeatSetup("static", RuntimeSettings(options=options))
         return [analyser.name for analyser in available_analysers(setup, here)]
 
-    assert names() == ["ruff", "lizard", "secrets"]
+    assert names() == ["ruff", "lizard", "secrets", "templates"]
     assert names(tools=["lizard", "zizmor"]) == ["lizard"]
 
 
@@ -524,9 +745,7 @@ class Counting(Ruff):
 
     asked: list[list[str]]
 
-    def answer(
-        self, texts: Any, folder: Any, environment: Any, run: Any
-    ) -> list[Message]:
+    def answer(self, texts: Any, folder: Any, environment: Any, run: Any) -> Said:
         self.asked.append(sorted(texts))
         return super().answer(texts, folder, environment, run)
 
@@ -545,7 +764,8 @@ def test_only_what_changed_is_analysed_again(
     look({"a.py": SOURCE}, tools=(analyser,), cache=tmp_path)
 
     assert first == again
-    assert analyser.asked == [["a.py", "b.py"], ["b.py"], ["a.py"]]
+    canary = ".bridgehead/canaries/ruff/a.py"
+    assert analyser.asked == [[canary, "a.py", "b.py"], ["b.py"], [canary, "a.py"]]
     assert [
         output.evidence for output in changed.outputs if "b.py" in str(output.evidence)
     ] == ["b.py:1 `x = y`"]
@@ -633,9 +853,10 @@ def said_of_examples() -> dict[str, set[str]]:
     with TemporaryDirectory() as folder:
         for name, text in texts.items():
             (Path(folder) / name).write_text(text, encoding="utf-8")
-        for one in analyser.answer(
+        answer = analyser.answer(
             texts, Path(folder), ENVIRONMENT, lambda command: run(command, 300)
-        ):
+        )
+        for one in answer.messages:
             said[Path(one.path).name].add(one.rule)
     return said
 
@@ -743,7 +964,7 @@ def test_an_example_is_no_secret(line: str, is_secret: bool) -> None:
         {"src/a.py": f"{line}\n"}, Path("/"), {}, lambda command: run(command, 1)
     )
 
-    assert bool(found) == is_secret
+    assert bool(found.messages) == is_secret
 
 
 def test_the_word_for_password_in_another_language_is_no_password() -> None:
@@ -753,7 +974,7 @@ def test_the_word_for_password_in_another_language_is_no_password() -> None:
     )
     found = Secrets().answer(text, Path("/"), {}, lambda command: run(command, 1))
 
-    assert [one.path for one in found] == ["conf/app.ini"]
+    assert [one.path for one in found.messages] == ["conf/app.ini"]
 
 
 def test_lines_of_a_file_that_is_kept_back_are_named_and_not_repeated() -> None:

@@ -436,6 +436,7 @@ def test_secrets_in_a_diff_take_their_file_with_them(
     assert "AKIA" not in scope.diff
     assert "+x = 3" in scope.diff
     assert reasons(scope) == {"src/config.py": Reason.SECRET}
+    assert scope.withheld_texts == {"src/config.py": "aws_key = read_key()\n"}
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,14 @@ def test_code_that_is_shown_to_nobody_is_not_looked_at(
     assert found == ([told] if told else [])
 
 
+def test_what_a_change_brings_is_due_wherever_it_brings_it() -> None:
+    vendored = LeftOut("vendor/big.js", Reason.TOO_LARGE)
+
+    (look,) = hidden_looks([vendored], in_change=True)
+
+    assert look.reason is Unlooked.TOO_LARGE
+
+
 def test_a_line_says_what_was_not_looked_at_why_and_what_to_do() -> None:
     (line,) = not_looked_at_lines([OTHER])
     assert line.startswith("not looked at (no seat or analyser here reads it): b.kt; ")

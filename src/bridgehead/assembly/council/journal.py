@@ -179,7 +179,7 @@ def run_inputs(council: StoredCouncil, scope: Scope) -> RunInputs:
         material=scope_material(scope.texts, scope.diff),
         scope_files=tuple(named),
         withdrawal_guard=council.withdrawal_guard,
-        hidden=hidden_looks(scope.left_out),
+        hidden=hidden_looks(scope.left_out, in_change=scope.diff is not None),
         touched=None if council.request.options.whole_files else scope.touched,
     )
 

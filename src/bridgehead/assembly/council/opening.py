@@ -69,7 +69,7 @@ from bridgehead.council.request.settings import Settings, seats_by_default
 from bridgehead.council.running.artifacts import free_stem
 from bridgehead.council.runtimes import find_runtime
 from bridgehead.council.runtimes.machine import Machine
-from bridgehead.council.runtimes.static.weighing import place_of
+from bridgehead.council.runtimes.static.places import place_of
 from bridgehead.council.scope.git import GitFailed, repository_at
 from bridgehead.council.scope.resolve import resolve_scope
 from bridgehead.council.scope.scope import (

@@ -52,6 +52,7 @@ from bridgehead.council.request.settings import is_rig
 from bridgehead.council.running.artifacts import COUNCIL, DEBATE, OutputFolder
 from bridgehead.council.scope.git import Git, GitFailed, repository_at
 from bridgehead.council.scope.resolve import read_working
+from bridgehead.council.scope.withheld import as_utf8
 from bridgehead.council.scope.working_copies import Implementation
 from bridgehead.errors import FileError, NotFound, UserError
 from bridgehead.exit_codes import ExitCode
@@ -543,7 +544,7 @@ class Reports:
         }
         return Tree.of(
             {
-                path: None if one is None else one.decode("utf-8", "replace")
+                path: None if one is None else as_utf8(one).decode("utf-8", "replace")
                 for path, one in contents.items()
             }
         )

@@ -37,11 +37,18 @@ from bridgehead.council.request.settings import (
 from bridgehead.council.runtimes import find_runtime, runtime_names
 from bridgehead.council.runtimes.base import NO_CONNECTION, SeatSetup
 from bridgehead.council.runtimes.cli import CliConnection
-from bridgehead.council.runtimes.machine import Machine, Probe, ProbeFile
+from bridgehead.council.runtimes.machine import (
+    PROBE_SECONDS,
+    Machine,
+    Probe,
+    ProbeFile,
+)
 from bridgehead.council.runtimes.rig import RigAnswer, RigRejected
+from bridgehead.council.runtimes.static.base import Analyser
 from bridgehead.council.runtimes.static.seat import (
     absent_analysers,
     available_analysers,
+    unable_analysers,
 )
 from bridgehead.council.scope.git import Git, repository_at
 from bridgehead.council.scope.resolve import NoRepository
@@ -516,7 +523,7 @@ def _availability(
 ) -> Availability:
     setup = _setup(bridge, assembly, settings, machine, retired)
     if bridge == STATIC:
-        return _static_availability(setup, machine)
+        return _static_availability(setup, machine, assembly.places.cache)
     try:
         found = check_seat(
             find_runtime(bridge),
@@ -550,11 +557,13 @@ def _availability(
     )
 
 
-def _static_availability(setup: SeatSetup, machine: Machine) -> Availability:
+def _static_availability(
+    setup: SeatSetup, machine: Machine, cache: Path
+) -> Availability:
     if not setup.settings.enabled:
         return Availability(STATIC, False, status=Status.SKIPPED.value, reason=DISABLED)
-    names = [analyser.name for analyser in available_analysers(setup, machine)]
-    if not names:
+    analysers = available_analysers(setup, machine)
+    if not analysers:
         advice = for_this_installation(find_runtime(STATIC).install_hint)
         return Availability(
             STATIC,
@@ -563,6 +572,43 @@ def _static_availability(setup: SeatSetup, machine: Machine) -> Availability:
             reason=NO_CONNECTION,
             advice=advice,
         )
-    absent = ", ".join(analyser.name for analyser in absent_analysers(setup, machine))
-    reason = ", ".join(names) + (f"; not installed: {absent}" if absent else "")
-    return Availability(STATIC, True, "embedded", reason=reason)
+    found = _probed(setup, machine, analysers, cache)
+    parts = [", ".join(found.able)]
+    if found.absent:
+        parts.append(f"not installed: {', '.join(found.absent)}")
+    if found.unable:
+        parts.append(f"not able: {', '.join(found.unable)}")
+    return Availability(STATIC, True, "embedded", reason="; ".join(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedAnalysers:
+    """Which analysers find what they have to find, which do not, which are missing."""
+
+    able: tuple[str, ...]
+    unable: tuple[str, ...]
+    """With the languages in which they do not."""
+    absent: tuple[str, ...]
+
+
+def probe_analysers(assembly: Assembly) -> ProbedAnalysers:
+    """Return what the analysers of the static seat can do here."""
+    settings, machine, retired = _looked_at(assembly)
+    setup = _setup(STATIC, assembly, settings, machine, retired)
+    analysers = available_analysers(setup, machine)
+    return _probed(setup, machine, analysers, assembly.places.cache)
+
+
+def _probed(
+    setup: SeatSetup, machine: Machine, analysers: Sequence[Analyser], cache: Path
+) -> ProbedAnalysers:
+    languages = unable_analysers(
+        analysers, machine.environment, timeout_seconds=PROBE_SECONDS, cache=cache
+    )
+    return ProbedAnalysers(
+        able=tuple(one.name for one in analysers if one.name not in languages),
+        unable=tuple(
+            f"{name} ({', '.join(which)})" for name, which in languages.items()
+        ),
+        absent=tuple(one.name for one in absent_analysers(setup, machine)),
+    )

@@ -25,6 +25,7 @@ _WORDS: Final = {
     Unlooked.INVENTED: "{by} cites what does not exist",
     Unlooked.PENDING: "{by} has not answered yet",
     Unlooked.UNVERIFIED: "the signature of {by} is not known",
+    Unlooked.NOT_ABLE: "{by} does not find what it has to find",
 }
 _NAMED: Final = 5
 

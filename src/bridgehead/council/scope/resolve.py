@@ -5,6 +5,7 @@ range, a patch).
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -37,6 +38,7 @@ from bridgehead.council.scope.withheld import (
     LARGEST_FILE_BYTES,
     OWN_FOLDERS,
     Reason,
+    as_utf8,
     is_ours,
 )
 from bridgehead.errors import FileError, UserError
@@ -56,6 +58,7 @@ _NOT_SOURCE: Final = frozenset(
         ".svn",
     }
 )
+_BINARY: Final = re.compile(r"^(?:Binary files |GIT binary patch)", re.MULTILINE)
 _GITLINK: Final = "160000"
 _SYMLINK: Final = "120000"
 
@@ -71,9 +74,22 @@ def take_from_disk(sieve: ScopeFilter, root: Path, path: str) -> None:
     elif stat.S_ISDIR(found.st_mode):
         sieve.leave_out(path, Reason.SUBMODULE)
     elif found.st_size > LARGEST_FILE_BYTES:
-        sieve.leave_out(path, Reason.TOO_LARGE, f"{found.st_size} bytes")
+        sieve.leave_out(
+            path,
+            Reason.TOO_LARGE,
+            f"{found.st_size} bytes",
+            is_script=_starts_a_script(root / path),
+        )
     else:
         sieve.take(path, read_working(root, path))
+
+
+def _starts_a_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def read_working(root: Path, path: str) -> bytes | None:
@@ -275,7 +291,7 @@ class Change:
         texts = self._git.blobs([found[path] for path in read])
         for path, text in zip(read, texts, strict=True):
             if text is not None:
-                digests[path] = text_digest(text.decode("utf-8", "replace"))
+                digests[path] = text_digest(as_utf8(text).decode("utf-8", "replace"))
         return digests
 
     def _scope(
@@ -290,7 +306,7 @@ class Change:
         warnings: tuple[str, ...] = (),
         removed: tuple[str, ...] = (),
     ) -> Scope:
-        shown = sieve.clean_diff(diff)
+        shown = sieve.clean_diff(_with_unshown_text(diff, sieve.texts))
         if not shown and not sieve.texts:
             raise EmptyScope(described, sieve.left_out)
         return Scope(
@@ -356,7 +372,7 @@ def digests_on_disk(
         if not os.path.lexists(root / path):
             continue
         content = read_working(root, path) if path in compared else None
-        text = None if content is None else content.decode("utf-8", "replace")
+        text = None if content is None else as_utf8(content).decode("utf-8", "replace")
         digests[shown_name(path)] = "" if text is None else text_digest(text)
     return digests
 
@@ -371,6 +387,22 @@ def on_disk(root: Path, extent: Extent) -> Contents:
 def _changed(diff: str) -> list[str]:
     """The files that are there after the change."""
     return [section.new for section in sections(diff) if section.new is not None]
+
+
+def _with_unshown_text(diff: str, texts: Mapping[str, str]) -> str:
+    """Return the diff with every text in it that git takes for something else.
+
+    It does so of UTF-16, and wherever an attributes file of the tree tells it to. Such a
+    file is shown as if all of it were new.
+    """
+    shown = []
+    for section in sections(diff):
+        text = texts.get(section.new) if section.new else None
+        if section.new and text is not None and _BINARY.search(section.text):
+            shown.append(_as_added(section.new, text))
+        else:
+            shown.append(section.text)
+    return "".join(shown)
 
 
 def _as_added(path: str, text: str) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 from bridgehead.council.scope.withheld import (
     LeftOut,
     Reason,
+    as_utf8,
     is_ours,
     masked,
     masked_text,
@@ -355,6 +356,8 @@ class ScopeFilter:
         if content is None or not is_text(path):
             self.leave_out(path, Reason.UNREADABLE)
             return
+        content = as_utf8(content)
+        is_script = content.startswith(b"#!")
         by_name = withheld_by_name(path)
         by_content = withheld_by_content(content)
         if Reason.SECRET in (by_name, *(by_content or ())) and self._has_no_secrets(
@@ -375,9 +378,9 @@ class ScopeFilter:
         if by_name is not None:
             self.leave_out(path, by_name)
         elif by_content is not None:
-            self.leave_out(path, *by_content)
+            self.leave_out(path, *by_content, is_script=is_script)
         elif len(content) > self._room:
-            self.leave_out(path, Reason.TOO_MUCH)
+            self.leave_out(path, Reason.TOO_MUCH, is_script=is_script)
         else:
             self._room -= len(content)
             self.texts[path] = content.decode("utf-8", "replace")
@@ -386,9 +389,12 @@ class ScopeFilter:
         if reason in _FOR_ANALYSERS and b"\0" not in content:
             self.withheld_texts[path] = content.decode("utf-8", "replace")
 
-    def leave_out(self, path: str, reason: Reason, detail: str = "") -> None:
+    def leave_out(
+        self, path: str, reason: Reason, detail: str = "", *, is_script: bool = False
+    ) -> None:
         if not is_ours(path):
-            self.left_out.append(LeftOut(shown_name(path), reason, detail))
+            left_out = LeftOut(shown_name(path), reason, detail, is_script)
+            self.left_out.append(left_out)
 
     def clean_diff(self, diff: str) -> str:
         """The diff without withheld files, and without sections that bear a secret themselves; values are masked."""
@@ -423,7 +429,8 @@ class ScopeFilter:
         for path in paths:
             if path not in known:
                 self.leave_out(path, by_name or Reason.SECRET, "in the diff")
-                self.texts.pop(path, None)
+                if path in self.texts:
+                    self.withheld_texts.setdefault(path, self.texts.pop(path))
         return set(paths)
 
 

@@ -6,6 +6,7 @@ runtimes §2.6), or when it is no text. Everything withheld is named in the repo
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -118,6 +119,12 @@ _SECRET_SUFFIXES: Final = (
     ".asc",
     ".tfvars",
 )
+_WIDE: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 _EXAMPLE: Final = re.compile(r"[._-](example|sample|template|dist|defaults?)$")
 
 
@@ -144,6 +151,8 @@ class LeftOut:
     path: str
     reason: Reason
     detail: str = ""
+    is_script: bool = False
+    """Its first line names an interpreter."""
 
 
 def is_ours(path: str) -> bool:
@@ -179,6 +188,18 @@ def withheld_by_content(content: bytes) -> tuple[Reason, str] | None:
     if hits := scan(content):
         return Reason.SECRET, f"{hits[0].kind}, line {hits[0].line}"
     return None
+
+
+def as_utf8(content: bytes) -> bytes:
+    """Return text that says it is UTF-16 or UTF-32 as UTF-8, and all else as it is."""
+    for mark, codec in _WIDE:
+        if not content.startswith(mark):
+            continue
+        try:
+            return content.decode(codec).encode()
+        except UnicodeError:
+            return content
+    return content
 
 
 def masked_text(text: str) -> str:

@@ -37,6 +37,11 @@ _SENTENCES: Final = {
     ),
     "analyser_failed": "an analyser failed, so its findings are missing: {detail}",
     "analyser_absent": "analysers not installed: {detail}; see `bridgehead runtimes`",
+    "suppressed_by_comment": "suppressed by a comment: {detail}",
+    "comment_not_obeyed": (
+        "comments of this change that would silence an analyser, and were not obeyed: "
+        "{detail}"
+    ),
     "question_unanswered": "the question about {detail} was not answered; the finding is unchanged",
     "model_replaced": "models from the settings were not available, others answered: {detail}",
     "untrusted_setting_ignored": (

@@ -7,6 +7,7 @@ from typing import Final
 from bridgehead.council.runtimes.static import programs
 from bridgehead.council.runtimes.static.base import Analyser
 from bridgehead.council.runtimes.static.ruff import Ruff
+from bridgehead.council.runtimes.static.templates import Templates
 
 ANALYSERS: Final[tuple[Analyser, ...]] = (
     *(Ruff(), programs.AstGrep(), programs.Oxlint(), programs.Lizard()),
@@ -15,5 +16,6 @@ ANALYSERS: Final[tuple[Analyser, ...]] = (
         programs.Zizmor(),
         programs.Shellcheck(),
         programs.Secrets(),
+        Templates(),
     ),
 )

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from bridgehead.contract.words import Severity, severity_rank
 from bridgehead.council.findings.tree import FileText
 from bridgehead.council.runtimes.static import base
-from bridgehead.council.runtimes.static.weighing import place_by_name
+from bridgehead.council.runtimes.static.places import (
+    is_action,
+    is_container_file,
+    is_workflow,
+    place_by_name,
+)
+from bridgehead.host.command import CommandResult
 from bridgehead.host.secrets_scan import SecretHit, scan
 
 _SCRIPTS: Final = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx")
@@ -56,6 +63,16 @@ class AstGrep(base.Analyser):
             "2",
         ]
 
+    def objection(
+        self, result: CommandResult, asked: Sequence[str]
+    ) -> base.UnreadableAnswer | None:
+        said = result.error_text()
+        if "Cannot parse rule" in said:
+            return base.NotAble("ast-grep does not accept our rules")
+        if re.search(r"^ERROR: ", said, re.MULTILINE):
+            return base.UnreadableAnswer("ast-grep could not open a file")
+        return None
+
     def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed:
             more = entry.get("metadata") or {}
@@ -90,6 +107,26 @@ class Oxlint(base.Analyser):
         asked = [word for rule in base.weights(self.name) for word in ("-W", rule)]
         return ["--format=json", *own, "--threads=2", "-A", "all", *asked]
 
+    def objection(
+        self, result: CommandResult, asked: Sequence[str]
+    ) -> base.UnreadableAnswer | None:
+        """Count: it passes over rules and files that it does not know in silence."""
+        counted = re.findall(r'"number_of_(files|rules)": *(\d+)', result.text()[-500:])
+        numbers = {name: int(number) for name, number in counted}
+        rules = len(base.weights(self.name))
+        if numbers.get("rules", rules) < rules:
+            return base.NotAble("oxlint does not know all of our rules")
+        if numbers.get("files", len(asked)) < len(asked):
+            return base.UnreadableAnswer("oxlint passed over a file")
+        return None
+
+    def unparsed(self, printed: str) -> Iterable[str]:
+        return [
+            str(entry["filename"])
+            for entry in json.loads(printed)["diagnostics"]
+            if not entry.get("code")
+        ]
+
     def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed["diagnostics"]:
             code = str(entry.get("code") or "syntax")
@@ -110,12 +147,7 @@ class Hadolint(base.Analyser):
     domains: ClassVar = ("infrastructure", "security")
 
     def wants(self, path: str) -> bool:
-        name = PurePosixPath(path).name.casefold()
-        return (
-            name in {"dockerfile", "containerfile"}
-            or name.startswith("dockerfile.")
-            or name.endswith(".dockerfile")
-        )
+        return is_container_file(path)
 
     def arguments(self) -> Sequence[str]:
         return [
@@ -125,6 +157,9 @@ class Hadolint(base.Analyser):
             "--config",
             str(base.RULES / "hadolint.yml"),
         ]
+
+    def unparsed(self, printed: str) -> Iterable[str]:
+        return _with_code(printed, ("DL1000",))
 
     def messages(self, printed: Any) -> Iterator[base.Message]:
         return _numbered(self.name, printed, "")
@@ -143,13 +178,19 @@ class Zizmor(base.Analyser):
     }
 
     def wants(self, path: str) -> bool:
-        place = PurePosixPath(path)
-        if place.suffix not in {".yml", ".yaml"}:
-            return False
-        return place.parts[-3:-1] == (".github", "workflows") or place.stem == "action"
+        return is_workflow(path) or is_action(path)
 
     def arguments(self) -> Sequence[str]:
-        return ["--offline", "--no-progress", "--quiet", "--no-config", "--format=json"]
+        # Strict: otherwise it passes over what it cannot parse in silence.
+        told = ["--offline", "--no-progress", "--quiet", "--no-config"]
+        return [*told, "--strict-collection", "--format=json"]
+
+    def objection(
+        self, result: CommandResult, asked: Sequence[str]
+    ) -> base.UnreadableAnswer | None:
+        if "failed to load" in result.error_text():
+            return base.NotParsed("zizmor could not parse the file")
+        return None
 
     def messages(self, printed: Any) -> Iterator[base.Message]:
         for entry in printed:
@@ -197,8 +238,18 @@ class Shellcheck(base.Analyser):
     def arguments(self) -> Sequence[str]:
         return ["--format=json", "--norc", "--severity=info"]
 
+    def unparsed(self, printed: str) -> Iterable[str]:
+        # Parsing stopped, or it is a shell that it does not know.
+        return _with_code(printed, (1070, 1071, 1072, 1073))
+
     def messages(self, printed: Any) -> Iterator[base.Message]:
         return _numbered(self.name, printed, "SC")
+
+
+def _with_code(printed: str, codes: Sequence[object]) -> list[str]:
+    """Return the files about which one of these codes was printed."""
+    entries = json.loads(printed)
+    return [str(entry["file"]) for entry in entries if entry["code"] in codes]
 
 
 def _numbered(tool: str, printed: Any, prefix: str) -> Iterator[base.Message]:
@@ -279,6 +330,7 @@ class Secrets(base.Analyser):
 
     name = "secrets"
     finds_defects = False
+    in_process = True
     domains: ClassVar = ("security",)
     SEVERITY: ClassVar = {
         "password": Severity.MEDIUM,
@@ -305,9 +357,6 @@ class Secrets(base.Analyser):
     def wants(self, path: str) -> bool:
         return True
 
-    def arguments(self) -> Sequence[str]:
-        return []
-
     def read(self, printed: str) -> list[base.Message]:
         raise base.UnreadableAnswer("secrets are found without a program")
 
@@ -317,14 +366,15 @@ class Secrets(base.Analyser):
         folder: Path,
         environment: Mapping[str, str],
         run: base.RunCommand,
-    ) -> list[base.Message]:
-        return [
+    ) -> base.Said:
+        messages = [
             self._message(path, hit.kind, hit.line)
             for path, text in texts.items()
             for hit in scan(text)
             if not self._is_example(text, hit)
             and not (hit.kind == "password" and self._TRANSLATED.search(path))
         ]
+        return base.Said(messages)
 
     def _is_example(self, text: str, hit: SecretHit) -> bool:
         """Whether a password says of itself that it is none."""

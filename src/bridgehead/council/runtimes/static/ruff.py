@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
@@ -9,15 +10,21 @@ from bridgehead.contract.words import Severity
 from bridgehead.council.runtimes.static.base import (
     Analyser,
     Message,
+    NotAble,
+    UnreadableAnswer,
     Weight,
     by_longest_prefix,
     weights,
 )
+from bridgehead.host.command import CommandResult
 
 # A bare `raise` in a helper of a handler is fine, a dunder list may name what a module makes at run time, and what is
 # reported of files, sleeping and `input` in coroutines is mostly start-up code.
 NOT_ASKED: Final = "PLE0604,PLE0605,PLE0704,ASYNC230,ASYNC240,ASYNC250,F502,F503,F504"
 _UNKNOWN: Final = Weight(Severity.LOW, None, "code-quality")
+_RULES_REJECTED: Final = re.compile(
+    r"[Uu]nknown rule|have been removed|has been removed|has no effect because"
+)
 _ABOUT_SAFE: Final = "seems safe"
 MOST_PATHS: Final = 40
 """Independent paths through a function above which it is remarked upon."""
@@ -50,6 +57,16 @@ class Ruff(Analyser):
             paths,
         ]
         return [*told, "--select", asked, "--ignore", NOT_ASKED]
+
+    def objection(
+        self, result: CommandResult, asked: Sequence[str]
+    ) -> UnreadableAnswer | None:
+        said = result.error_text()
+        if _RULES_REJECTED.search(said):
+            return NotAble("ruff does not know all of our rules")
+        if "Failed to lint" in said:
+            return UnreadableAnswer("ruff passed over a file")
+        return None
 
     def messages(self, printed: Any) -> Iterator[Message]:
         for entry in printed:

@@ -102,6 +102,11 @@ def changed(tmp_path: Path) -> Machine:
     (machine.project / "notes.txt").write_text("nothing to see\n")
     store = machine.project / "orders" / "store.py"
     store.write_text(store.read_text() + "\n\ndef run(text):\n    return eval(text)\n")
+    commit_all(machine)
+    return machine
+
+
+def commit_all(machine: Machine) -> None:
     identity = ("-c", "user.name=t", "-c", "user.email=t@localhost")
     for words in (("add", "-A"), ("commit", "-q", "-m", "change")):
         subprocess.run(
@@ -110,7 +115,6 @@ def changed(tmp_path: Path) -> Machine:
             env=machine.environ(),
             check=True,
         )
-    return machine
 
 
 def test_a_change_is_reviewed_published_and_gated(changed: Machine) -> None:
@@ -156,9 +160,32 @@ def test_nothing_passes_without_the_seats_that_the_action_requires(
     gated = runner.run("Gate")
 
     assert reviewed.returncode == 0, reviewed.stderr
-    assert runner.outputs["verdict"] == ""
+    assert runner.outputs["verdict"] == "INCOMPLETE"
     assert gated.returncode == 3, gated.stderr
     assert "claude did not look to the end and is required" in gated.stdout
+
+
+def test_what_nobody_looked_at_is_refused_and_closes_no_alert_until_somebody_answers(
+    changed: Machine,
+) -> None:
+    (changed.project / "main.c").write_text("int main(void) { return 0; }\n")
+    commit_all(changed)
+    asked = {"base": "HEAD~1", "runtimes": "static\n", "intensity": "quick"}
+    runner = Runner(changed, **asked)
+
+    assert runner.run("Review").returncode == 0
+    refused = runner.run("Gate")
+    runner.values["inputs.allow-incomplete"] = "read by Ada"
+    allowed = runner.run("Gate")
+
+    assert runner.outputs["verdict"] == "INCOMPLETE"
+    assert runner.outputs["complete"] == "false"
+    assert "not looked at" in (runner.temp / "summary").read_text()
+    upload = next(
+        step for step in action()["runs"]["steps"] if "upload" in step.get("if", "")
+    )
+    assert "steps.review.outputs.complete == 'true'" in upload["if"]
+    assert (refused.returncode, allowed.returncode) == (3, 0), allowed.stdout
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,8 @@ class ErrorClass(StrEnum):
     RETIRED = "retired"
     UNKNOWN_MODEL = "unknown_model"
     TOO_LONG = "too_long"
+    CUT = "cut"
+    CONTENT_FILTER = "content_filter"
     SERVER_ERROR = "server_error"
     UNREACHABLE = "unreachable"
     MALFORMED = "malformed"

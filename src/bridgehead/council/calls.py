@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.report import BridgeReport, ModelWarning
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 
@@ -174,6 +175,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, tag="reply"):
     """The model that really ran, where the runtime says so."""
     duration_seconds: float = 0.0
     usage: CallUsage = CallUsage()
+    shortfall: Unlooked | None = None
+    """Why this is not the whole answer, as the runtime says itself."""
 
 
 class CallFailed(msgspec.Struct, frozen=True, kw_only=True, tag="call_failed"):

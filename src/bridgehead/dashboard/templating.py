@@ -19,6 +19,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bridgehead.contract.looks import Look
+from bridgehead.council.reporting.not_looked_at import not_looked_at_lines
 from bridgehead.council.reporting.render.sentences import (
     notes,
     reason_in_words,
@@ -52,6 +54,7 @@ def environment() -> Environment:
     )
     made.filters.update(ago=ago, clock=clock, span=span, number=number, short=short_id)
     made.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
+    made.filters.update(not_looked_at=not_looked_at)
     made.globals.update(static=address_of)
     return made
 
@@ -66,6 +69,11 @@ def shown(value: Any) -> Any:
 def sentences(warnings: Iterable[str]) -> list[str]:
     """A report's warnings as people read them; what has no words of its own stays a code."""
     return list(notes(warnings, codes=True))
+
+
+def not_looked_at(looks: object) -> list[str]:
+    """Return the looks of a stored report that did not come to their end, in words."""
+    return not_looked_at_lines(msgspec.convert(looks, list[Look]))
 
 
 def spelled(value: object) -> str:

@@ -78,9 +78,20 @@ class Breakage(StrEnum):
     HANG = "hang"
 
 
+class Ending(StrEnum):
+    """How an answer ends; each vendor has its own word for it."""
+
+    WHOLE = "whole"
+    LENGTH = "length"
+    """The limit of tokens was reached."""
+    FILTER = "filter"
+    """The vendor's content filter stopped it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Say:
     text: str
+    ending: Ending = Ending.WHOLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from bridgehead.errors import ConfigError
 from bridgehead.testing.exchange import (
     Breakage,
     CallTool,
+    Ending,
     Fault,
     ModelRequest,
     Reaction,
@@ -55,6 +56,8 @@ SCENARIOS: Final[dict[str, str]] = {
     "malformed": "200 with an HTML page",
     "badsse": "200 with a broken JSON line, then the connection closes",
     "cut": "a stream without its terminal event",
+    "length": "a reply that ends at the limit of tokens",
+    "filter": "a reply that the vendor's content filter stops",
     "hang": "the request is accepted and never answered",
     "toolwrite": (
         "first a tool call that writes the file named by PATH=... in the prompt, then "
@@ -109,6 +112,8 @@ def react(request: ModelRequest) -> Reaction:
         return CallTool(
             ToolKind.SHELL, command=writes if scenario == "toolbash" else _SLEEP_COMMAND
         )
+    if scenario in set(Ending):
+        return Say(request.echo, Ending(scenario))
     return Say("" if scenario == "empty" else request.echo)
 
 

@@ -75,7 +75,8 @@ def test_two_seats_that_invent_the_same_confirm_nothing() -> None:
     )
     real = Council(TWO, finds("SQL injection", severity="CRITICAL")).drive().report
 
-    assert (invented.multi_source_confirmed, invented.verdict) == ((), "CONCERNS")
+    assert (invented.multi_source_confirmed, invented.verdict) == ((), None)
+    assert invented.incomplete
     (entry,) = invented.disputed_findings
     assert [one.position for one in entry.positions][
         -1

@@ -1082,9 +1082,20 @@ def test_a_budget_stops_before_the_next_round_and_says_so() -> None:
     assert "budget_reached" in report.warnings
 
 
-def test_a_budget_too_small_for_round_one_skips_the_seat_before_any_call() -> None:
+def test_a_budget_too_small_for_round_one_asks_the_experts_it_can_pay() -> None:
     run = SeatRun(
-        seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=2))
+        seat(),
+        task(domains=("security", "testing")),
+        surroundings(),
+        budget=Budget(CouncilOptions(max_calls=1)),
+    )
+    turn = run.start(AT)
+    assert [call.key.agent for call in turn.calls] == ["security"]
+
+
+def test_without_a_call_left_the_seat_is_skipped() -> None:
+    run = SeatRun(
+        seat(), task(), surroundings(), budget=Budget(CouncilOptions(max_calls=0))
     )
     turn = run.start(AT)
     assert turn.calls == ()

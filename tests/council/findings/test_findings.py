@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -243,6 +245,47 @@ def test_a_fixed_record_stays_fixed_silently_and_its_return_is_a_regression() ->
     assert gone.previous["t1:0"].state in ("fixed", "unknown")
     settled = carry_forward(records, nothing, gone)
     assert compare(settled, nothing, Tree.of({}), {}).previous in ({}, gone.previous)
+
+
+@pytest.mark.parametrize(
+    ("seat", "unlooked"),
+    [
+        ("static", {"unlooked_files": frozenset({"a.py"})}),
+        ("claude", {"unlooked_files": frozenset({"a.py"})}),
+        ("claude", {"unlooked_domains": frozenset({"security"})}),
+    ],
+)
+def test_what_was_not_looked_at_again_is_not_fixed(
+    seat: str, unlooked: dict[str, frozenset[str]]
+) -> None:
+    tree = Tree.of({"a.py": "x = 1\n"})
+    before = FoundAgain(
+        type=OutputType.FINDING,
+        title="T",
+        description="D",
+        fingerprints=("t1:0",),
+        path="a.py",
+        seats=(seat,),
+        domains=("security",),
+    )
+    first = looked_at(A=before)
+    records = carry_forward((), first, compare((), first, tree, {}))
+
+    looked = compare(records, looked_at(), tree, {}).previous["t1:0"]
+    unsure = compare(records, replace(looked_at(), **unlooked), tree, {}).previous
+
+    assert looked.state == "fixed"
+    assert (unsure["t1:0"].state, unsure["t1:0"].why) == ("unknown", "not_looked_at")
+
+
+def looked_at(**findings: FoundAgain) -> Run:
+    return Run(
+        findings,
+        frozenset({"claude", "static"}),
+        frozenset({"a.py"}),
+        frozenset({"security"}),
+        ("a.py",),
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bridgehead.contract.looks import Look, Looked, Unlooked
+from bridgehead.contract.looks import Look, Looked, Unlooked, not_looked
 from bridgehead.contract.words import Verdict
 from bridgehead.council.reporting.not_looked_at import not_looked_at_lines
-from bridgehead.council.runtimes.static.due import hidden_looks, is_due, not_looked
+from bridgehead.council.runtimes.static.due import hidden_looks, is_due
 from bridgehead.council.scope.withheld import LeftOut, Reason
-from bridgehead.council.synthesis.coverage import stands, uncovered
+from bridgehead.council.synthesis.coverage import uncovered
+from bridgehead.council.synthesis.verdict import stands
 
 END = Look(by="ruff", on="a.py", outcome=Looked.TO_THE_END)
 DIED = not_looked("ast-grep", "a.py", Unlooked.DIED)

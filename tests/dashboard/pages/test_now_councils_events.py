@@ -404,6 +404,28 @@ def test_a_council_whose_report_is_gone_still_shows_what_the_record_knows(
     assert '<svg viewBox' in text  # fmt: skip
 
 
+def test_the_council_page_says_what_was_not_looked_at_and_what_to_do(
+    web: OpenDashboard,
+) -> None:
+    look = {
+        "by": "claude",
+        "on": "security",
+        "kind": "domain",
+        "outcome": "not",
+        "reason": "refused",
+        "advice": "ask another model",
+    }
+    hold_council(
+        web.store, web.project, verdict=None, incomplete=True, not_looked_at=[look]
+    )
+
+    text = page(web, "/councils/paafrm")
+
+    assert (
+        "not looked at (claude refused): the domain security; ask another model" in text
+    )
+
+
 def test_code_is_read_from_inside_the_project_only(web: OpenDashboard) -> None:
     (web.project.parent / "secret.txt").write_text("the family silver\n" * 20)
     (web.project / "link.txt").symlink_to(web.project.parent / "secret.txt")

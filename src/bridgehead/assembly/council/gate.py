@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bridgehead.assembly.application import Assembly
+from bridgehead.assembly.application import Assembly, append_event
 from bridgehead.assembly.council.before_change import (
     before_change,
     required,
@@ -27,6 +27,7 @@ from bridgehead.council.reporting.gate import (
     refuse_unconfirmed,
     refuse_unfinished,
 )
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.git import Git, NoSuchRevision, repository_at
@@ -63,7 +64,9 @@ def check_gate(
         stored.report, _with_settings(assembly, stored.report, demands), states
     )
     has_verdict = decision.verdict is not None or stored.report.incomplete
-    if decision.passed and not has_verdict:
+    if decision.passed and decision.allowed_incomplete:
+        record_allowed(assembly, stored.report, demands.allow_incomplete)
+    elif decision.passed and not has_verdict:
         raise NoVerdict(stored.review_id)
     return decision
 
@@ -78,6 +81,18 @@ def _with_settings(
         demands,
         required=required(settings, demands.required),
         unread_passes=unread_passes(settings),
+    )
+
+
+def record_allowed(assembly: Assembly, report: CouncilReport, reason: str) -> None:
+    """Record that somebody answers for what was not looked at."""
+    facts = {"reason": reason, "not_looked_at": lines_of(report)}
+    append_event(
+        assembly.project,
+        "council.allowed_incomplete",
+        facts,
+        run_id=report.review_id,
+        assembly=assembly,
     )
 
 

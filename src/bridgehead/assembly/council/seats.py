@@ -293,8 +293,8 @@ def local_seats(
             reasoning_cap=settings.reasoning_level,
             max_concurrency=settings.max_concurrency,
             debates=council.plan.is_debate,
-            shortest_timeout=council.request.options.timeout_seconds
-            or int(assembly.settings.number("council.timeout") or 0),
+            timeout_seconds=council.request.options.timeout_seconds,
+            shortest_timeout=int(assembly.settings.number("council.timeout") or 0),
             discovery=council.discovery,
         ),
         analyser_timeout=council.request.options.timeout_seconds,

@@ -127,7 +127,14 @@ def _convene(app: App, /, verb: str, scope: tuple[str, ...], **given: Any) -> in
         finished = _councils(app).call(request, audience, gate=gate)
     if request.options.rewrites_settings:
         app.say("wrote .bridge-settings.json")
-    return _ended(app, finished, gate=gate, sarif=given["sarif"], watch=watch)
+    return _ended(
+        app,
+        finished,
+        gate=gate,
+        allow_incomplete=given["allow_incomplete"],
+        sarif=given["sarif"],
+        watch=watch,
+    )
 
 
 def _show_calls(app: App, request: CouncilRequest) -> int:
@@ -185,6 +192,7 @@ for _command in (show, list_, gate, dismiss, split, baseline):
 )
 @click.option("--close", is_flag=True, help="Stop waiting and write the report.")
 @options.gate_option
+@options.allow_incomplete_option
 @options.sarif_option
 @options.watch_option
 @click.pass_obj
@@ -194,6 +202,7 @@ def resume(
     retry: tuple[str, ...],
     close: bool,
     gate: str | None,
+    allow_incomplete: str,
     sarif: Path | None,
     watch: bool,
 ) -> int:
@@ -209,7 +218,14 @@ def resume(
         finished = _councils(app).resume(
             review_id, audience, retry=retry, close=close, gate=wanted
         )
-    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch)
+    return _ended(
+        app,
+        finished,
+        gate=wanted,
+        allow_incomplete=allow_incomplete,
+        sarif=sarif,
+        watch=watch,
+    )
 
 
 @council.command(examples=("bridgehead council stop", "bridgehead council stop k3v9qa"))
@@ -248,6 +264,7 @@ def stop(app: App, review_id: str | None) -> None:
     help="The council it comes from; default: the newest.",
 )
 @options.gate_option
+@options.allow_incomplete_option
 @options.sarif_option
 @options.watch_option
 @click.pass_obj
@@ -257,6 +274,7 @@ def challenge(
     question: str,
     review_id: str | None,
     gate: str | None,
+    allow_incomplete: str,
     sarif: Path | None,
     watch: bool,
 ) -> int:
@@ -272,7 +290,15 @@ def challenge(
         finished = _councils(app).challenge(
             review_id, finding, question, audience, gate=wanted
         )
-    return _ended(app, finished, gate=wanted, sarif=sarif, watch=watch, about=finding)
+    return _ended(
+        app,
+        finished,
+        gate=wanted,
+        allow_incomplete=allow_incomplete,
+        sarif=sarif,
+        watch=watch,
+        about=finding,
+    )
 
 
 def _councils(app: App) -> Councils:
@@ -331,6 +357,7 @@ def _ended(
     finished: Finished,
     *,
     gate: Any,
+    allow_incomplete: str,
     sarif: Path | None,
     watch: bool,
     about: str = "",
@@ -356,7 +383,13 @@ def _ended(
         app.emit(document, lambda: _text(app, finished, about))
     if finished.pause is not None:
         app.insist(finished.pause.line())
-    return finished.exit_code(gate)
+    reason = allow_incomplete.strip()
+    is_allowed = gate is not None and bool(reason)
+    if is_allowed and finished.is_incomplete and isinstance(report, CouncilReport):
+        from bridgehead.assembly.council.gate import record_allowed
+
+        record_allowed(app.assembly(), report, reason)
+    return finished.exit_code(gate, allow_incomplete=is_allowed)
 
 
 def _document(finished: Finished) -> dict[str, Any]:

@@ -33,6 +33,12 @@ gate_option = click.option(
     type=click.Choice(GATES),
     help="Exit 3 on this verdict or worse; by default any verdict exits 0.",
 )
+allow_incomplete_option = click.option(
+    "--allow-incomplete",
+    default="",
+    metavar="REASON",
+    help="Let --gate pass although something was not looked at; the reason is recorded.",
+)
 watch_option = click.option(
     "--watch", is_flag=True, help="Print events as NDJSON; the report is the last line."
 )
@@ -180,6 +186,7 @@ _OPTIONS = (
         help="Stop at this cost.",
     ),
     gate_option,
+    allow_incomplete_option,
     click.option(
         "--require",
         multiple=True,
@@ -202,8 +209,8 @@ _OPTIONS = (
         type=click.IntRange(min=1),
         metavar="SECONDS",
         help=(
-            "Give up on a call after this many silent seconds; default: "
-            "council.timeout (120)."
+            "Give up on a model or an analyser after this many silent seconds; "
+            "default: estimated, at least council.timeout (120)."
         ),
     ),
     sarif_option,

@@ -223,9 +223,8 @@ def _decision_text(decision: GateDecision) -> str:
         for reason in decision.refusals
         if not reason.startswith("the verdict is")
     ]
-    if decision.passed and decision.not_looked_at:
-        names = ", ".join(decision.not_looked_at)
-        details.append(f"not looked at: {names}")
+    if decision.passed:
+        details += decision.not_looked_at
     if decision.allowed_incomplete:
         details.append(f"allowed: {decision.allowed_incomplete}")
     if decision.next_step is not None:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
+from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import ErrorClass
 from bridgehead.council.calls import (
@@ -33,6 +34,16 @@ BUDGET_REACHED: Final = "budget_reached"
 """The warning of whoever did not ask any more."""
 CANCELLED: Final = "cancelled"
 NOTHING_SPENT: Final = CallUsage()
+_WITHHELD: Final = (Unlooked.FILTERED, Unlooked.REFUSED)
+_UNLOOKED: Final = {
+    ErrorClass.TIMEOUT: Unlooked.TIMED_OUT,
+    ErrorClass.CONTENT_FILTER: Unlooked.FILTERED,
+    ErrorClass.TOO_LONG: Unlooked.TOO_LARGE,
+    ErrorClass.CUT: Unlooked.CUT,
+    ErrorClass.AUTH: Unlooked.NO_LOGIN,
+    ErrorClass.QUOTA: Unlooked.NO_QUOTA,
+    ErrorClass.RATE_LIMIT: Unlooked.NO_QUOTA,
+}
 
 
 @dataclass(slots=True)
@@ -89,16 +100,23 @@ class Budget:
 
     def refusal(self, next_calls: int) -> str | None:
         """Why the next round may not begin, or None when it may."""
-        most_calls = self.options.max_calls
         most_cost = self.options.max_cost_usd
-        calls = sum(tally.calls for tally in self._tallies)
-        if most_calls is not None and calls + next_calls > most_calls:
+        calls_left = self.calls_left
+        if calls_left is not None and next_calls > calls_left:
             return "max_calls"
         # A seat that reports no cost counts 0; the council warns about it.
         cost = sum(tally.known_cost_usd for tally in self._tallies)
         if most_cost is not None and cost >= most_cost:
             return "max_cost"
         return None
+
+    @property
+    def calls_left(self) -> int | None:
+        """Return how many calls may still be made; None if nobody set a limit."""
+        if self.options.max_calls is None:
+            return None
+        made = sum(tally.calls for tally in self._tallies)
+        return max(self.options.max_calls - made, 0)
 
 
 class Form(NamedTuple):
@@ -150,6 +168,8 @@ class CallBatch:
     """By the key of the first attempt."""
     failures: dict[CallKey, str] = field(default_factory=dict)
     """Why, by the same keys."""
+    shortfalls: dict[CallKey, Unlooked] = field(default_factory=dict)
+    """Why an answer is missing or not the whole one, by the same keys."""
     _outstanding: dict[CallKey, Ask] = field(default_factory=dict)
 
     def start(self) -> tuple[Call, ...]:
@@ -216,9 +236,13 @@ class CallBatch:
             self.sessions[key.speaker] = reply.session
         answer = read_reply(reply.text, ask.read)
         if isinstance(answer, Answered):
-            self.replies[first_attempt(key)] = ReadReply(
-                ask, answer.value, answer.partial
-            )
+            if _says_nothing(answer, reply, ask):
+                self._decline(ask, reply, answer)
+                return ()
+            partial = answer.partial or reply.shortfall is not None
+            if partial:
+                self.shortfalls[first_attempt(key)] = reply.shortfall or Unlooked.CUT
+            self.replies[first_attempt(key)] = ReadReply(ask, answer.value, partial)
             facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
             duration = round(reply.duration_seconds, 3)
             self.log(
@@ -228,7 +252,7 @@ class CallBatch:
                 duration_s=duration,
                 **_spent(reply.usage),
             )
-            if answer.partial:
+            if partial:
                 self.log("agent_partial", **facts, chars=len(reply.text))
             return ()
         if answer.reason == PARSE_FAILURE and not ask.is_repair:
@@ -236,6 +260,16 @@ class CallBatch:
         error = ErrorClass.MALFORMED if reply.text.strip() else ErrorClass.EMPTY
         self._fail(ask, answer.reason, error, detail="")
         return ()
+
+    def _decline(self, ask: Ask, reply: Reply, answer: Answered[Any]) -> None:
+        """Take an empty answer of a model that did not look as no answer."""
+        if reply.shortfall is Unlooked.FILTERED:
+            reason = "filtered: the content filter stopped the answer"
+        else:
+            reason = f"refused: {answer.declined or 'the model refused'}"
+        self._fail(ask, reason, ErrorClass.CONTENT_FILTER, detail="", usage=reply.usage)
+        if reply.shortfall is not Unlooked.FILTERED:
+            self.shortfalls[first_attempt(ask.call.key)] = Unlooked.REFUSED
 
     def _fail(
         self,
@@ -248,6 +282,7 @@ class CallBatch:
     ) -> None:
         key = ask.call.key
         self.failures[first_attempt(key)] = reason
+        self.shortfalls[first_attempt(key)] = unlooked_by(error_class)
         facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
         extra = {"detail": detail} if detail else {}
         self.log(
@@ -265,6 +300,18 @@ class CallBatch:
         previous = NOTHING if session is not None else ask.prompt
         prompt = self.repair(next_attempt(ask.call.key), previous, reply.text)
         return replace(_put_again(ask, prompt, session=session), is_repair=True)
+
+
+def unlooked_by(error_class: ErrorClass) -> Unlooked:
+    """Return what a failed call means for the look that it was."""
+    return _UNLOOKED.get(error_class, Unlooked.DIED)
+
+
+def _says_nothing(answer: Answered[Any], reply: Reply, ask: Ask) -> bool:
+    """Return whether a list of findings is empty because the model did not look."""
+    if ask.call.answer is not Answer.ITEMS or answer.value.entries:
+        return False
+    return answer.declined is not None or reply.shortfall in _WITHHELD
 
 
 def first_attempt(key: CallKey) -> CallKey:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from bridgehead.contract.looks import Look, Looked, LookKind, Unlooked, not_looked
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
 from bridgehead.council.debate.call_batch import Ask, CallBatch, Form, first_attempt
 from bridgehead.council.debate.ledger import Entry, Ledger, Owner
@@ -26,6 +27,7 @@ FIRST_ROUND: Final = 1
 CHALLENGER: Final = Owner(Role.CHALLENGER, CROSS_DOMAIN)
 INTEGRATOR: Final = Owner(Role.INTEGRATION, INTEGRATION)
 CONSOLIDATOR: Final = Owner(Role.CONSOLIDATION, CROSS_DOMAIN)
+_RANK: Final = {Looked.NOT: 0, Looked.IN_PART: 1, Looked.TO_THE_END: 2}
 TITLES: Final = {Role.CHALLENGER: CHALLENGER_TITLE, Role.INTEGRATION: INTEGRATION_TITLE}
 
 
@@ -130,6 +132,35 @@ def covered_domains(batch: CallBatch) -> list[str]:
         for reply in batch.in_order()
         if reply.ask.call.key.role is Role.EXPERT
     ]
+
+
+def domain_looks(batch: CallBatch, seat: str) -> list[Look]:
+    """Return how far the experts of Round 1 came; of several models, the best one."""
+    looks: dict[str, Look] = {}
+    for ask in batch.asks:
+        key = first_attempt(ask.call.key)
+        if key.role is not Role.EXPERT:
+            continue
+        look = _domain_look(batch, key, seat)
+        known = looks.get(key.domain)
+        if known is None or _RANK[look.outcome] > _RANK[known.outcome]:
+            looks[key.domain] = look
+    return list(looks.values())
+
+
+def _domain_look(batch: CallBatch, key: CallKey, seat: str) -> Look:
+    reason = batch.shortfalls.get(key)
+    if reason is None and key in batch.replies:
+        return Look(
+            by=seat, on=key.domain, kind=LookKind.DOMAIN, outcome=Looked.TO_THE_END
+        )
+    return not_looked(
+        seat,
+        key.domain,
+        reason or Unlooked.DIED,
+        kind=LookKind.DOMAIN,
+        outcome=Looked.IN_PART if key in batch.replies else Looked.NOT,
+    )
 
 
 def usual_failure(batch: CallBatch) -> str:

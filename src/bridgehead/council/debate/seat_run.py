@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from bridgehead.contract.looks import Look, LookKind, Unlooked, not_looked
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import (
@@ -42,6 +43,7 @@ from bridgehead.council.debate.first_round import (
     CHALLENGER,
     FIRST_ROUND,
     covered_domains,
+    domain_looks,
     first_round_asks,
     usual_failure,
 )
@@ -106,6 +108,7 @@ class SeatRun:
         self._calls: list[calls.Call] = []
         self._cancelled: tuple[calls.CallKey, ...] = ()
         self._batch: CallBatch | None = None
+        self._first_round: CallBatch | None = None
         self._then: Callable[[], None] | None = None
         ledger = Ledger(seat.id_prefix, inputs.tree, self._log)
         self._run = SeatState(
@@ -212,7 +215,9 @@ class SeatRun:
         unseen = (
             {"unseen_files": found} if (found := self._context.material.unseen) else {}
         )
-        extra = {**seen, **unseen, **seat.extra, **more.pop("extra", {})}
+        looks = self._looks()
+        looked = {"looks": looks} if looks else {}
+        extra = {**seen, **unseen, **looked, **seat.extra, **more.pop("extra", {})}
         return SeatFacts(
             name=seat.name,
             model_family=seat.model_family,
@@ -247,23 +252,48 @@ class SeatRun:
     # -- Round 1
 
     def _begin(self) -> None:
-        models = self._models_of_round_1()
-        refusal = self._budget.refusal(
-            len(models) * (len(self.task.domains) + STANDING_AGENTS)
-        )
-        if refusal is not None:
-            self._finish(
-                skipped_report(self.task, self._facts(), f"budget_exhausted: {refusal}")
+        wanted: list[Ask] = []
+        for model in self._models_of_round_1():
+            wanted += first_round_asks(
+                self.seat,
+                self._context,
+                self._run.roster.experts,
+                seating=self._seating,
+                model=model,
             )
+        asks = self._affordable(wanted)
+        if not asks:
+            reason = f"budget_exhausted: {self._budget.refusal(len(wanted))}"
+            self._finish(skipped_report(self.task, self._facts(), reason))
             return
+        if len(asks) < len(wanted):
+            self._warn(BUDGET_REACHED)
         self._log_dispatch(self._mode_of_round_1)
-        who = (self.seat, self._context, self._run.roster.experts)
-        asks = [
-            ask
-            for model in models
-            for ask in first_round_asks(*who, seating=self._seating, model=model)
-        ]
         self._ask(asks, self._after_first_round)
+        self._first_round = self._settled_batch()
+
+    def _affordable(self, wanted: Sequence[Ask]) -> list[Ask]:
+        """Return the questions that the budget allows: all, or experts as far as it goes."""
+        calls_left = self._budget.calls_left
+        if self._budget.refusal(len(wanted)) is None:
+            return list(wanted)
+        if calls_left is None or self._budget.refusal(1) is not None:
+            return []
+        experts = [ask for ask in wanted if ask.call.key.role is calls.Role.EXPERT]
+        return experts[:calls_left]
+
+    def _looks(self) -> tuple[Look, ...]:
+        """Return how far each expert of Round 1 came, asked or not."""
+        if self._first_round is None:
+            return ()
+        looks = domain_looks(self._first_round, self.seat.name)
+        asked = {look.on for look in looks}
+        unasked = [
+            not_looked(self.seat.name, domain, Unlooked.BUDGET, kind=LookKind.DOMAIN)
+            for domain in self.task.domains
+            if domain not in asked
+        ]
+        return (*looks, *unasked)
 
     def _models_of_round_1(self) -> Sequence[str | None]:
         """Each is asked by itself; None leaves the choice to the runtime."""

@@ -53,6 +53,9 @@ class Run:
     files: frozenset[str]
     domains_covered: frozenset[str]
     scope: tuple[str, ...]
+    unlooked_files: frozenset[str] = frozenset()
+    """Files that nobody able has looked at to the end."""
+    unlooked_domains: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,11 @@ class _Pairing:
             return "not_in_scope"
         if not set(record.seats) <= self._run.seats_completed:
             return "seat_missing"
+        if record.path in self._run.unlooked_files:
+            return "not_looked_at"
         by_static_alone = record.seats == ("static",)
+        if not by_static_alone and set(record.domains) & self._run.unlooked_domains:
+            return "not_looked_at"
         if not by_static_alone and not set(record.domains) & self._run.domains_covered:
             return "domain_not_covered"
         return None

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from bridgehead.council.findings.tree import ReadingStopped, look_up
+from bridgehead.council.replies.declined import declines
 from bridgehead.council.replies.json_repair import (
     TOO_DEEP,
     Read,
@@ -203,6 +204,8 @@ class Answered(Generic[T]):
 
     value: T
     partial: bool = False
+    declined: str | None = None
+    """The words with which the model lists nothing because it did not look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +228,10 @@ def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
                 _, best = max(
                     enumerate(answers), key=lambda pair: (pair[1].entries, pair[0])
                 )
-                return Answered(best.value, best.partial)
+                declined = None
+                if not best.entries and declines(opened.text):
+                    declined = excerpt(opened.text)
+                return Answered(best.value, best.partial, declined)
         return NotAnswered(PARSE_FAILURE)
     except ReadingStopped:
         return NotAnswered(STOPPED)

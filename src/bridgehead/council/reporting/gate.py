@@ -15,6 +15,7 @@ from bridgehead.contract.words import (
     Verdict,
     severity_rank,
 )
+from bridgehead.council.reporting.not_looked_at import lines_of, not_looked_at_lines
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.scope import is_below, named
@@ -171,6 +172,11 @@ def decide_gate(
     next_step = None
     if about[state.name]:
         next_step = _review_again(report)
+    elif refusals and refusals == list(_about_coverage(report, demands)):
+        next_step = (
+            f"do as it says and review again, or bridgehead council gate "
+            f"{report.review_id} --allow-incomplete REASON"
+        )
     elif refusals:
         next_step = f"bridgehead council show {report.review_id}"
     return GateDecision(
@@ -183,7 +189,7 @@ def decide_gate(
         scope=report.scope,
         next_step=next_step,
         allowed_incomplete=demands.allow_incomplete if report.incomplete else "",
-        not_looked_at=report.unread,
+        not_looked_at=tuple(lines_of(report)),
     )
 
 
@@ -233,9 +239,12 @@ def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str
     absent = [name for name in required if name not in report.looked]
     if absent:
         yield f"{', '.join(absent)} did not look to the end and is required"
-    is_allowed = demands.unread_passes or bool(demands.allow_incomplete.strip())
-    if report.unread and not is_allowed:
-        yield f"no seat has read {named(list(report.unread))}"
+    if not report.incomplete or demands.allow_incomplete.strip():
+        return
+    if demands.unread_passes:
+        yield from not_looked_at_lines(report.missed_domains)
+    else:
+        yield from lines_of(report)
 
 
 def _about_seats(report: CouncilReport, demands: GateDemands) -> Iterator[str]:

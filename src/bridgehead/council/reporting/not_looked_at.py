@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from bridgehead.contract.looks import Look, Unlooked
+from bridgehead.contract.looks import Look, LookKind, Unlooked
+from bridgehead.council.reporting.report import CouncilReport
 
 _WORDS: Final = {
     Unlooked.REFUSED: "{by} refused",
@@ -18,8 +19,22 @@ _WORDS: Final = {
     Unlooked.TOO_LARGE: "too large",
     Unlooked.KEPT_BACK: "kept back",
     Unlooked.NOBODY_ABLE: "no seat or analyser here reads it",
+    Unlooked.NO_LOGIN: "{by} is not logged in",
+    Unlooked.NO_QUOTA: "{by} is out of quota",
+    Unlooked.BUDGET: "the budget did not allow to ask {by}",
+    Unlooked.INVENTED: "{by} cites what does not exist",
+    Unlooked.PENDING: "{by} has not answered yet",
+    Unlooked.UNVERIFIED: "the signature of {by} is not known",
 }
 _NAMED: Final = 5
+
+
+class _Group(NamedTuple):
+    """Looks that one line can speak about."""
+
+    why: str
+    kind: LookKind
+    advice: str
 
 
 def not_looked_at_lines(missed: Iterable[Look]) -> list[str]:
@@ -27,13 +42,27 @@ def not_looked_at_lines(missed: Iterable[Look]) -> list[str]:
 
     Every form of the report shows these lines.
     """
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[_Group, list[str]] = {}
     for look in missed:
-        groups.setdefault((_why(look), look.advice or ""), []).append(look.on)
-    return [
-        f"not looked at ({why}): {_some(names)}" + (f"; {advice}" if advice else "")
-        for (why, advice), names in groups.items()
-    ]
+        group = _Group(_why(look), look.kind, look.advice or "")
+        groups.setdefault(group, []).append(look.on)
+    return [_line(group, names) for group, names in groups.items()]
+
+
+def lines_of(report: CouncilReport) -> list[str]:
+    """Return the same for a report, also for one of an earlier version."""
+    if report.not_looked_at or not report.unread:
+        return not_looked_at_lines(report.not_looked_at)
+    return [f"not looked at: {_some(report.unread)}"]
+
+
+def _line(group: _Group, names: Sequence[str]) -> str:
+    material = _some(names)
+    if group.kind is LookKind.DOMAIN:
+        word = "domain" if len(names) == 1 else "domains"
+        material = f"the {word} {material}"
+    line = f"not looked at ({group.why}): {material}"
+    return f"{line}; {group.advice}" if group.advice else line
 
 
 def _why(look: Look) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.looks import Look
+from bridgehead.contract.looks import Look, LookKind
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import (
     Confidence,
@@ -304,9 +304,19 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     def verdict_word(self) -> str | None:
         return self.verdict or (INCOMPLETE if self.incomplete else None)
 
-    def keeps_shut(self, *, unread_passes: bool) -> bool:
+    @property
+    def missed_domains(self) -> tuple[Look, ...]:
+        """Return the domains that no model has looked at to the end."""
+        looks = self.not_looked_at
+        return tuple(look for look in looks if look.kind is LookKind.DOMAIN)
+
+    def keeps_shut(self, *, unread_passes: bool, allowed: bool = False) -> bool:
         """Return whether a gate stays shut because somebody did not look."""
-        return bool(self.required_missing) or (self.incomplete and not unread_passes)
+        if self.required_missing:
+            return True
+        if not self.incomplete or allowed:
+            return False
+        return bool(self.missed_domains) or not unread_passes
 
     def everything(self) -> Iterator[FindingEntry]:
         """What stands, what is listed apart, what was dismissed or withdrawn."""

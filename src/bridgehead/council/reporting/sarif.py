@@ -15,7 +15,7 @@ from bridgehead import __version__
 from bridgehead.contract.ids import id_sort_key
 from bridgehead.contract.words import OutputType, Severity, severity_rank
 from bridgehead.council.findings.evidence import Anchor
-from bridgehead.council.reporting.not_looked_at import not_looked_at_lines
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.report import (
     STATIC,
     CouncilReport,
@@ -351,7 +351,7 @@ def sarif_of(report: CouncilReport) -> SarifLog:
     return to_sarif(
         [*standing, *apart, *dismissed],
         f"{report.task_type}/{report.review_id}",
-        not_looked_at_lines(report.not_looked_at),
+        lines_of(report),
     )
 
 

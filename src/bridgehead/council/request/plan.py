@@ -168,7 +168,7 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     require: tuple[str, ...] = ()
     """Seats and analysers without which nothing passes, besides those of the settings."""
     timeout_seconds: int | None = None
-    """The shortest silence after which a call is given up."""
+    """Seconds of silence after which a call or an analyser is given up."""
     preset: str = DEFAULT.name
     """Weights of a standalone debate, by name (council §17)."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -41,6 +42,8 @@ MOST_STEPS: Final = 4
 MOST_REPLY_BYTES: Final = 32 * 1024 * 1024
 MOST_THREADS: Final = 256
 LONG_OUTPUT: Final = 256 * 1024
+BUSY: Final = (429, 503, 529)
+SHORTEST_WAIT_SECONDS: Final = 0.5
 
 
 def as_result(
@@ -61,6 +64,7 @@ def as_result(
             model=outcome.model,
             duration_seconds=duration_seconds,
             usage=outcome.usage,
+            shortfall=outcome.shortfall,
         )
     usual = skip_reason(
         outcome.error_class, mask(outcome.message), call.timeout_seconds
@@ -138,8 +142,8 @@ class CallRunner:
                 )
                 received: Received = await self.in_thread(run)
             else:
-                received = await self._posted(
-                    request, max(ask.timeout_seconds - spent, 0)
+                received = await self._posted_in_time(
+                    request, began + ask.timeout_seconds
                 )
             outcome = await self._read(connection, ask, received)
             if isinstance(outcome, RuntimeAnswer | RuntimeRefusal):
@@ -160,6 +164,18 @@ class CallRunner:
         return await anyio.to_thread.run_sync(
             read, abandon_on_cancel=True, limiter=self._threads
         )
+
+    async def _posted_in_time(self, request: HttpRequest, deadline: float) -> HttpReply:
+        """Post, and post again when a busy server has named a time that can be waited for."""
+        while True:
+            left = max(deadline - anyio.current_time(), 0)
+            reply = await self._posted(request, left)
+            wait = reply.retry_after_seconds
+            if reply.status not in BUSY or wait is None:
+                return reply
+            if anyio.current_time() + wait >= deadline:
+                return reply
+            await anyio.sleep(max(wait, SHORTEST_WAIT_SECONDS))
 
     async def _posted(self, request: HttpRequest, timeout_seconds: float) -> HttpReply:
         import httpx
@@ -184,7 +200,11 @@ class CallRunner:
                                     f"the reply is larger than {MOST_REPLY_BYTES} bytes"
                                 ),
                             )
-                    return HttpReply(reply.status_code, body.decode("utf-8", "replace"))
+                    return HttpReply(
+                        reply.status_code,
+                        body.decode("utf-8", "replace"),
+                        retry_after_seconds=retry_after(reply.headers),
+                    )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return HttpReply(0, failure=str(error) or type(error).__name__)
         return HttpReply(0, failure="no answer in time", timed_out=True)
@@ -207,6 +227,15 @@ class CallRunner:
             )
         await anyio.sleep(latency)
         return connection.answer(call)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a server asks to wait; None if it does not say so."""
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:  # no such header, or a date
+        return None
+    return seconds if 0 <= seconds < math.inf else None
 
 
 def _run(

@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
+from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.reporting.seat_report import excerpt
@@ -46,6 +47,7 @@ from bridgehead.council.runtimes.cli import (
     succeeded,
 )
 from bridgehead.council.runtimes.codex import CodexCli
+from bridgehead.council.runtimes.endings import shortfall_of
 from bridgehead.council.runtimes.exchange import (
     count_at,
     mapping_at,
@@ -165,12 +167,16 @@ def read_acp(
         message = excerpt(text, 400) or "the agent failed"
         return exchange.RuntimeRefusal(classify(text), message, stderr, usage=usage)
     stop_reason = text_at(turn_results[0], "stopReason")
-    if stop_reason not in ("end_turn", ""):
+    shortfall = shortfall_of(stop_reason)
+    is_cut = shortfall is Unlooked.CUT and bool(text.strip())
+    if stop_reason not in ("end_turn", "") and not is_cut:
         message = f"the agent stopped before its end: {stop_reason}"
-        return exchange.RuntimeRefusal(
-            ErrorClass.MALFORMED, message, stderr, usage=usage
-        )
-    answer = exchange.RuntimeAnswer(text, usage=usage, refused=_refused_names(events))
+        refusal = shortfall is Unlooked.REFUSED
+        error_class = ErrorClass.CONTENT_FILTER if refusal else ErrorClass.MALFORMED
+        return exchange.RuntimeRefusal(error_class, message, stderr, usage=usage)
+    answer = exchange.RuntimeAnswer(
+        text, usage=usage, refused=_refused_names(events), shortfall=shortfall
+    )
     if result is not None:
         return succeeded("the agent", result, answer)
     if text.strip():

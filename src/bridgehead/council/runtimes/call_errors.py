@@ -48,6 +48,18 @@ _DECISIVE: Final = (
         r"input exceeds the maximum length",
     ),
     _row(
+        ErrorClass.CUT,
+        r"exceeded the \d+ output token maximum",
+        r"reason: max_output_tokens",
+    ),
+    _row(
+        ErrorClass.CONTENT_FILTER,
+        r"content[ _-]?filter",
+        "PROHIBITED_CONTENT",
+        r"violat\w+ (?:our |the )?(?:usage|content) polic",
+        r"response was blocked",
+    ),
+    _row(
         ErrorClass.QUOTA,
         "insufficient_quota",
         r"quota exceeded",

@@ -22,6 +22,7 @@ from bridgehead.council.runtimes.cli import (
     refused_without_record,
     succeeded,
 )
+from bridgehead.council.runtimes.endings import shortfall_of
 from bridgehead.council.runtimes.exchange import text_at
 from bridgehead.council.runtimes.machine import Machine
 from bridgehead.host.command import CommandResult
@@ -66,7 +67,11 @@ def read_claude(result: CommandResult) -> exchange.CallOutcome:
         default=None,
     )
     answered = exchange.RuntimeAnswer(
-        text, text_at(record, "session_id") or None, model, usage
+        text,
+        text_at(record, "session_id") or None,
+        model,
+        usage,
+        shortfall=shortfall_of(record.get("stop_reason")),
     )
     return succeeded("claude", result, answered)
 
@@ -266,12 +271,14 @@ def _read_message(
         tokens_in=sum(exchange.count_at(usage, name) for name in names),
         tokens_out=exchange.count_at(usage, "output_tokens"),
     )
+    shortfall = shortfall_of(document.get("stop_reason"))
     if not text.strip():
-        return exchange.RuntimeRefusal(
-            ErrorClass.EMPTY, "the Messages API gave an empty answer", usage=used
-        )
+        return exchange.empty_answer("the Messages API", shortfall, used)
     return exchange.RuntimeAnswer(
-        text, model=text_at(document, "model") or None, usage=used
+        text,
+        model=text_at(document, "model") or None,
+        usage=used,
+        shortfall=shortfall,
     )
 
 

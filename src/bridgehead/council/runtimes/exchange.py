@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import CapabilityProfile, ErrorClass
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.replies.reply import object_from
@@ -84,6 +85,8 @@ class HttpReply:
     text: str = ""
     failure: str | None = None
     timed_out: bool = False
+    retry_after_seconds: float | None = None
+    """How long a busy server asks to wait."""
 
 
 Request = Command | HttpRequest
@@ -100,6 +103,8 @@ class RuntimeAnswer:
     usage: CallUsage = NOTHING_REPORTED
     refused: tuple[str, ...] = ()
     """What it asked of us meanwhile and did not get."""
+    shortfall: Unlooked | None = None
+    """Why this is not the whole answer, as the runtime says itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +175,22 @@ def count_at(value: Mapping[str, Any], name: str) -> int:
     """A number of tokens; anything that is none counts 0."""
     found = value.get(name)
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def empty_answer(
+    far_side: str, shortfall: Unlooked | None, usage: CallUsage
+) -> RuntimeRefusal:
+    """Return the refusal for an answer without a word."""
+    if shortfall in (Unlooked.FILTERED, Unlooked.REFUSED):
+        error_class = ErrorClass.CONTENT_FILTER
+        message = f"the answer of {far_side} was withheld by its content filter"
+    elif shortfall is Unlooked.CUT:
+        error_class = ErrorClass.CUT
+        message = f"{far_side} reached its length limit before it said anything"
+    else:
+        error_class = ErrorClass.EMPTY
+        message = f"{far_side} gave an empty answer"
+    return RuntimeRefusal(error_class, message, usage=usage)
 
 
 ReadDocument = Callable[[Mapping[str, Any], HttpReply], NextStep]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
+from bridgehead.contract.looks import Unlooked
 from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.replies.reply import object_from
@@ -87,6 +88,7 @@ def _read_stream(
         exchange.text_at(first, "session_id") or None,
         models[0] if models else None,
         usage,
+        shortfall=Unlooked.CUT if final.get("status") != "success" else None,
     )
     return cli.succeeded("gemini", result, answered)
 
@@ -122,7 +124,11 @@ def _read_whole(
     )
     session = exchange.text_at(whole, "session_id") or None
     answered = exchange.RuntimeAnswer(
-        exchange.text_at(whole, "response"), session, next(iter(models), None), usage
+        exchange.text_at(whole, "response"),
+        session,
+        next(iter(models), None),
+        usage,
+        shortfall=Unlooked.CUT if whole.get("error") else None,
     )
     return cli.succeeded("gemini", result, answered)
 

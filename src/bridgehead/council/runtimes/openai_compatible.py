@@ -13,6 +13,7 @@ from bridgehead.contract.words import ErrorClass, Status
 from bridgehead.council.calls import CallUsage
 from bridgehead.council.runtimes import base, exchange
 from bridgehead.council.runtimes.call_errors import classify
+from bridgehead.council.runtimes.endings import shortfall_of
 from bridgehead.council.runtimes.machine import Machine
 
 _BAD_REQUEST: Final = (400, 404, 415, 422, 501)
@@ -132,12 +133,19 @@ def _read_completion(
         )
     text = exchange.text_at(exchange.mapping_at(choices[0], "message"), "content")
     usage = _usage(exchange.mapping_at(document, "usage"))
-    if not text.strip():
+    declined = exchange.text_at(exchange.mapping_at(choices[0], "message"), "refusal")
+    shortfall = shortfall_of(choices[0].get("finish_reason"))
+    if declined:
         return exchange.RuntimeRefusal(
-            ErrorClass.EMPTY, "the endpoint gave an empty answer", usage=usage
+            ErrorClass.CONTENT_FILTER, f"the model refused: {declined}", usage=usage
         )
+    if not text.strip():
+        return exchange.empty_answer("the endpoint", shortfall, usage)
     return exchange.RuntimeAnswer(
-        text, model=exchange.text_at(document, "model") or None, usage=usage
+        text,
+        model=exchange.text_at(document, "model") or None,
+        usage=usage,
+        shortfall=shortfall,
     )
 
 

@@ -8,6 +8,7 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ from bridgehead.council.calls import CallUsage, sum_known
 from bridgehead.council.replies.reply import object_from
 from bridgehead.council.runtimes import base, cli, exchange
 from bridgehead.council.runtimes.call_errors import classify
+from bridgehead.council.runtimes.endings import shortfall_of
 from bridgehead.council.runtimes.exchange import text_at
 from bridgehead.council.runtimes.machine import Machine, problem_of
 from bridgehead.host.command import CommandResult
@@ -114,7 +116,11 @@ def read_opencode(result: CommandResult) -> exchange.CallOutcome:
     if not steps:
         return cli.refused_without_record("opencode", result, STARTUP_ERRORS)
     answered = exchange.RuntimeAnswer(
-        _last_words(events), text_at(events[0], "sessionID") or None, None, usage
+        _last_words(events),
+        text_at(events[0], "sessionID") or None,
+        None,
+        usage,
+        shortfall=shortfall_of(_reason(steps[-1])),
     )
     return cli.succeeded("opencode", result, answered)
 
@@ -347,15 +353,14 @@ def read_message(document: Mapping[str, Any]) -> exchange.CallOutcome:
     text = "".join(
         text_at(part, "text") for part in entries if part.get("type") == "text"
     )
+    shortfall = shortfall_of(info.get("finish"))
     if not text.strip():
-        return exchange.RuntimeRefusal(
-            ErrorClass.EMPTY, "the opencode server gave an empty answer", usage=usage
-        )
+        return exchange.empty_answer("the opencode server", shortfall, usage)
     model = (
         f"{text_at(info, 'providerID')}/{text_at(info, 'modelID')}".strip("/") or None
     )
     return exchange.RuntimeAnswer(
-        text, text_at(info, "sessionID") or None, model, usage
+        text, text_at(info, "sessionID") or None, model, usage, shortfall=shortfall
     )
 
 
@@ -477,9 +482,7 @@ class OpencodeCli(cli.CliConnection):
     ) -> exchange.CallOutcome:
         outcome = read_opencode(result)
         if isinstance(outcome, exchange.RuntimeAnswer):
-            return exchange.RuntimeAnswer(
-                outcome.text, outcome.session, ask.model, outcome.usage
-            )
+            return replace(outcome, model=ask.model)
         return outcome
 
     def overseer(self) -> base.Overseer | None:

@@ -106,6 +106,8 @@ class Wishes:
     reasoning_cap: str = MEDIUM
     may_use_most_reasoning: bool = False
     max_concurrency: int = 8
+    timeout_seconds: int | None = None
+    """Seconds after which a silent call is given up, as the user says; None: estimated."""
     shortest_timeout: int = 0
     """No call is given up before it was silent this long, however small the estimate (`council.timeout`)."""
     debates: bool = False
@@ -318,9 +320,10 @@ class _Preflight:
             value_seconds=timeout.timeout_s,
             basis=timeout.basis,
         )
-        return replace(
-            timeout, timeout_s=max(timeout.timeout_s, self._wishes.shortest_timeout)
+        seconds = self._wishes.timeout_seconds or max(
+            timeout.timeout_s, self._wishes.shortest_timeout
         )
+        return replace(timeout, timeout_s=seconds)
 
     def _deadline(self, timeout_seconds: int, models: Sequence[str | None]) -> int:
         """Return a deadline that is long enough for every step.

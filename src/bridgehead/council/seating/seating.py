@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from bridgehead.contract.looks import Looked, Unlooked
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.timeouts import estimate_timeout
@@ -375,8 +376,20 @@ class LocalSeats:
 
 
 def _extra_of(examined: Examined) -> dict[str, Any]:
-    """Return what the report of the static seat says about files it did not cover."""
-    missed = uncovered(examined.looks)
-    if not missed:
+    """Return what the report of the static seat says about files it did not cover.
+
+    Every look at a file is named if an analyser failed on it: another may have covered
+    it, but what the first one found before is not fixed by that.
+    """
+    missed = tuple(look.on for look in uncovered(examined.looks))
+    failed = {
+        look.on
+        for look in examined.looks
+        if look.outcome is not Looked.TO_THE_END and look.reason is not Unlooked.MISSING
+    }
+    told = failed.union(missed)
+    looks = tuple(look for look in examined.looks if look.on in told)
+    if not looks:
         return {}
-    return {"unseen_files": tuple(look.on for look in missed), "looks": missed}
+    unseen = {"unseen_files": missed} if missed else {}
+    return {**unseen, "looks": looks}

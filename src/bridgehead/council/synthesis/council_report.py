@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, Final
 
-from bridgehead.contract.looks import Look, Looked, Unlooked
+from bridgehead.contract.looks import Look, LookKind
 from bridgehead.contract.report import Output, Usage
 from bridgehead.contract.task import Requirement
 from bridgehead.contract.words import OutputState, Verdict
@@ -17,7 +17,6 @@ from bridgehead.council.calls import sum_known
 from bridgehead.council.debate.five_phase import debate_verdict
 from bridgehead.council.findings.history import FindingRecord
 from bridgehead.council.interfaces import RunInputs
-from bridgehead.council.reporting.not_looked_at import not_looked_at_lines
 from bridgehead.council.reporting.report import (
     COUNCIL,
     DEBATE,
@@ -33,13 +32,15 @@ from bridgehead.council.reporting.report import (
 )
 from bridgehead.council.request.plan import CouncilPlan, is_judged
 from bridgehead.council.synthesis.coverage import (
+    domain_looks,
+    file_looks,
     missing,
-    seat_looks,
-    stands,
     uncovered,
+    unseen_files,
+    who_looked,
 )
 from bridgehead.council.synthesis.cross_challenge import COMPLETED
-from bridgehead.council.synthesis.finding import CALLER, CouncilFinding, SeatReport
+from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.proposals import proposal_entries
 from bridgehead.council.synthesis.reported_findings import (
     comparison_entry,
@@ -47,13 +48,12 @@ from bridgehead.council.synthesis.reported_findings import (
     sort_findings,
 )
 from bridgehead.council.synthesis.synthesis import CrossDebate
-from bridgehead.council.synthesis.verdict import council_verdict
+from bridgehead.council.synthesis.verdict import council_verdict, stands
 
 UNMET: Final = "unmet"
 DISPUTED: Final = "disputed"
 MET: Final = "met"
 NOT_MENTIONED: Final = "not_mentioned"
-TOO_MUCH_MATERIAL: Final = "review fewer files at a time"
 
 
 def assemble_report(
@@ -70,28 +70,25 @@ def assemble_report(
 ) -> tuple[CouncilReport, tuple[FindingRecord, ...]]:
     """Return the report on the findings after Stage B, and the history records after this run."""
     task = plan.task
-    reported = sort_findings(plan, inputs, seats, findings, debated)
-    open_findings = reported.open
     available = [seat for seat in seats if seat.name in attendance.available]
+    waiting = [request["bridge"] for request in pending]
     missed: tuple[Look, ...] = ()
     if is_judged(task.task_type, task.mode):
-        missed = uncovered(all_looks(available, inputs.hidden))
-    unread = tuple(look.on for look in missed)
-    looked = who_looked(available)
+        missed = _missed(plan, inputs, seats, available, waiting, findings)
+    reported = sort_findings(plan, inputs, seats, findings, debated, missed)
+    open_findings = reported.open
+    unread = tuple(look.on for look in missed if look.kind is LookKind.FILE)
+    looked = who_looked(available, task.domains, findings)
     required_missing = missing(plan.require, looked)
     verdict = _verdict(plan, seats, findings, open_findings)
     gate_verdict = _verdict(plan, seats, findings, reported.gated)
-    notes = [*plan.notes]
     all_warnings = [
         *plan.warnings,
         *warnings,
         *dismissal_warnings(reported.dismissals),
     ]
-    if unread:
-        notes += not_looked_at_lines(missed)
-        all_warnings.append(f"unread_files:{len(unread)}")
     all_warnings += [f"required_missing:{name}" for name in required_missing]
-    unearned = (*unread, *required_missing)
+    unearned = (*missed, *required_missing)
     report = CouncilReport(
         type=_report_type(plan, seats),
         review_id=plan.review_id,
@@ -127,7 +124,7 @@ def assemble_report(
         dismissed_findings=reported.dismissed,
         comparison=comparison_entry(reported),
         challenge_notes=tuple(note.to_json() for note in debated.notes),
-        synthesis_notes=tuple(notes),
+        synthesis_notes=plan.notes,
         stage_b=debated.outcome,
         warnings=tuple(all_warnings),
         council_type=_council_type(seats),
@@ -223,9 +220,17 @@ def _verdict(
     findings: Sequence[CouncilFinding],
     entries: Sequence[FindingEntry],
 ) -> Verdict | None:
-    """Return the verdict on those findings that the entries name."""
+    """Return the verdict on those findings that the entries name.
+
+    A finding of which nothing that it cites exists is shown and does not count; the look
+    that brought it is one in part (coverage.py).
+    """
     wanted = {entry.id for entry in entries}
-    named = [finding for finding in findings if finding.id in wanted]
+    named = [
+        finding
+        for finding in findings
+        if finding.id in wanted and finding.not_found is None
+    ]
     task = plan.task
     if plan.is_debate and is_judged(task.task_type, task.mode):
         outputs: list[Output] = []
@@ -252,62 +257,28 @@ def several_seats(plan: CouncilPlan, seats: Sequence[SeatReport]) -> bool:
     return len(counting) > 1
 
 
-def all_looks(seats: Sequence[SeatReport], hidden: Sequence[Look]) -> list[Look]:
-    """Return what each of these seats looked at, of all that one of them missed.
-
-    Files that are shown to nobody may have been read by the analysers, here only.
-    """
-    own = {seat.name: _missed(seat) for seat in seats if seat.name != CALLER}
-    kept = {look.on: look for look in hidden}
-    material = dict.fromkeys(chain(kept, *own.values()))
-    looks: list[Look] = []
-    for name, missed in own.items():
-        if name == STATIC:
-            looks += seat_looks(name, material, missed=missed)
-        else:
-            looks += seat_looks(name, material, missed={**kept, **missed})
-    return looks
-
-
-def who_looked(seats: Sequence[SeatReport]) -> tuple[str, ...]:
-    """Return the seats and analysers that looked at all of theirs to the end."""
-    names: list[str] = []
-    for seat in seats:
-        if seat.name == CALLER:
-            continue
-        # Files that are shown to nobody are no seat's omission.
-        if not any(look.by for look in _missed(seat).values()):
-            names.append(seat.name)
-        if seat.name == STATIC and seat.report.toolchain:
-            names += seat.report.toolchain.split(", ")
-    return tuple(dict.fromkeys(names))
-
-
-def _missed(seat: SeatReport) -> dict[str, Look]:
-    """Return the looks of a seat that did not come to their end, by what they are on."""
-    looks = seat.report.looks
-    if isinstance(looks, tuple):
-        return {look.on: look for look in uncovered(looks)}
-    return {
-        path: Look(
-            by=seat.name,
-            on=path,
-            outcome=Looked.NOT,
-            reason=Unlooked.TOO_LARGE,
-            advice=TOO_MUCH_MATERIAL,
-        )
-        for path in _unseen(seat)
-    }
-
-
-def _unseen(seat: SeatReport) -> tuple[str, ...]:
-    unseen = seat.report.unseen_files
-    return unseen if isinstance(unseen, tuple) else ()
+def _missed(
+    plan: CouncilPlan,
+    inputs: RunInputs,
+    seats: Sequence[SeatReport],
+    available: Sequence[SeatReport],
+    pending: Sequence[str],
+    findings: Sequence[CouncilFinding],
+) -> tuple[Look, ...]:
+    """Return what nobody able has looked at to the end: files, then domains."""
+    on_domains = domain_looks(
+        seats,
+        plan.task.domains,
+        named=plan.options.runtimes,
+        pending=pending,
+        findings=findings,
+    )
+    return uncovered([*file_looks(available, inputs.hidden), *on_domains])
 
 
 def _participant(seat: SeatReport, files: int | None) -> Participant:
     report = seat.report
-    unseen = _unseen(seat)
+    unseen = unseen_files(seat)
     return Participant(
         bridge=report.bridge,
         status=report.status.value,

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from bridgehead.contract.looks import Look, LookKind
 from bridgehead.contract.verdict import JUDGED_TASKS
 from bridgehead.contract.words import Status
 from bridgehead.council.findings.acted_on import acted_on
@@ -49,6 +50,7 @@ from bridgehead.council.reporting.report import (
     anchor_of,
 )
 from bridgehead.council.request.plan import CouncilPlan
+from bridgehead.council.synthesis.coverage import doubtful_files
 from bridgehead.council.synthesis.cross_challenge import FAILED
 from bridgehead.council.synthesis.finding import CouncilFinding, SeatReport
 from bridgehead.council.synthesis.finding_entry import finding_entry
@@ -164,8 +166,12 @@ def sort_findings(
     seats: Sequence[SeatReport],
     findings: Sequence[CouncilFinding],
     debated: CrossDebate,
+    missed: Sequence[Look] = (),
 ) -> ReportedFindings:
-    """Return the findings after Stage B, held against the dismissals file and earlier runs."""
+    """Return the findings after Stage B, held against the dismissals file and earlier runs.
+
+    Of what was `missed` nothing is known: no earlier finding there is fixed.
+    """
     tree = inputs.tree or Tree.of({})
     known = acted_on(plan.records, _dismissed_fingerprints(plan))
     entries = [
@@ -193,7 +199,7 @@ def sort_findings(
     ]
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
     dismissals = _apply_dismissals_file(plan, inputs, standing, tree, occurrences)
-    run = _run_of(plan, seats, standing, tree)
+    run = _run_of(plan, seats, standing, tree, missed)
     comparison = None
     if plan.task.task_type in JUDGED_TASKS:
         comparison = compare(plan.records, run, tree, inputs.renames)
@@ -403,6 +409,7 @@ def _run_of(
     seats: Sequence[SeatReport],
     standing: Sequence[FindingEntry],
     tree: Tree,
+    missed: Sequence[Look],
 ) -> Run:
     """Return this run as the history sees it."""
     completed = [seat for seat in seats if seat.report.status == "COMPLETED"]
@@ -414,8 +421,14 @@ def _run_of(
         seats_completed=frozenset(seat.name for seat in completed),
         files=frozenset(tree.paths),
         domains_covered=frozenset(domains),
+        unlooked_files=doubtful_files(seats).union(_of_kind(missed, LookKind.FILE)),
+        unlooked_domains=frozenset(_of_kind(missed, LookKind.DOMAIN)),
         scope=plan.task.scope_entries,
     )
+
+
+def _of_kind(missed: Sequence[Look], kind: LookKind) -> list[str]:
+    return [look.on for look in missed if look.kind is kind]
 
 
 def _found(entry: FindingEntry) -> FoundAgain:

@@ -61,6 +61,13 @@ def council_verdict(
     )
 
 
+def stands(verdict: Verdict | None, missed: Sequence[object]) -> Verdict | None:
+    """Return the verdict; None where a PASS would cover what nobody has looked at."""
+    if missed and verdict is Verdict.PASS:
+        return None
+    return verdict
+
+
 def _fails(left: Sequence[CouncilFinding], task_type: TaskType) -> bool:
     multi = join_same_requirement(
         ([finding] for finding in left if finding.cls is FindingClass.MULTI),

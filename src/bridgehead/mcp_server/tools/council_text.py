@@ -16,6 +16,7 @@ from bridgehead.assembly.council.run import Finished
 from bridgehead.assembly.council.views import CouncilLine, CouncilNow, CouncilStatus
 from bridgehead.contract.pending import PendingItem
 from bridgehead.contract.words import Trust
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.render.sentences import headline, ordered, place_of
 from bridgehead.council.reporting.render.text import Screen, render_text
 from bridgehead.council.reporting.report import (
@@ -255,6 +256,7 @@ def _reported(
             findings=[_finding(entry, foreign) for entry in entries[:MOST_FINDINGS]],
             waiting_for=[foreign.line(one["bridge"]) for one in report.bridges_pending],
             warnings=[foreign.line(one) for one in report.warnings],
+            not_looked_at=[foreign.line(line) for line in lines_of(report)],
         )
     return CouncilText(result, "\n\n".join([result.summary, foreign.note, fenced]))
 

@@ -288,6 +288,8 @@ class CouncilResult(Result, frozen=True, kw_only=True):
     waiting_for: list[str] = []
     skipped: dict[str, str] = {}
     warnings: list[str] = []
+    not_looked_at: list[str] = []
+    """What nobody able has looked at to the end, why, and what to do."""
 
 
 class CouncilListed(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from bridgehead.testing.exchange import (
     TOKENS,
     Answer,
     CallTool,
+    Ending,
     ErrorReply,
     Fault,
     ModelRequest,
@@ -141,8 +142,17 @@ def _block_in_pieces(block: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
 
 
+_STOP_REASONS: Final = {
+    Ending.WHOLE: "end_turn",
+    Ending.LENGTH: "max_tokens",
+    Ending.FILTER: "refusal",
+}
+
+
 def _stop_reason(answer: Answer) -> str:
-    return "tool_use" if isinstance(answer, CallTool) else "end_turn"
+    if isinstance(answer, CallTool):
+        return "tool_use"
+    return _STOP_REASONS[answer.ending]
 
 
 def _input_usage() -> dict[str, int]:

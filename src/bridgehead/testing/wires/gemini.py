@@ -14,6 +14,7 @@ from bridgehead.testing.exchange import (
     TOKENS,
     Answer,
     CallTool,
+    Ending,
     ErrorReply,
     Fault,
     ModelRequest,
@@ -105,7 +106,13 @@ class GeminiContent(Wire):
     def whole(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
         content = {"role": "model", "parts": [self._part(answer, request)]}
         return {
-            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+            "candidates": [
+                {
+                    "content": content,
+                    "finishReason": _finish_reason(answer),
+                    "index": 0,
+                }
+            ],
             "usageMetadata": _usage(),
             "modelVersion": request.model,
         }
@@ -142,6 +149,19 @@ class GeminiContent(Wire):
                 "args": self.arguments(answer),
             }
         }
+
+
+_FINISH_REASONS: Final = {
+    Ending.WHOLE: "STOP",
+    Ending.LENGTH: "MAX_TOKENS",
+    Ending.FILTER: "SAFETY",
+}
+
+
+def _finish_reason(answer: Answer) -> str:
+    if isinstance(answer, CallTool):
+        return "STOP"
+    return _FINISH_REASONS[answer.ending]
 
 
 def _text(content: Mapping[str, Any]) -> str:

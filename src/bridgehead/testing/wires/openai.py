@@ -12,6 +12,7 @@ from bridgehead.testing.exchange import (
     TOKENS,
     Answer,
     CallTool,
+    Ending,
     ErrorReply,
     Fault,
     ModelRequest,
@@ -167,8 +168,21 @@ def _chunk(
     return {**_frame(request, "chat.completion.chunk"), "choices": [choice]}
 
 
+_FINISH_REASONS: Final = {
+    Ending.WHOLE: "stop",
+    Ending.LENGTH: "length",
+    Ending.FILTER: "content_filter",
+}
+_INCOMPLETE: Final = {
+    Ending.LENGTH: "max_output_tokens",
+    Ending.FILTER: "content_filter",
+}
+
+
 def _finish_reason(answer: Answer) -> str:
-    return "tool_calls" if isinstance(answer, CallTool) else "stop"
+    if isinstance(answer, CallTool):
+        return "tool_calls"
+    return _FINISH_REASONS[answer.ending]
 
 
 def _chat_usage() -> dict[str, Any]:
@@ -220,10 +234,12 @@ class OpenAIResponses(_OpenAIWire):
         )
 
     def whole(self, answer: Answer, request: ModelRequest) -> dict[str, Any]:
+        why = _why_incomplete(answer)
         return {
             "id": _RESPONSE_ID,
             "object": "response",
-            "status": "completed",
+            "status": "incomplete" if why else "completed",
+            "incomplete_details": {"reason": why} if why else None,
             "model": request.model,
             "output": [self._item(answer, request)],
             "usage": {
@@ -237,6 +253,7 @@ class OpenAIResponses(_OpenAIWire):
 
     def stream(self, answer: Answer, request: ModelRequest) -> list[Event]:
         item = self._item(answer, request)
+        ended = self.whole(answer, request)
         created = {
             "id": _RESPONSE_ID,
             "object": "response",
@@ -247,7 +264,10 @@ class OpenAIResponses(_OpenAIWire):
             {"type": "response.created", "response": created},
             {"type": "response.output_item.added", "output_index": 0, "item": item},
             {"type": "response.output_item.done", "output_index": 0, "item": item},
-            {"type": "response.completed", "response": self.whole(answer, request)},
+            {
+                "type": f"response.{ended['status']}",
+                "response": ended,
+            },
         ]
         return [Event(compact(payload), payload["type"]) for payload in payloads]
 
@@ -264,6 +284,12 @@ class OpenAIResponses(_OpenAIWire):
             "role": "assistant",
             "content": content,
         }
+
+
+def _why_incomplete(answer: Answer) -> str | None:
+    if isinstance(answer, CallTool):
+        return None
+    return _INCOMPLETE.get(answer.ending)
 
 
 def _call_item(call: CallTool, tool: str) -> dict[str, Any]:

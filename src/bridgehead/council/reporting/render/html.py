@@ -13,6 +13,7 @@ from typing import Final
 
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import OutputState, Severity, Status
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import (
     AbortedReport,
@@ -293,6 +294,8 @@ def _council(report: CouncilReport, seats: Sequence[BridgeReport]) -> Iterator[M
         f"{report.review_id}, {report.timestamp}",
         class_="soft",
     )
+    for line in lines_of(report):
+        yield element("p", line, class_="CONCERNS")
     yield from (element("p", line) for line in sentences.superseding(report))
     compared = sentences.comparison_line(report)
     if compared:

@@ -13,6 +13,7 @@ import msgspec
 
 from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Status, severity_rank
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import (
     AbortedReport,
@@ -88,6 +89,7 @@ def _council(report: CouncilReport, context_summary: str) -> Iterator[str]:
         f"{sentences.headline(report, entries)}\n"
     )
     yield f"{report.task_type} of {escaped(report.scope)}, {report.intensity}."
+    yield from _list("Not looked at", [escaped(line) for line in lines_of(report)])
     yield from (escaped(line) for line in sentences.superseding(report))
     if compared := sentences.comparison_line(report):
         yield f"Since the last run: {compared}."

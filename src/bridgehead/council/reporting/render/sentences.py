@@ -30,10 +30,6 @@ _SENTENCES: Final = {
     "budget_reached": "the budget was reached; raise --max-calls or --max-cost to finish",
     "uncommitted_left_out": "based on the last commit; uncommitted changes are not included",
     "material_left_out": "not everything fit into the prompts; left out by seat: {detail}",
-    "unread_files": (
-        "no seat has read {detail} of the files, so the verdict does not cover them; "
-        "the report lists them"
-    ),
     "static_truncated": (
         "the analysers found more than the report lists; the least severe are left "
         "out: {detail}"
@@ -448,8 +444,7 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     """The verdict and what it rests on; nothing found is a good answer."""
     word = report.verdict_word or "DONE"
     if report.incomplete and not entries:
-        unread = f"{len(report.unread)} of {plural(report.files or 0, 'file')}"
-        missed = f"{unread} were not read"
+        missed = "not everything was looked at"
         if report.required_missing:
             names = ", ".join(map(one_line, report.required_missing))
             missed = f"{names} did not look to the end"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridgehead.contract.words import OutputType, Severity, Verdict
+from bridgehead.council.reporting.not_looked_at import lines_of
 from bridgehead.council.reporting.render import sentences
 from bridgehead.council.reporting.report import (
     DEBATE_FALLBACK,
@@ -103,6 +104,10 @@ def _report(report: CouncilReport, screen: Screen) -> Iterator[str]:
     entries = sentences.ordered(report.findings())
     word, _, rest = sentences.headline(report, entries).partition(" ")
     yield f"{_painted(word, report.verdict, screen)} {rest}"
+    for line in lines_of(report):
+        yield from textwrap.wrap(
+            sentences.one_line(line), screen.width, subsequent_indent="  "
+        )
     folded = sentences.beside(entries)
     inside = {entry.id for found in folded.values() for entry in found}
     listed = [entry for entry in entries if entry.id not in inside]

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
-from bridgehead.contract.looks import Look, Looked, Unlooked
+from bridgehead.contract.looks import Look, Unlooked, not_looked
 from bridgehead.council.runtimes.static.weighing import place_by_name
 from bridgehead.council.scope.withheld import LeftOut, Reason
 
@@ -35,18 +35,6 @@ _HIDDEN: Final = {
     Reason.UNREADABLE: Unlooked.UNREADABLE,
     Reason.TOO_LARGE: Unlooked.TOO_LARGE,
     Reason.TOO_MUCH: Unlooked.TOO_LARGE,
-}
-_ADVICE: Final = {
-    Unlooked.REFUSED: "ask another model",
-    Unlooked.CUT: "review fewer files at a time",
-    Unlooked.FILTERED: "ask another model",
-    Unlooked.DIED: "run the analyser by hand to see why; bridgehead doctor",
-    Unlooked.TIMED_OUT: "raise --timeout, or review fewer files at a time",
-    Unlooked.MISSING: "install it: pip install 'bridgehead[static]'",
-    Unlooked.UNREADABLE: "save it as UTF-8 text, or read it yourself",
-    Unlooked.TOO_LARGE: "review fewer or smaller files",
-    Unlooked.KEPT_BACK: "take the secret out, or name it in council.no_secrets",
-    Unlooked.NOBODY_ABLE: "add a seat with a model, or read it yourself",
 }
 
 
@@ -82,17 +70,6 @@ def hidden_looks(left_out: Iterable[LeftOut]) -> tuple[Look, ...]:
         if entry.reason in _HIDDEN
         and is_code(entry.path)
         and place_by_name(entry.path) not in _NOT_OURS
-    )
-
-
-def not_looked(by: str, on: str, reason: Unlooked, advice: str | None = None) -> Look:
-    """Return a look that did not take place, and what to do about it."""
-    return Look(
-        by=by,
-        on=on,
-        outcome=Looked.NOT,
-        reason=reason,
-        advice=advice or _ADVICE[reason],
     )
 
 

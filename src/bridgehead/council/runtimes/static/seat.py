@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bridgehead.contract.ids import numbered_id
-from bridgehead.contract.looks import Look, Looked, Unlooked
+from bridgehead.contract.looks import Look, Looked, Unlooked, not_looked
 from bridgehead.contract.report import Output
 from bridgehead.contract.words import OutputType
 from bridgehead.council.findings.tree import FileText
@@ -30,7 +30,6 @@ from bridgehead.council.runtimes.static.due import (
     hidden_looks,
     is_documentation,
     is_due,
-    not_looked,
 )
 from bridgehead.council.runtimes.static.programs import Secrets
 from bridgehead.council.runtimes.static.weighing import Weighed, is_worth_reading, weigh

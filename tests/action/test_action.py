@@ -147,6 +147,24 @@ def test_a_change_is_reviewed_published_and_gated(changed: Machine) -> None:
     assert not list(changed.project.rglob("pwned")), "a value became a command"
 
 
+def test_nothing_passes_without_the_seats_that_the_action_requires(
+    changed: Machine,
+) -> None:
+    fine = changed.project / "fine.py"
+    fine.write_text('"""Fine."""\n')
+    runner = Runner(
+        changed, paths="fine.py\n", runtimes="static\n", require="ruff\nclaude\n"
+    )
+
+    reviewed = runner.run("Review")
+    gated = runner.run("Gate")
+
+    assert reviewed.returncode == 0, reviewed.stderr
+    assert runner.outputs["verdict"] == "INCOMPLETE"
+    assert gated.returncode == 3, gated.stderr
+    assert "claude did not look to the end and is required" in gated.stdout
+
+
 def test_what_nobody_looked_at_is_refused_and_closes_no_alert_until_somebody_answers(
     changed: Machine,
 ) -> None:
@@ -168,24 +186,6 @@ def test_what_nobody_looked_at_is_refused_and_closes_no_alert_until_somebody_ans
     )
     assert "steps.review.outputs.complete == 'true'" in upload["if"]
     assert (refused.returncode, allowed.returncode) == (3, 0), allowed.stdout
-
-
-def test_nothing_passes_without_the_seats_that_the_action_requires(
-    changed: Machine,
-) -> None:
-    fine = changed.project / "fine.py"
-    fine.write_text('"""Fine."""\n')
-    runner = Runner(
-        changed, paths="fine.py\n", runtimes="static\n", require="ruff\nclaude\n"
-    )
-
-    reviewed = runner.run("Review")
-    gated = runner.run("Gate")
-
-    assert reviewed.returncode == 0, reviewed.stderr
-    assert runner.outputs["verdict"] == "INCOMPLETE"
-    assert gated.returncode == 3, gated.stderr
-    assert "claude did not look to the end and is required" in gated.stdout
 
 
 @pytest.mark.parametrize(

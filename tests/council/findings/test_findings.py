@@ -388,8 +388,8 @@ def dismissable(**fields: Any) -> Dismissable:
 def test_a_baseline_hides_a_finding_only_where_every_place_was_accepted() -> None:
     entry: dict[str, object] = {"places": ["v1:aaaa", "v1:bbbb"]}
 
-    known = applied(entry, dismissable(places=("v1:bbbb",)))
-    with_new_place = applied(entry, dismissable(places=("v1:bbbb", "v1:cccc")))
+    known = applied(entry, dismissable(places=(("v1:bbbb",),)))
+    with_new_place = applied(entry, dismissable(places=(("v1:bbbb",), ("v1:cccc",))))
     without_place = applied(entry, dismissable())
 
     assert known.dismissed == {"F-001": 0}

@@ -107,6 +107,8 @@ def test_every_key_of_the_file_has_its_row_in_the_table_of_trust() -> None:
     guarded = [key for key in _TOP_KEYS if SEATS_FILE_TOP_KEYS[key] is not Freedom.FREE]
     assert set(guarded) == set(OTHER_TOP_VALUES)
     assert Freedom.ONLY_LOWER not in SEATS_FILE_ENTRY_KEYS.values()
+    entry = SEATS_FILE_ENTRY_KEYS.items()
+    assert [key for key, freedom in entry if freedom is Freedom.FREE] == ["on_missing"]
 
 
 @pytest.mark.parametrize("key", sorted(ENTRY_KEYS))

@@ -60,26 +60,15 @@ def check_gate(
     if not isinstance(stored.report, CouncilReport):
         raise NoVerdict(stored.review_id)
     states = gated_states(assembly, git, commit, stored.report)
-    all_demands = _with_settings(assembly, stored.report, demands)
-    decision = decide_gate(stored.report, all_demands, states)
+    decision = decide_gate(
+        stored.report, _with_settings(assembly, stored.report, demands), states
+    )
     has_verdict = decision.verdict is not None or stored.report.incomplete
     if decision.passed and decision.allowed_incomplete:
         record_allowed(assembly, stored.report, demands.allow_incomplete)
     elif decision.passed and not has_verdict:
         raise NoVerdict(stored.review_id)
     return decision
-
-
-def record_allowed(assembly: Assembly, report: CouncilReport, reason: str) -> None:
-    """Record that somebody answers for what was not looked at."""
-    facts = {"reason": reason, "not_looked_at": lines_of(report)}
-    append_event(
-        assembly.project,
-        "council.allowed_incomplete",
-        facts,
-        run_id=report.review_id,
-        assembly=assembly,
-    )
 
 
 def _with_settings(
@@ -92,6 +81,18 @@ def _with_settings(
         demands,
         required=required(settings, demands.required),
         unread_passes=unread_passes(settings),
+    )
+
+
+def record_allowed(assembly: Assembly, report: CouncilReport, reason: str) -> None:
+    """Record that somebody answers for what was not looked at."""
+    facts = {"reason": reason, "not_looked_at": lines_of(report)}
+    append_event(
+        assembly.project,
+        "council.allowed_incomplete",
+        facts,
+        run_id=report.review_id,
+        assembly=assembly,
     )
 
 

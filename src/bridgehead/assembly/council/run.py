@@ -95,6 +95,14 @@ class Finished:
         """Return whether something was not looked at to the end."""
         return isinstance(self.report, CouncilReport) and self.report.incomplete
 
+    def _keeps_shut(self, *, allow_incomplete: bool) -> bool:
+        if not isinstance(self.report, CouncilReport):
+            return False
+        return self.report.keeps_shut(
+            unread_passes=self.council.plan.unread_passes,
+            allowed=allow_incomplete,
+        )
+
     def exit_code(
         self, gate: Gate | None = None, *, allow_incomplete: bool = False
     ) -> ExitCode:
@@ -102,11 +110,7 @@ class Finished:
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
-            incomplete=isinstance(report, CouncilReport)
-            and report.keeps_shut(
-                unread_passes=self.council.plan.unread_passes,
-                allowed=allow_incomplete,
-            ),
+            incomplete=self._keeps_shut(allow_incomplete=allow_incomplete),
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,

@@ -15,7 +15,7 @@ from bridgehead.contract.words import (
     Verdict,
     severity_rank,
 )
-from bridgehead.council.reporting.not_looked_at import lines_of
+from bridgehead.council.reporting.not_looked_at import lines_of, not_looked_at_lines
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.scope.scope import is_below, named
@@ -239,8 +239,12 @@ def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str
     absent = [name for name in required if name not in report.looked]
     if absent:
         yield f"{', '.join(absent)} did not look to the end and is required"
-    if not demands.allow_incomplete.strip():
-        yield from lines_of(report, with_files=not demands.unread_passes)
+    if not report.incomplete or demands.allow_incomplete.strip():
+        return
+    if demands.unread_passes:
+        yield from not_looked_at_lines(report.missed_domains)
+    else:
+        yield from lines_of(report)
 
 
 def _about_seats(report: CouncilReport, demands: GateDemands) -> Iterator[str]:

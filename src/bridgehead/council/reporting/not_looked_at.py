@@ -50,16 +50,11 @@ def not_looked_at_lines(missed: Iterable[Look]) -> list[str]:
     return [_line(group, names) for group, names in groups.items()]
 
 
-def lines_of(report: CouncilReport, *, with_files: bool = True) -> list[str]:
+def lines_of(report: CouncilReport) -> list[str]:
     """Return the same for a report, also for one of an earlier version."""
-    is_of_earlier_version = bool(report.unread) and not report.not_looked_at
-    if is_of_earlier_version:
-        return [f"not looked at: {_some(report.unread)}"] if with_files else []
-    return not_looked_at_lines(
-        look
-        for look in report.not_looked_at
-        if with_files or look.kind is not LookKind.FILE
-    )
+    if report.not_looked_at or not report.unread:
+        return not_looked_at_lines(report.not_looked_at)
+    return [f"not looked at: {_some(report.unread)}"]
 
 
 def _line(group: _Group, names: Sequence[str]) -> str:

@@ -304,17 +304,19 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     def verdict_word(self) -> str | None:
         return self.verdict or (INCOMPLETE if self.incomplete else None)
 
-    def keeps_shut(self, *, unread_passes: bool, allowed: bool = False) -> bool:
-        """Return whether a gate stays shut because somebody did not look.
+    @property
+    def missed_domains(self) -> tuple[Look, ...]:
+        """Return the domains that no model has looked at to the end."""
+        looks = self.not_looked_at
+        return tuple(look for look in looks if look.kind is LookKind.DOMAIN)
 
-        Nobody can allow it to open without a seat or analyser that is required.
-        """
+    def keeps_shut(self, *, unread_passes: bool, allowed: bool = False) -> bool:
+        """Return whether a gate stays shut because somebody did not look."""
         if self.required_missing:
             return True
-        if allowed:
+        if not self.incomplete or allowed:
             return False
-        only_files = all(look.kind is LookKind.FILE for look in self.not_looked_at)
-        return self.incomplete and not (unread_passes and only_files)
+        return bool(self.missed_domains) or not unread_passes
 
     def everything(self) -> Iterator[FindingEntry]:
         """What stands, what is listed apart, what was dismissed or withdrawn."""

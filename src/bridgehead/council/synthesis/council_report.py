@@ -78,7 +78,7 @@ def assemble_report(
     reported = sort_findings(plan, inputs, seats, findings, debated, missed)
     open_findings = reported.open
     unread = tuple(look.on for look in missed if look.kind is LookKind.FILE)
-    looked = who_looked(available)
+    looked = who_looked(available, task.domains, findings)
     required_missing = missing(plan.require, looked)
     verdict = _verdict(plan, seats, findings, open_findings)
     gate_verdict = _verdict(plan, seats, findings, reported.gated)

@@ -67,27 +67,27 @@ def missing(required: Iterable[str], looked: Collection[str]) -> tuple[str, ...]
     return tuple(name for name in required if name not in looked)
 
 
-def who_looked(seats: Sequence[SeatReport]) -> tuple[str, ...]:
-    """Return the seats and analysers that looked at all of theirs to the end."""
+def who_looked(
+    seats: Sequence[SeatReport],
+    domains: Sequence[str],
+    findings: Sequence[CouncilFinding],
+) -> tuple[str, ...]:
+    """Return the completed seats and analysers that looked at all of theirs to the end."""
     names: list[str] = []
     for seat in seats:
         if seat.name == CALLER:
             continue
-        if _is_whole(seat):
+        # Files that are shown to nobody are no seat's omission.
+        missed = any(look.by for look in _missed_files(seat).values())
+        looks: list[Look] = []
+        if seat.name != STATIC:
+            looks = [_doubted(one, findings) for one in _looks_of_model(seat, domains)]
+        ended = all(look.outcome is Looked.TO_THE_END for look in looks)
+        if ended and not missed:
             names.append(seat.name)
         if seat.name == STATIC and seat.report.toolchain:
             names += seat.report.toolchain.split(", ")
     return tuple(dict.fromkeys(names))
-
-
-def _is_whole(seat: SeatReport) -> bool:
-    """Return whether a seat looked at all of its files and domains to the end.
-
-    Files that are shown to nobody are no seat's omission.
-    """
-    files = any(look.by for look in _missed_files(seat).values())
-    domains = uncovered(_own_looks(seat, LookKind.DOMAIN))
-    return not files and not domains
 
 
 def domain_looks(

@@ -200,7 +200,6 @@ def sort_findings(
     standing = [entry for entry in entries if entry.cls is not FindingClass.WITHDRAWN]
     dismissals = _apply_dismissals_file(plan, inputs, standing, tree, occurrences)
     run = _run_of(plan, seats, standing, tree, missed)
-
     comparison = None
     if plan.task.task_type in JUDGED_TASKS:
         comparison = compare(plan.records, run, tree, inputs.renames)

@@ -464,11 +464,11 @@ def headline(report: CouncilReport, entries: Sequence[FindingEntry]) -> str:
     """The verdict and what it rests on; nothing found is a good answer."""
     word = report.verdict_word or "DONE"
     if report.incomplete and not entries:
+        missed = "not everything was looked at"
         if report.required_missing:
             names = ", ".join(map(one_line, report.required_missing))
-            return f"{word}   nothing found, but {names} did not look to the end"
-        return f"{word}   nothing found, but not everything was looked at"
-
+            missed = f"{names} did not look to the end"
+        return f"{word}   nothing found, but {missed}"
     if entries:
         return f"{word}   {counted_severities(entries)}{_agreement(entries)}"
     seats = plural(len(report.bridges_available), "seat")

@@ -14,7 +14,7 @@ from bridgehead.assembly.application import append_event
 from bridgehead.bus.client.hub_client import HubClient
 from bridgehead.bus.client.participant import Incoming, MessageRefused, Satellite
 from bridgehead.bus.gateway.doors.door import Door
-from bridgehead.bus.interfaces import ItemAnswered, ShownQuestions
+from bridgehead.bus.interfaces import ItemAnswered, Notice, ShownQuestions
 from bridgehead.bus.participants.record import ParticipantRecord, Role
 from bridgehead.bus.wire.message import Message
 from bridgehead.bus.wire.topics import GATEWAY_ONLY, NOTICE, SPEAK
@@ -320,3 +320,14 @@ def test_the_digest_depends_on_everything_that_is_shown() -> None:
     }
     assert len(digests) == 6
     assert ShownQuestions().digest_of("q-1") == ""
+
+
+def test_a_question_in_view_is_not_shown_twice_until_something_else_was_said() -> None:
+    notice = Notice(kind="pending", id="q-7", title="Deploy?", status="needs_you")
+    shown = ShownQuestions()
+
+    assert not shown.has_in_view(notice)
+    shown.show(notice)
+    assert shown.has_in_view(notice)
+    shown.speak()
+    assert not shown.has_in_view(notice)

@@ -230,6 +230,10 @@ class ShownQuestions:
         """Note that the reader was told something else."""
         self._digests.clear()
 
+    def has_in_view(self, notice: Notice) -> bool:
+        """Return whether the reader sees this very question already."""
+        return notice.awaits and self.digest_of(notice.id) == notice.digest
+
     def digest_of(self, item_id: str) -> str:
         """Return the digest of the question in view, or nothing."""
         return self._digests.get(item_id, "")

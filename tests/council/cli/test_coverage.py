@@ -150,10 +150,11 @@ def test_only_the_file_that_an_analyser_cannot_parse_is_unread(
     refused = machine.run("council", "gate", "--json", PATH=BARE)
 
     assert refused.code == 3
-    assert refused.json["not_looked_at"] == [
-        ".github/workflows/broken.yml",
-        "Dockerfile",
-    ]
+    (line,) = refused.json["not_looked_at"]
+    assert line.startswith(
+        "not looked at (no text that can be read): "
+        ".github/workflows/broken.yml, Dockerfile; "
+    )
 
 
 def test_an_analyser_that_answers_has_looked(machine: Machine) -> None:
@@ -197,7 +198,7 @@ def test_an_analyser_that_misses_its_canary_is_not_able(machine: Machine) -> Non
         ("start", b"#!/bin/sh\necho\n\0\1", "unreadable"),
         ("big.py", b"x = 1\n" * 500_000, "too_large"),
     ],
-    ids=["perl", "c", "kotlin", "vue", "utf-16", "3 MB"],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_code_that_nobody_here_reads_is_no_pass(
     machine: Machine, tmp_path: Path, name: str, content: bytes, reason: str

@@ -265,6 +265,10 @@ class ChatSocket(RawConnection):
         self._send({"answered": became.to_data()})
 
     def _show_question(self, notice: Notice) -> None:
+        # A question asked while the page opens comes twice: announced, and in the list
+        # of what was open.
+        if self._shown.has_in_view(notice):
+            return
         self._shown.show(notice)
         self._send({"notice": notice.to_data()})
 

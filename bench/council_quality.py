@@ -25,6 +25,7 @@ from bench.council_simulation import (
 )
 from bench.harness import REPOSITORY, Report, aligned
 from bench.plots import Line, line_chart
+from bridgehead.contract.words import CouncilProtocol
 
 SEEDS: Final = 200
 SEEDS_PER_TASK: Final = 10
@@ -40,8 +41,11 @@ COUNCIL: Final = "council"
 GIVING_IN: Final = "council, s = 0.8"
 UNGUARDED: Final = "council, s = 0.8, no guard"
 UNION: Final = "union of its four models"
+SHARED: Final = "council, shared"
 COUNCILS: Final[Mapping[str, Mapping[str, Any]]] = {
     COUNCIL: {},
+    SHARED: {"protocol": CouncilProtocol.SHARED},
+    f"{SHARED}, s = 0.8": {"protocol": CouncilProtocol.SHARED, "sycophancy": 0.8},
     GIVING_IN: {"sycophancy": 0.8},
     UNGUARDED: {"sycophancy": 0.8, "withdrawal_guard": False},
     "council, c_t = c_f = 0.3": {"doubts_true": 0.30, "doubts_false": 0.30},

@@ -96,6 +96,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "seconds of silence after which a model call is given up; --timeout overrides "
         "it",
     ),
+    _free(
+        "council.protocol",
+        None,
+        "how many roles of a council share a model call: shared or full; default: "
+        "shared for a quick or standard review by two or more runtimes; --protocol "
+        "overrides it",
+    ),
     _guarded(
         "council.readable",
         (),

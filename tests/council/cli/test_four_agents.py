@@ -49,7 +49,7 @@ def test_four_agents_and_the_analysers_agree_on_the_seeded_defect(
                 "--domain",
                 "security",
             ),
-            *("--intensity", "quick", "--json"),
+            *("--intensity", "quick", "--protocol", "full", "--json"),
             **peers.environment,
         )
         out, err = running.communicate(timeout=PATIENCE_SECONDS)

@@ -80,6 +80,14 @@ _RESPONSE: Final = _object(
         "evidence": _OPTIONAL_TEXT,
     },
 )
+_DEFENCE: Final = _object(
+    {
+        "finding_id": _TEXT,
+        "status": _words(("confirmed", "revised", "withdrawn")),
+        "defense": _TEXT,
+    },
+    {"severity": _SEVERITY},
+)
 _NOTE: Final = _object(
     {
         "finding_id": _TEXT,
@@ -105,6 +113,20 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
             "confidence": _words(("high", "medium", "low")),
         }
     ),
+    Answer.SECTIONS: _object(
+        {
+            "sections": _list(
+                _object(
+                    {
+                        "domain": _TEXT,
+                        "outputs": _list(_ITEM),
+                        "cross_domain_signals": _list(_SIGNAL),
+                        "summary": _TEXT,
+                    }
+                )
+            )
+        }
+    ),
     Answer.CHALLENGES: _object(
         {
             "rulings": _list(_RULING),
@@ -122,6 +144,12 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
     ),
     Answer.RULINGS: _object({"rulings": _list(_RULING)}),
     Answer.NOTES: _object({"challenge_notes": _list(_NOTE)}),
+    Answer.EXAMINATION: _object(
+        {"challenge_notes": _list(_NOTE), "outputs": _list(_ITEM)}
+    ),
+    Answer.DEFENCES: _object(
+        {"responses": _list(_DEFENCE), "challenge_notes": _list(_NOTE)}
+    ),
     Answer.POSITIONS: _object({"positions": _list(_POSITION)}),
 }
 

@@ -42,6 +42,8 @@ class ChallengeNote:
     cites_evidence: bool = False
     by: str = COORDINATOR
     """Who answers: the coordinator of Stage B, or a seat that was asked about one finding."""
+    challenger: str | None = None
+    """Whose challenge it is where that is somebody else: the coordinator's, for an owner that answers."""
 
     def lowers(self, finding: CouncilFinding) -> bool:
         """Whether it names a severity, and a lower one; no severity at all is no milder judgement."""

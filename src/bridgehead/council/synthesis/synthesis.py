@@ -31,6 +31,7 @@ from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
 from bridgehead.council.synthesis.finding import YOU, CouncilFinding, SeatReport
 from bridgehead.council.synthesis.finding_entry import SECOND_LOOK, record_of
 from bridgehead.council.synthesis.join import number, stage_a
+from bridgehead.council.synthesis.shared_challenge import SharedChallenge
 
 Signature = frozenset[tuple[str, str, str]]
 """A council finding by its members: seat, id and wording of each."""
@@ -78,6 +79,7 @@ class Synthesis:
         askable: Mapping[str, Seat],
         *,
         debate: bool,
+        shared: bool = False,
     ) -> tuple[Call, ...]:
         """Stage A, then the first calls of Stage B; without any the layer is done at once."""
         joined = stage_a(reports, self._plan.task.task_type, self._plan.splits)
@@ -98,7 +100,8 @@ class Synthesis:
         for one in fresh:
             self._log("joined", **one.facts())
         seat = choose_coordinator(askable, everything, self._plan.coordinator)
-        if seat is None or not fresh or not debate or not self._may_spend():
+        least = 1 if shared else most_calls(self._plan.task.intensity)
+        if seat is None or not fresh or not debate or not self._may_spend(least):
             self._finish(
                 everything,
                 CrossDebate(
@@ -107,19 +110,18 @@ class Synthesis:
             )
             return ()
         self._runs += 1
-        self._stage = CrossChallenge(
-            fresh,
-            seat,
-            self._plan.task,
-            self._inputs,
-            self._tally,
-            self._log,
-            attempt=self._runs,
-            settled=self._beside,
-        )
+        given = (self._plan.task, self._inputs, self._tally, self._log)
+        kind = SharedChallenge if shared else CrossChallenge
+        stage = kind(fresh, seat, *given, attempt=self._runs, settled=self._beside)
+        if isinstance(stage, SharedChallenge):
+            stage.among(askable, lambda calls: self._budget.refusal(calls) is None)
+        self._stage = stage
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
-        return self._stage.start()
+        calls = stage.start()
+        if stage.is_done:
+            self._take(stage)
+        return calls
 
     def question(
         self, finding_id: str, text: str, seats: Sequence[Seat]
@@ -221,8 +223,8 @@ class Synthesis:
         self.is_done = True
         self._log("stage_b", outcome=debate.outcome, notes=len(debate.notes))
 
-    def _may_spend(self) -> bool:
-        if self._budget.refusal(most_calls(self._plan.task.intensity)) is None:
+    def _may_spend(self, calls: int) -> bool:
+        if self._budget.refusal(calls) is None:
             return True
         self.warnings.append(BUDGET_REACHED)
         return False

@@ -1,0 +1,328 @@
+"""Stage B of a council whose roles share calls (council §14.3): Challenger and Integration Checker in one call over
+the findings of all seats, then one answer of each seat that owns a finding in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bridgehead.contract.words import Severity
+from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
+from bridgehead.council.debate.call_batch import (
+    BUDGET_REACHED,
+    Ask,
+    Form,
+    ReadReply,
+)
+from bridgehead.council.debate.first_round import items_of, make_ask
+from bridgehead.council.findings.evidence import EvidenceOutcome, check_evidence
+from bridgehead.council.prompts.debate import Debated
+from bridgehead.council.prompts.packet_limit import (
+    CHALLENGES,
+    FINDINGS,
+    reduce_packet,
+    shown_id,
+)
+from bridgehead.council.prompts.sections import defence_prompt, examination_prompt
+from bridgehead.council.prompts.shared import PromptContext
+from bridgehead.council.replies.items import Intake, as_line
+from bridgehead.council.replies.reply import read_lists
+from bridgehead.council.reporting.report import FindingClass
+from bridgehead.council.request.domains import CROSS_DOMAIN
+from bridgehead.council.synthesis.cross_challenge import CrossChallenge, shown_finding
+from bridgehead.council.synthesis.cross_challenge_notes import (
+    ChallengeNote,
+    NoteOutcome,
+    apply_note,
+    owed_notes,
+    read_note,
+    renamed_after_change,
+)
+from bridgehead.council.synthesis.finding import COORDINATOR, CouncilFinding
+from bridgehead.council.synthesis.rulings import (
+    SEVERAL,
+    OwnerAnswer,
+    apply_ruling,
+    is_open,
+    read_answer,
+    reason_in,
+    rule,
+)
+
+# LOW and INFO stand in no row of a verdict table (council §11.1, §14.4), and no outcome
+# raises a severity: what is said of them changes no verdict. MEDIUM counts where one
+# seat is left, and is what a reader acts on next.
+_WORTH_A_CHALLENGE: Final = frozenset(
+    {Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM}
+)
+_EXAMINATION: Final = Form(
+    Answer.EXAMINATION, read_lists("challenge_notes", optional=("outputs",))
+)
+_DEFENCES: Final = Form(Answer.DEFENCES, read_lists("responses", "challenge_notes"))
+
+MayAsk = Callable[[int], bool]
+"""Whether so many calls may still be made."""
+
+
+def is_worth_a_challenge(finding: CouncilFinding) -> bool:
+    """Return whether what is said of a finding can still change the verdict on it."""
+    is_standing = finding.cls is not FindingClass.WITHDRAWN
+    return is_standing and finding.severity in _WORTH_A_CHALLENGE
+
+
+class SharedChallenge(CrossChallenge):
+    """One challenge of everything, then the answers of those concerned."""
+
+    _askable: Mapping[str, Seat]
+    _may_ask: MayAsk
+    _shown: set[str]
+    _spoken: dict[str, ChallengeNote]
+    """What the coordinator says, by finding."""
+    _open: dict[str, ChallengeNote]
+    """Those notes that would change a finding."""
+    _is_answering = False
+
+    def among(self, askable: Mapping[str, Seat], may_ask: MayAsk) -> None:
+        """Name the seats that can be heard, and the budget they are heard within."""
+        self._askable = askable
+        self._may_ask = may_ask
+        self._shown = set()
+        self._spoken = {}
+        self._open = {}
+
+    def start(self) -> tuple[Call, ...]:
+        """Put the question of Challenger and Integration Checker."""
+        shown = [one for one in self.findings if is_worth_a_challenge(one)]
+        if shown:
+            self.rounds += 1
+            asks = self._asks(
+                Role.CHALLENGER, CROSS_DOMAIN, shown, examination_prompt, _EXAMINATION
+            )
+            self._put(asks, self._after_examination)
+        else:
+            self._end()
+        return self._drain()
+
+    def give_up(self, reason: str) -> tuple[CallKey, ...]:
+        """Stop now; a challenge whose owners were not heard is a dispute."""
+        if not self._is_answering or self._batch is None:
+            return super().give_up(reason)
+        abandoned = self._batch.give_up(reason)
+        self._settle(heard=False)
+        return abandoned
+
+    # -- the challenge
+
+    def _after_examination(self) -> None:
+        replies = self._replies()
+        if not replies:
+            self._fail()
+            return
+        for one in replies:
+            self._shown.update(one.ask.shown_ids)
+        self._take_challenges(replies)
+        missing = owed_notes([one for one in self.findings if one.id in self._shown])
+        unchallenged = [one.id for one in missing if one.id not in self._open]
+        if unchallenged:
+            self.warnings.append("da_challenge_missing:" + ",".join(unchallenged))
+        intake = Intake(self._task)
+        entries = [entry for one in replies for _, entry in items_of(one.value)[0]]
+        self.findings += self._new_findings([intake.draft(entry) for entry in entries])
+        self._ask_seats()
+
+    def _take_challenges(self, replies: Sequence[ReadReply]) -> None:
+        """Apply what confirms a finding; what would change it waits for the owners."""
+        places = {one.id: place for place, one in enumerate(self.findings)}
+        for one in replies:
+            for fields in one.value["challenge_notes"]:
+                wanted = self._shown & places.keys() - self._spoken.keys()
+                note = read_note(fields, wanted)
+                if note is None:
+                    self._log(
+                        "warning", detail="note ignored: unknown finding or outcome"
+                    )
+                    continue
+                note = replace(note, cites_evidence=self._cites(note))
+                self._spoken[note.finding_id] = note
+                finding = self.findings[places[note.finding_id]]
+                if is_open(note, finding):
+                    self._open[note.finding_id] = note
+                    continue
+                self.findings[places[note.finding_id]] = apply_note(finding, note)
+                self._keep(note)
+
+    def _keep(self, *notes: ChallengeNote) -> None:
+        for note in notes:
+            self.notes.append(note)
+            self._log("challenge_note", **note.to_json())
+
+    # -- the answers
+
+    def _ask_seats(self) -> None:
+        """Hear every seat once: owners on challenges, the others where their word can tip it."""
+        asks: list[Ask] = []
+        for name, seat in self._askable.items():
+            mine = [
+                one
+                for one in self.findings
+                if one.id in self._open and name in one.seats
+            ]
+            others = [one for one in self.findings if self._may_tip(name, one)]
+            if mine or others:
+                asks += self._answer_asks(seat, mine, others)
+        if not asks:
+            self._settle(heard=True)
+        elif not self._may_ask(len(asks)):
+            self.warnings.append(BUDGET_REACHED)
+            self._settle(heard=False)
+        else:
+            self.rounds += 1
+            self._is_answering = True
+            self._put(asks, self._after_answers)
+
+    def _may_tip(self, name: str, finding: CouncilFinding) -> bool:
+        """Return whether a seat that did not report a finding can change what becomes of it.
+
+        The coordinator has spoken already, and one voice alone decides nothing.
+        """
+        is_strange = name not in finding.seats and name != self._seat.name
+        if not is_strange or finding.id not in self._shown:
+            return False
+        strangers = [
+            one
+            for one in self._askable
+            if one not in finding.seats and one != self._seat.name
+        ]
+        doubted = 1 if finding.id in self._open else 0
+        return len(strangers) + doubted >= SEVERAL
+
+    def _answer_asks(
+        self,
+        seat: Seat,
+        mine: Sequence[CouncilFinding],
+        others: Sequence[CouncilFinding],
+    ) -> list[Ask]:
+        material = self._inputs.material.for_seat(reads_files=seat.reads_files)
+        context = PromptContext(self._task, material, self._inputs.secret)
+        packet = {
+            FINDINGS: [shown_finding(finding) for finding in (*mine, *others)],
+            CHALLENGES: [_shown_challenge(self._open[one.id]) for one in mine],
+            "synthesis": "",
+        }
+        reduced = reduce_packet(packet)
+        asks: list[Ask] = []
+        for number, shard in enumerate(reduced.packets, start=1):
+            key = CallKey(
+                seat=seat.name,
+                round=self.rounds + 1,
+                step=Step.STAGE_B,
+                role=Role.EXPERTS,
+                domain=CROSS_DOMAIN,
+                shard=number,
+                seating=self._seating,
+            )
+            shown = {name: shard[name] for name in (FINDINGS, CHALLENGES)}
+            prompt = defence_prompt(context, key, Debated(shown, reduced.annotated))
+            ids = tuple(map(shown_id, shard[FINDINGS]))
+            asks.append(make_ask(seat, context, key, prompt, _DEFENCES, shown_ids=ids))
+        return asks
+
+    def _after_answers(self) -> None:
+        self._settle(heard=True)
+
+    def _settle(self, *, heard: bool) -> None:
+        """Rule on every finding with what was said about it."""
+        replies = self._replies() if self._is_answering else []
+        before = list(self.findings)
+        after = list(self.findings)
+        for place, finding in enumerate(before):
+            note = self._spoken.get(finding.id)
+            answers = self._answers(finding, replies)
+            opinions = self._opinions(finding, replies)
+            ruling = rule(
+                finding,
+                note,
+                answers,
+                opinions,
+                heard=heard or not self._can_be_heard(finding),
+                guarded=self._inputs.withdrawal_guard,
+            )
+            if note is not None:
+                self._keep(*(one.as_note(note) for one in answers))
+            doubts = [
+                one for one in opinions if one.outcome is not NoteOutcome.CONFIRMED
+            ]
+            self._keep(*doubts)
+            if ruling is None:
+                continue
+            if ruling.by == COORDINATOR:
+                self._keep(ruling)
+            after[place] = apply_ruling(finding, ruling, answers)
+        self.findings = renamed_after_change(before, after, self._beside)
+        self._end()
+
+    def _can_be_heard(self, finding: CouncilFinding) -> bool:
+        """Return whether one of its owners takes prompts; analysers and rigs do not."""
+        return any(name in self._askable for name in finding.seats)
+
+    def _answers(
+        self, finding: CouncilFinding, replies: Sequence[ReadReply]
+    ) -> list[OwnerAnswer]:
+        """Return what its owners say about the challenge; the first word of each counts."""
+        answers: dict[str, OwnerAnswer] = {}
+        for one in replies:
+            seat = one.ask.call.key.seat
+            if finding.id not in self._open or seat not in finding.seats:
+                continue
+            for fields in one.value["responses"]:
+                if as_line(fields.get("finding_id")) != finding.id:
+                    continue
+                cites = self._is_there(reason_in(fields))
+                answer = read_answer(fields, finding, seat, cites_evidence=cites)
+                if answer is not None:
+                    answers.setdefault(seat, answer)
+        return list(answers.values())
+
+    def _opinions(
+        self, finding: CouncilFinding, replies: Sequence[ReadReply]
+    ) -> list[ChallengeNote]:
+        """Return what the seats that did not report it say of it; saying nothing confirms."""
+        opinions: dict[str, ChallengeNote] = {}
+        for one in replies:
+            seat = one.ask.call.key.seat
+            if finding.id not in one.ask.shown_ids or seat in finding.seats:
+                continue
+            for fields in one.value["challenge_notes"]:
+                note = read_note(fields, {finding.id})
+                if note is not None:
+                    cites = self._cites(note)
+                    spoken = replace(
+                        note, cites_evidence=cites, by=seat, challenger=seat
+                    )
+                    opinions.setdefault(seat, spoken)
+            silent = ChallengeNote(finding.id, NoteOutcome.CONFIRMED, by=seat)
+            opinions.setdefault(seat, silent)
+        return list(opinions.values())
+
+    def _is_there(self, text: str) -> bool:
+        """Return whether a text cites a place or quotes a line that is there."""
+        tree = self._inputs.tree
+        if tree is None:
+            return False
+        return check_evidence(text, tree).outcome is EvidenceOutcome.PASSED
+
+
+def _shown_challenge(note: ChallengeNote) -> dict[str, Any]:
+    """Return a challenge as the owner of its finding sees it."""
+    would_be = note.outcome.value
+    if note.new_severity is not None:
+        would_be = f"{would_be} to {note.new_severity}"
+    text = "\n".join(filter(None, [note.challenge, note.response]))
+    return {
+        "challenge_id": note.finding_id,
+        "target_finding_id": note.finding_id,
+        "challenge_text": text,
+        "proposed_outcome": would_be,
+    }

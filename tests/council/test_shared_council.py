@@ -477,3 +477,83 @@ def test_a_rig_that_answers_later_makes_no_finished_call_again() -> None:
     council.feed(SeatReported(report=report, at=AT))
     assert len(council.calls) == made
     assert outcome_of(council) == ("multi", "HIGH")
+
+
+# -- an expert that a finding calls for
+
+SIGNAL = {"domain": "cryptographic", "reason": "how is the key kept?"}
+
+
+def calling(late: dict[str, Any], **fields: Any) -> Any:
+    """The finding of claude calls for an expert, who says `late` in its section."""
+
+    def says(call: Call) -> object:
+        said = challenged("confirmed", reports=("claude",), **fields)(call)
+        if call.key.step is Step.ANALYSIS and call.key.seat == "claude":
+            said["sections"][0]["cross_domain_signals"] = [SIGNAL]
+        if call.answer is Answer.DEFENCES and 'Section "cryptographic"' in call.prompt:
+            return {**said, "sections": [{"domain": "cryptographic", **late}]}
+        return said
+
+    return says
+
+
+KEY_IN_CODE = item("The key stands in the code", severity="HIGH", evidence=THERE)
+
+
+def test_an_expert_that_a_finding_calls_for_has_a_section_of_the_answer() -> None:
+    council = hold(calling(items(KEY_IN_CODE)), TWO_SHARED)
+    assert keys(council)[3:] == ["claude/2/stage_b/experts"]
+    assert "how is the key kept?" in council.calls[-1].prompt
+    late = council.report.single_source_findings[1]
+    assert (late.id, late.title, late.domains) == (
+        "SS002",
+        "The key stands in the code",
+        ("cryptographic",),
+    )
+    (source,) = late.source_findings
+    assert (source.bridge, source.finding_id) == ("claude", "C002")
+    assert "cryptographic" in council.report.domains_covered
+
+
+def test_the_report_of_its_seat_is_written_again_with_what_it_found() -> None:
+    council = hold(calling(items(KEY_IN_CODE)), TWO_SHARED)
+    (again,) = [one for one in council.last.seat_reports if one.bridge == "claude"]
+    assert [one.id for one in again.outputs] == ["C001", "C002"]
+    assert again.outputs[1].agent == "Cryptography Specialist"
+    assert again.unexplored_domains == ()
+
+
+def test_what_it_repeats_is_not_listed_twice() -> None:
+    known = item("SQL injection", severity="HIGH", evidence=HERE)
+    council = hold(calling(items(known)), TWO_SHARED)
+    assert len(list(council.report.findings())) == 1
+
+
+def test_an_expert_that_gives_no_section_leaves_its_domain_unexplored() -> None:
+    council = hold(calling({}), TWO_SHARED)
+    assert "cryptographic" not in council.report.domains_covered
+    assert len(list(council.report.findings())) == 1
+
+
+def test_a_quick_council_calls_nobody_in() -> None:
+    council = hold(
+        calling(items(KEY_IN_CODE)), TWO_SHARED, task_fields={**STANDARD, **QUICK}
+    )
+    assert len(council.calls) == 2
+
+
+def test_what_a_further_expert_found_stays_when_a_rig_answers_later() -> None:
+    pending = {
+        **TWO_SHARED,
+        "rig:one": lambda: SeatPending(seat="rig:one", request="r", at=AT),
+    }
+    council = hold(calling(items(KEY_IN_CODE)), pending)
+    made = len(council.calls)
+    report = completed_report(task(), facts("rig:one"), NOTHING_FOUND)
+    council.feed(SeatReported(report=report, at=AT))
+    assert [one.title for one in council.report.single_source_findings] == [
+        "SQL injection",
+        "The key stands in the code",
+    ]
+    assert len(council.calls) == made

@@ -417,6 +417,7 @@ class CouncilRun:
                     self._askable(),
                     debate=debate,
                     shared=self._is_shared,
+                    called_in={name: one.called_in for name, one in self._runs.items()},
                 )
             )
         # With a rig still to answer the council is not over (council §14.8).
@@ -441,10 +442,21 @@ class CouncilRun:
 
     def _after_layer(self, calls: tuple[Call, ...]) -> Turn:
         turn = Turn(calls=calls)
-        return turn.then(self._conclude()) if self._layer.is_done else turn
+        if not self._layer.is_done:
+            return turn
+        return turn.then(self._amend()).then(self._conclude())
+
+    def _amend(self) -> Turn:
+        """Take over what Stage B added to the reports of seats."""
+        amended = self._layer.amended
+        self._layer.amended = {}
+        for name, report in amended.items():
+            self._reports[name] = SeatReport(report)
+        return Turn(seat_reports=tuple(amended.values()))
 
     def _give_up_stage_b(self, reason: str) -> Turn:
-        return Turn(cancelled=self._layer.give_up(reason)).then(self._conclude())
+        turn = Turn(cancelled=self._layer.give_up(reason))
+        return turn.then(self._amend()).then(self._conclude())
 
     def _conclude(self) -> Turn:
         warnings = [*self._warnings, *self._present_warnings(), *self._layer.warnings]

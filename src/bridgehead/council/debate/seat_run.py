@@ -49,8 +49,8 @@ from bridgehead.council.debate.first_round import (
     first_round_asks,
     usual_failure,
 )
-from bridgehead.council.debate.ledger import Ledger
-from bridgehead.council.debate.roster import Roster
+from bridgehead.council.debate.ledger import Ledger, shown
+from bridgehead.council.debate.roster import NewExpert, Roster
 from bridgehead.council.debate.shared_round import (
     EXCHANGE_MODE,
     SECTION_MISSING,
@@ -60,6 +60,7 @@ from bridgehead.council.debate.shared_round import (
 from bridgehead.council.debate.state import SeatState
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.prompts.debate import repair_prompt
+from bridgehead.council.prompts.sections import CalledIn
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
 from bridgehead.council.reporting.seat_report import (
@@ -104,6 +105,8 @@ class SeatRun:
         if shared:
             seat = msgspec.structs.replace(seat, exchange_mode=EXCHANGE_MODE)
         self._shared = shared
+        self.called_in: tuple[CalledIn, ...] = ()
+        """Experts that its findings call for, where the council asks them."""
         self.seat = seat
         self.task = task
         self.report: BridgeReport | None = None
@@ -330,6 +333,12 @@ class SeatRun:
                 )
         return heard
 
+    def _called_in(self, new: NewExpert) -> CalledIn:
+        trigger = None
+        if new.trigger_id is not None:
+            trigger = shown(self._run.ledger[new.trigger_id])
+        return CalledIn(new.expert, trigger, new.reason)
+
     def _models_of_round_1(self) -> Sequence[str | None]:
         """Each is asked by itself; None leaves the choice to the runtime."""
         return (None,)
@@ -343,6 +352,7 @@ class SeatRun:
         take_items(run, batch.in_order())
         settle(run, batch)
         if self._shared:
+            self.called_in = tuple(map(self._called_in, run.roster.waiting))
             run.roster.leave_unexplored()
             self._end(None)
         elif self.task.intensity is Intensity.QUICK:

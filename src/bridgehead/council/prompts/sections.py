@@ -6,8 +6,9 @@ after it, so that a runtime which caches prompts reads the material once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from bridgehead.council.calls import CallKey, Role, Step
 from bridgehead.council.prompts.debate import DEBATED_ORIGIN, Debated
@@ -23,6 +24,15 @@ from bridgehead.council.request.domains import CROSS_DOMAIN, Expert
 
 BEFORE_ROUND_1: Final = 0
 _LINE_END: Final = own("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class CalledIn:
+    """An expert that a finding calls for: as the prompt shows it."""
+
+    expert: Expert
+    trigger: Mapping[str, Any] | None
+    reason: str
 
 
 def sections_prompt(
@@ -93,11 +103,35 @@ def examination_prompt(context: PromptContext, key: CallKey, debated: Debated) -
     )
 
 
-def defence_prompt(context: PromptContext, key: CallKey, debated: Debated) -> Safe:
-    """Return the prompt of a seat that answers for its findings."""
+def defence_prompt(
+    context: PromptContext,
+    key: CallKey,
+    debated: Debated,
+    called_in: Sequence[CalledIn] = (),
+) -> Safe:
+    """Return the prompt of a seat that answers for its findings; further experts join it."""
     writer = context.writer(key)
     slots = _debated_slots(context, key, writer, debated)
-    return template("defence_shared").fill(**slots, foreign_text_note=writer.note())
+    late_roles = NOTHING
+    if called_in:
+        roles = [_late_section(context, writer, one) for one in called_in]
+        late_roles = template("late_sections").fill(
+            roles=joined(*(joined(role, _LINE_END) for role in roles)),
+            **context.item_slots(writer),
+        )
+    return template("defence_shared").fill(
+        **slots, late_roles=late_roles, foreign_text_note=writer.note()
+    )
+
+
+def _late_section(
+    context: PromptContext, writer: PromptWriter, called_in: CalledIn
+) -> Safe:
+    shown = compact({"finding": called_in.trigger, "reason": called_in.reason})
+    return template("late_section").fill(
+        role=expert_section(context, writer, called_in.expert),
+        why=writer.fenced(shown, origin="finding of another expert"),
+    )
 
 
 def _debated_slots(

@@ -102,6 +102,15 @@ _POSITION: Final = _object(
     {"finding_id": _TEXT, "position": _words(("support", "oppose", "abstain"))}
 )
 
+_SECTION: Final = _object(
+    {
+        "domain": _TEXT,
+        "outputs": _list(_ITEM),
+        "cross_domain_signals": _list(_SIGNAL),
+        "summary": _TEXT,
+    }
+)
+
 _SCHEMAS: Final[dict[Answer, Schema]] = {
     Answer.ITEMS: _object(
         {
@@ -113,20 +122,7 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
             "confidence": _words(("high", "medium", "low")),
         }
     ),
-    Answer.SECTIONS: _object(
-        {
-            "sections": _list(
-                _object(
-                    {
-                        "domain": _TEXT,
-                        "outputs": _list(_ITEM),
-                        "cross_domain_signals": _list(_SIGNAL),
-                        "summary": _TEXT,
-                    }
-                )
-            )
-        }
-    ),
+    Answer.SECTIONS: _object({"sections": _list(_SECTION)}),
     Answer.CHALLENGES: _object(
         {
             "rulings": _list(_RULING),
@@ -148,7 +144,11 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
         {"challenge_notes": _list(_NOTE), "outputs": _list(_ITEM)}
     ),
     Answer.DEFENCES: _object(
-        {"responses": _list(_DEFENCE), "challenge_notes": _list(_NOTE)}
+        {
+            "responses": _list(_DEFENCE),
+            "challenge_notes": _list(_NOTE),
+            "sections": _list(_SECTION),
+        }
     ),
     Answer.POSITIONS: _object({"positions": _list(_POSITION)}),
 }

@@ -8,6 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import msgspec
+
+from bridgehead.contract.ids import id_sort_key, numbered_id
+from bridgehead.contract.report import BridgeReport, Output
 from bridgehead.contract.words import Severity
 from bridgehead.council.calls import Answer, Call, CallKey, Role, Seat, Step
 from bridgehead.council.debate.call_batch import (
@@ -18,6 +22,8 @@ from bridgehead.council.debate.call_batch import (
 )
 from bridgehead.council.debate.first_round import items_of, make_ask
 from bridgehead.council.findings.evidence import EvidenceOutcome, check_evidence
+from bridgehead.council.findings.fingerprint import with_identity
+from bridgehead.council.findings.joining import Comment, is_same_problem
 from bridgehead.council.prompts.debate import Debated
 from bridgehead.council.prompts.packet_limit import (
     CHALLENGES,
@@ -25,12 +31,16 @@ from bridgehead.council.prompts.packet_limit import (
     reduce_packet,
     shown_id,
 )
-from bridgehead.council.prompts.sections import defence_prompt, examination_prompt
+from bridgehead.council.prompts.sections import (
+    CalledIn,
+    defence_prompt,
+    examination_prompt,
+)
 from bridgehead.council.prompts.shared import PromptContext
-from bridgehead.council.replies.items import Intake, as_line
-from bridgehead.council.replies.reply import read_lists
+from bridgehead.council.replies.items import Intake, as_line, told
+from bridgehead.council.replies.reply import read_lists, read_sections
 from bridgehead.council.reporting.report import FindingClass
-from bridgehead.council.request.domains import CROSS_DOMAIN
+from bridgehead.council.request.domains import CROSS_DOMAIN, Expert
 from bridgehead.council.synthesis.cross_challenge import CrossChallenge, shown_finding
 from bridgehead.council.synthesis.cross_challenge_notes import (
     ChallengeNote,
@@ -40,7 +50,15 @@ from bridgehead.council.synthesis.cross_challenge_notes import (
     read_note,
     renamed_after_change,
 )
-from bridgehead.council.synthesis.finding import COORDINATOR, CouncilFinding
+from bridgehead.council.synthesis.finding import (
+    COORDINATOR,
+    ID_PREFIX,
+    CouncilFinding,
+    SeatReport,
+    Source,
+    as_output,
+    highest_number,
+)
 from bridgehead.council.synthesis.rulings import (
     SEVERAL,
     OwnerAnswer,
@@ -60,7 +78,9 @@ _WORTH_A_CHALLENGE: Final = frozenset(
 _EXAMINATION: Final = Form(
     Answer.EXAMINATION, read_lists("challenge_notes", optional=("outputs",))
 )
-_DEFENCES: Final = Form(Answer.DEFENCES, read_lists("responses", "challenge_notes"))
+_DEFENCES: Final = Form(
+    Answer.DEFENCES, read_lists("responses", "challenge_notes", optional=("sections",))
+)
 
 MayAsk = Callable[[int], bool]
 """Whether so many calls may still be made."""
@@ -84,8 +104,18 @@ class SharedChallenge(CrossChallenge):
     """Those notes that would change a finding."""
     _is_answering = False
 
-    def among(self, askable: Mapping[str, Seat], may_ask: MayAsk) -> None:
-        """Name the seats that can be heard, and the budget they are heard within."""
+    def among(
+        self,
+        askable: Mapping[str, Seat],
+        may_ask: MayAsk,
+        reports: Sequence[SeatReport],
+        called_in: Mapping[str, Sequence[CalledIn]],
+    ) -> None:
+        """Name the seats that can be heard, the budget, and the experts they call for."""
+        self.amended: dict[str, BridgeReport] = {}
+        """Reports of seats whose further experts found something or looked in vain."""
+        self._reports = {one.name: one for one in reports}
+        self._called_in = called_in
         self._askable = askable
         self._may_ask = may_ask
         self._shown = set()
@@ -102,7 +132,7 @@ class SharedChallenge(CrossChallenge):
             )
             self._put(asks, self._after_examination)
         else:
-            self._end()
+            self._ask_seats()
         return self._drain()
 
     def give_up(self, reason: str) -> tuple[CallKey, ...]:
@@ -170,7 +200,7 @@ class SharedChallenge(CrossChallenge):
                 if one.id in self._open and name in one.seats
             ]
             others = [one for one in self.findings if self._may_tip(name, one)]
-            if mine or others:
+            if mine or others or self._called_in.get(name):
                 asks += self._answer_asks(seat, mine, others)
         if not asks:
             self._settle(heard=True)
@@ -224,7 +254,10 @@ class SharedChallenge(CrossChallenge):
                 seating=self._seating,
             )
             shown = {name: shard[name] for name in (FINDINGS, CHALLENGES)}
-            prompt = defence_prompt(context, key, Debated(shown, reduced.annotated))
+            # Further experts are asked once, with the first part.
+            late = self._called_in.get(seat.name, ()) if number == 1 else ()
+            debated = Debated(shown, reduced.annotated)
+            prompt = defence_prompt(context, key, debated, late)
             ids = tuple(map(shown_id, shard[FINDINGS]))
             asks.append(make_ask(seat, context, key, prompt, _DEFENCES, shown_ids=ids))
         return asks
@@ -261,7 +294,82 @@ class SharedChallenge(CrossChallenge):
                 self._keep(ruling)
             after[place] = apply_ruling(finding, ruling, answers)
         self.findings = renamed_after_change(before, after, self._beside)
+        for one in replies:
+            self._take_late(one)
         self._end()
+
+    def _take_late(self, reply: ReadReply) -> None:
+        """Take what the further experts of a seat found into its report and the council's."""
+        name = reply.ask.call.key.seat
+        experts = {
+            one.expert.domain: one.expert for one in self._called_in.get(name, ())
+        }
+        found = read_sections(list(experts))({"sections": reply.value["sections"]})
+        if found is None or name not in self._reports:
+            return
+        seat = self._reports[name]
+        report = self.amended.get(name, seat.report)
+        looked = tuple(found.value.by_domain)
+        outputs = list(report.outputs)
+        for domain, items in found.value.by_domain.items():
+            for _, entry in items.entries:
+                output = self._late_output(report, outputs, entry, experts[domain])
+                if self._add_single(Source(seat, output)):
+                    outputs.append(output)
+        self.amended[name] = msgspec.structs.replace(
+            report,
+            outputs=tuple(outputs),
+            domains_covered=(*report.domains_covered, *looked),
+            unexplored_domains=tuple(
+                one for one in report.unexplored_domains if one not in looked
+            ),
+        )
+
+    def _late_output(
+        self,
+        report: BridgeReport,
+        outputs: Sequence[Output],
+        entry: Mapping[str, Any],
+        expert: Expert,
+    ) -> Output:
+        """Return an item of a further expert under the next id of its seat."""
+        taken = [id_sort_key(one.id) for one in (*outputs, *report.withdrawn_outputs)]
+        prefix = self._askable[report.bridge].id_prefix
+        last = max((key[1] for key in taken if key[0] == prefix), default=0)
+        output = (
+            Intake(self._task)
+            .draft(entry)
+            .output(
+                numbered_id(prefix, last + 1),
+                domain=expert.domain,
+                agent=expert.role,
+                origin_round=self.rounds,
+            )
+        )
+        return with_identity(output, self._inputs.tree, self._inputs.renames)
+
+    def _add_single(self, source: Source) -> bool:
+        """Add a finding of one seat unless it is known; returns whether it was added."""
+        output = source.output
+        candidate = Comment.of(output)
+        known = [Comment.of(as_output(one)) for one in (*self._settled, *self.findings)]
+        if any(is_same_problem(one, candidate, same_domain=False) for one in known):
+            self._log(
+                "warning", detail="finding of a further expert repeats a known one"
+            )
+            return False
+        everything = [*self._beside, *self.findings]
+        number = highest_number(everything, FindingClass.SINGLE) + 1
+        finding = CouncilFinding(
+            cls=FindingClass.SINGLE,
+            **told(output),
+            domains=(output.domain,),
+            sources=(source,),
+            id=numbered_id(ID_PREFIX[FindingClass.SINGLE], number),
+        )
+        self.findings.append(finding)
+        self._log("joined", **finding.facts())
+        return True
 
     def _can_be_heard(self, finding: CouncilFinding) -> bool:
         """Return whether one of its owners takes prompts; analysers and rigs do not."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.report import Usage
+from bridgehead.contract.report import BridgeReport, Usage
 from bridgehead.council.calls import Call, CallKey, Result, Seat
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Budget, Tally
 from bridgehead.council.debate.ledger import Log
 from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.prompts.sections import CalledIn
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.synthesis.cross_challenge import (
@@ -33,6 +34,7 @@ from bridgehead.council.synthesis.finding_entry import SECOND_LOOK, record_of
 from bridgehead.council.synthesis.join import number, stage_a
 from bridgehead.council.synthesis.shared_challenge import SharedChallenge
 
+_NOBODY: Final[Mapping[str, Sequence[CalledIn]]] = {}
 Signature = frozenset[tuple[str, str, str]]
 """A council finding by its members: seat, id and wording of each."""
 
@@ -60,6 +62,8 @@ class Synthesis:
         self.debate = CrossDebate()
         self.warnings: list[str] = []
         self.is_done = True
+        self.amended: dict[str, BridgeReport] = {}
+        """Reports of seats to which Stage B added something."""
         self._plan = plan
         self._inputs = inputs
         self._budget = budget
@@ -80,8 +84,13 @@ class Synthesis:
         *,
         debate: bool,
         shared: bool = False,
+        called_in: Mapping[str, Sequence[CalledIn]] = _NOBODY,
     ) -> tuple[Call, ...]:
-        """Stage A, then the first calls of Stage B; without any the layer is done at once."""
+        """Stage A, then the first calls of Stage B; without any the layer is done at once.
+
+        `called_in` are experts that a seat's findings call for, asked where calls are
+        shared.
+        """
         joined = stage_a(reports, self._plan.task.task_type, self._plan.splits)
         self._log("stage_a", findings=len(joined))
         fresh = [
@@ -114,7 +123,7 @@ class Synthesis:
         kind = SharedChallenge if shared else CrossChallenge
         stage = kind(fresh, seat, *given, attempt=self._runs, settled=self._beside)
         if isinstance(stage, SharedChallenge):
-            stage.among(askable, lambda calls: self._budget.refusal(calls) is None)
+            stage.among(askable, self._is_affordable, reports, called_in)
         self._stage = stage
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
@@ -197,6 +206,8 @@ class Synthesis:
             )
             return
         self.warnings += stage.warnings
+        if isinstance(stage, SharedChallenge):
+            self.amended = stage.amended
         if stage.outcome == COMPLETED:
             for finding in stage.findings:
                 notes = tuple(
@@ -223,8 +234,11 @@ class Synthesis:
         self.is_done = True
         self._log("stage_b", outcome=debate.outcome, notes=len(debate.notes))
 
+    def _is_affordable(self, calls: int) -> bool:
+        return self._budget.refusal(calls) is None
+
     def _may_spend(self, calls: int) -> bool:
-        if self._budget.refusal(calls) is None:
+        if self._is_affordable(calls):
             return True
         self.warnings.append(BUDGET_REACHED)
         return False

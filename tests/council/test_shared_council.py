@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from bridgehead.council.calls import (
     Step,
 )
 from bridgehead.council.council import CouncilRun
+from bridgehead.council.replies.items import Intake
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.reporting.seat_report import completed_report
 from bridgehead.council.request.plan import (
@@ -30,7 +32,16 @@ from bridgehead.council.request.plan import (
     CouncilPlan,
     choose_protocol,
 )
-from council.support.driving import AT, item, items, seat, sections, surroundings, task
+from council.support.driving import (
+    AT,
+    Driver,
+    item,
+    items,
+    seat,
+    sections,
+    surroundings,
+    task,
+)
 from council.test_council import (
     FILES,
     HERE,
@@ -396,6 +407,7 @@ def test_nobody_is_asked_whose_word_can_change_nothing() -> None:
 def test_what_counts_in_no_verdict_is_not_challenged(severity: str, calls: int) -> None:
     council = hold(challenged("confirmed", severity=severity))
     assert len(council.calls) == calls
+    assert council.report.stage_b == ("completed" if calls == 5 else "skipped")
     assert outcome_of(council) == ("multi", severity)
 
 
@@ -543,6 +555,24 @@ def test_a_quick_council_calls_nobody_in() -> None:
     assert len(council.calls) == 2
 
 
+def test_a_further_expert_is_asked_once() -> None:
+    pending = {
+        **TWO_SHARED,
+        "rig:one": lambda: SeatPending(seat="rig:one", request="r", at=AT),
+    }
+    council = hold(calling(items(KEY_IN_CODE)), pending)
+    found_there = item("The total is off by one", severity="HIGH")
+    draft = Intake(task()).draft(found_there)
+    output = draft.output("R001", domain="security", agent="a")
+    analysed = replace(NOTHING_FOUND, outputs=(output,))
+    report = completed_report(task(), facts("rig:one"), analysed)
+    made = len(council.calls)
+    council.feed(SeatReported(report=report, at=AT))
+    later = council.calls[made:]
+    assert later, "a new finding is challenged"
+    assert not [one for one in later if 'Section "cryptographic"' in one.prompt]
+
+
 def test_what_a_further_expert_found_stays_when_a_rig_answers_later() -> None:
     pending = {
         **TWO_SHARED,
@@ -557,3 +587,38 @@ def test_what_a_further_expert_found_stays_when_a_rig_answers_later() -> None:
         "The key stands in the code",
     ]
     assert len(council.calls) == made
+
+
+# -- taken up again at any point
+
+
+def resumed_after(council: Council, count: int, says: Any) -> CouncilRun:
+    """The same council in a second process that knows the first `count` inputs."""
+    earlier = council.inputs[:count]
+    run = council.run.again()
+    turns = [run.start(AT), *(run.feed(happened) for happened in earlier)]
+    left = run.unfinished(turns, earlier)
+    known = {one.key for one in earlier if isinstance(one, Reply)}
+    waiting = [call for calls in left.calls.values() for call in calls]
+    assert known.isdisjoint(call.key for call in waiting), "a finished call again"
+    happened = [council.seats[one.seat]() for one in left.seatings]
+    while run.report is None:
+        if not happened:
+            happened = [Driver(None, says).answer(waiting.pop(0))]  # type: ignore[arg-type]
+        turn = run.feed(happened.pop(0))
+        assert known.isdisjoint(call.key for call in turn.calls)
+        waiting += turn.calls
+    return run
+
+
+def test_a_council_that_is_cut_off_anywhere_ends_the_same_and_asks_nothing_twice() -> (
+    None
+):
+    doubt = {"outcome": "withdrawn", "response": f"handled, see {THERE}"}
+    answer = {"status": "confirmed", "defense": f"reached from {THERE}"}
+    says = calling(items(KEY_IN_CODE), answer=answer, opinions={"gemini": doubt})
+    council = hold(says, protocol=None)
+    assert len(council.calls) == 8
+    for count in range(1, len(council.inputs)):
+        run = resumed_after(council, count, says)
+        assert run.report == council.run.report, count

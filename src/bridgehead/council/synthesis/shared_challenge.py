@@ -41,7 +41,11 @@ from bridgehead.council.replies.items import Intake, as_line, told
 from bridgehead.council.replies.reply import read_lists, read_sections
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.request.domains import CROSS_DOMAIN, Expert
-from bridgehead.council.synthesis.cross_challenge import CrossChallenge, shown_finding
+from bridgehead.council.synthesis.cross_challenge import (
+    SKIPPED,
+    CrossChallenge,
+    shown_finding,
+)
 from bridgehead.council.synthesis.cross_challenge_notes import (
     ChallengeNote,
     NoteOutcome,
@@ -114,6 +118,7 @@ class SharedChallenge(CrossChallenge):
         """Name the seats that can be heard, the budget, and the experts they call for."""
         self.amended: dict[str, BridgeReport] = {}
         """Reports of seats whose further experts found something or looked in vain."""
+        self.heard_experts: set[str] = set()
         self._reports = {one.name: one for one in reports}
         self._called_in = called_in
         self._askable = askable
@@ -133,7 +138,10 @@ class SharedChallenge(CrossChallenge):
             self._put(asks, self._after_examination)
         else:
             self._ask_seats()
-        return self._drain()
+        calls = self._drain()
+        if not calls:
+            self.outcome = SKIPPED
+        return calls
 
     def give_up(self, reason: str) -> tuple[CallKey, ...]:
         """Stop now; a challenge whose owners were not heard is a dispute."""
@@ -210,6 +218,9 @@ class SharedChallenge(CrossChallenge):
         else:
             self.rounds += 1
             self._is_answering = True
+            self.heard_experts = {
+                name for name in self._askable if self._called_in.get(name)
+            }
             self._put(asks, self._after_answers)
 
     def _may_tip(self, name: str, finding: CouncilFinding) -> bool:

@@ -72,6 +72,8 @@ class Synthesis:
         self._tally = Tally()
         self._budget.watch(self._tally)
         self._runs = 0
+        self._heard_experts: set[str] = set()
+        """Seats whose further experts were asked."""
         self._beside: list[CouncilFinding] = []
         self._settled: dict[
             Signature, tuple[CouncilFinding, tuple[ChallengeNote, ...]]
@@ -123,7 +125,12 @@ class Synthesis:
         kind = SharedChallenge if shared else CrossChallenge
         stage = kind(fresh, seat, *given, attempt=self._runs, settled=self._beside)
         if isinstance(stage, SharedChallenge):
-            stage.among(askable, self._is_affordable, reports, called_in)
+            unheard = {
+                name: experts
+                for name, experts in called_in.items()
+                if name not in self._heard_experts
+            }
+            stage.among(askable, self._is_affordable, reports, unheard)
         self._stage = stage
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
@@ -208,6 +215,7 @@ class Synthesis:
         self.warnings += stage.warnings
         if isinstance(stage, SharedChallenge):
             self.amended = stage.amended
+            self._heard_experts |= stage.heard_experts
         if stage.outcome == COMPLETED:
             for finding in stage.findings:
                 notes = tuple(

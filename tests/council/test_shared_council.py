@@ -411,6 +411,21 @@ def test_what_counts_in_no_verdict_is_not_challenged(severity: str, calls: int) 
     assert outcome_of(council) == ("multi", severity)
 
 
+def test_what_is_low_is_challenged_where_a_call_is_made_anyway() -> None:
+    def says(call: Call) -> object:
+        said = challenged("confirmed", reports=("claude",))(call)
+        if call.key.step is Step.ANALYSIS and call.key.seat == "codex":
+            low = item("A typo in a comment", severity="LOW", evidence=THERE)
+            note_of_it = item("Nice names", severity="INFO", evidence=THERE)
+            return sections(security=items(), testing=items(low, note_of_it))
+        return said
+
+    council = hold(says, TWO_SHARED)
+    (challenge,) = [one for one in council.calls if one.key.step is Step.STAGE_B]
+    assert "A typo in a comment" in challenge.prompt
+    assert "Nice names" not in challenge.prompt
+
+
 def test_findings_that_follow_from_several_come_with_the_challenge() -> None:
     def says(call: Call) -> object:
         said = challenged("confirmed")(call)

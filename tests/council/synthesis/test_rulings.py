@@ -145,6 +145,12 @@ def test_it_falls_if_most_that_did_not_report_it_doubt_it_and_one_has_proof() ->
     assert outcome(says(D), [owner(OwnerStance.DEFENDS)], doubts) is W
 
 
+def test_a_coordinator_that_reported_it_is_none_of_those_that_did_not() -> None:
+    opinions = [says(W, by="gemini"), says(D, by="codex"), says(C, by="openai")]
+    assert outcome(says(C), [], opinions, by_owner=True) is W
+    assert outcome(says(D), [], opinions[:1], by_owner=True) is D
+
+
 def test_half_of_them_are_not_most() -> None:
     opinions = [says(W, by="gemini"), says(D, by="codex"), says(C, by="openai")]
     assert outcome(says(C), [], opinions) is D

@@ -105,22 +105,25 @@ def rule(
     *,
     heard: bool = True,
     guarded: bool = True,
+    by_owner: bool = False,
 ) -> ChallengeNote | None:
     """Return what becomes of a finding; None: nothing is said that changes it.
 
-    `note` is the coordinator's, `opinions` those of the seats that did not report it. A
+    `note` is the coordinator's (`by_owner`: it reported the finding itself), `opinions`
+    are those of the seats that did not report it. A
     finding falls if two want it withdrawn and one of them cites proof, or if most of
     those that did not report it doubt it and one of them cites proof. Otherwise what the
     coordinator proposes applies if the owners accept it, say nothing, or cite nothing
     that is there; against a defence that cites what is there it is a dispute, and so it
     is if nobody could be `heard`. A single opinion with proof makes a dispute.
     """
-    spoken = [*([note] if note is not None else []), *opinions]
-    doubts = [one for one in spoken if one.outcome in _DOUBTS]
-    proofs = [one for one in doubts if is_proof(one)]
+    noted = [note] if note is not None else []
+    strangers = [*([] if by_owner else noted), *opinions]
+    doubts = [one for one in strangers if one.outcome in _DOUBTS]
+    proofs = [one for one in (*noted, *opinions) if is_proof(one)]
     given_in = [one for one in answers if one.stance is OwnerStance.WITHDRAWS]
     agreed = len(proofs) + len(given_in) >= SEVERAL and bool(proofs)
-    outvoted = len(doubts) >= SEVERAL and 2 * len(doubts) > len(spoken)
+    outvoted = len(doubts) >= SEVERAL and 2 * len(doubts) > len(strangers)
     if agreed or (outvoted and proofs):
         return proofs[0]
     if note is not None and is_open(note, finding):

@@ -74,11 +74,11 @@ from bridgehead.council.synthesis.rulings import (
 )
 
 # LOW and INFO stand in no row of a verdict table (council §11.1, §14.4), and no outcome
-# raises a severity: what is said of them changes no verdict. MEDIUM counts where one
-# seat is left, and is what a reader acts on next.
-_WORTH_A_CHALLENGE: Final = frozenset(
-    {Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM}
-)
+# raises a severity: for them alone no call is made. MEDIUM counts where one seat is
+# left, and is what a reader acts on next.
+_WORTH_A_CALL: Final = frozenset({Severity.CRITICAL, Severity.HIGH, Severity.MEDIUM})
+# LOW is shown where a call is made anyway: what is wrong should not stay in the list.
+_SHOWN: Final = _WORTH_A_CALL | {Severity.LOW}
 _EXAMINATION: Final = Form(
     Answer.EXAMINATION, read_lists("challenge_notes", optional=("outputs",))
 )
@@ -90,10 +90,12 @@ MayAsk = Callable[[int], bool]
 """Whether so many calls may still be made."""
 
 
-def is_worth_a_challenge(finding: CouncilFinding) -> bool:
-    """Return whether what is said of a finding can still change the verdict on it."""
-    is_standing = finding.cls is not FindingClass.WITHDRAWN
-    return is_standing and finding.severity in _WORTH_A_CHALLENGE
+def to_challenge(findings: Sequence[CouncilFinding]) -> list[CouncilFinding]:
+    """Return what the coordinator is shown: nothing if no answer could change a verdict."""
+    standing = [one for one in findings if one.cls is not FindingClass.WITHDRAWN]
+    if not any(one.severity in _WORTH_A_CALL for one in standing):
+        return []
+    return [one for one in standing if one.severity in _SHOWN]
 
 
 class SharedChallenge(CrossChallenge):
@@ -129,7 +131,7 @@ class SharedChallenge(CrossChallenge):
 
     def start(self) -> tuple[Call, ...]:
         """Put the question of Challenger and Integration Checker."""
-        shown = [one for one in self.findings if is_worth_a_challenge(one)]
+        shown = to_challenge(self.findings)
         if shown:
             self.rounds += 1
             asks = self._asks(
@@ -292,6 +294,7 @@ class SharedChallenge(CrossChallenge):
                 opinions,
                 heard=heard or not self._can_be_heard(finding),
                 guarded=self._inputs.withdrawal_guard,
+                by_owner=self._seat.name in finding.seats,
             )
             if note is not None:
                 self._keep(*(one.as_note(note) for one in answers))

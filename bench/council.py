@@ -27,7 +27,7 @@ from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council.councils import Councils
 from bridgehead.assembly.council.request import CouncilRequest
 from bridgehead.assembly.council.run import Audience
-from bridgehead.contract.words import Intensity
+from bridgehead.contract.words import CouncilProtocol, Intensity
 from bridgehead.council.calls import Call, CallKey, Step
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.request.domains import load_registry
@@ -237,7 +237,12 @@ class Hall:
         request = CouncilRequest(
             scope=ScopeRequest(paths=("src",)),
             domains=domains,
-            options=CouncilOptions(intensity=Intensity.STANDARD, runtimes=tuple(SEATS)),
+            # One call a role: the harder case, with most calls to wait for.
+            options=CouncilOptions(
+                intensity=Intensity.STANDARD,
+                runtimes=tuple(SEATS),
+                protocol=CouncilProtocol.FULL,
+            ),
         )
         finished = self.councils.call(request, Audience())
         report = finished.report

@@ -25,6 +25,7 @@ from bench.council_simulation import (
 )
 from bench.harness import REPOSITORY, Report, aligned
 from bench.plots import Line, line_chart
+from bridgehead.contract.words import CouncilProtocol
 
 SEEDS: Final = 200
 SEEDS_PER_TASK: Final = 10
@@ -40,8 +41,14 @@ COUNCIL: Final = "council"
 GIVING_IN: Final = "council, s = 0.8"
 UNGUARDED: Final = "council, s = 0.8, no guard"
 UNION: Final = "union of its four models"
+SHARED: Final = "council, shared"
+SHARED_GIVING_IN: Final = "council, shared, s = 0.8"
+SHARED_CALLS: Final = 9
+"""Of four seats at most: one first call each, a challenge, one answer each."""
 COUNCILS: Final[Mapping[str, Mapping[str, Any]]] = {
     COUNCIL: {},
+    SHARED: {"protocol": CouncilProtocol.SHARED},
+    SHARED_GIVING_IN: {"protocol": CouncilProtocol.SHARED, "sycophancy": 0.8},
     GIVING_IN: {"sycophancy": 0.8},
     UNGUARDED: {"sycophancy": 0.8, "withdrawal_guard": False},
     "council, c_t = c_f = 0.3": {"doubts_true": 0.30, "doubts_false": 0.30},
@@ -170,11 +177,25 @@ def accept(by_correlation: Mapping[float, Scores]) -> Iterator[Check]:
             f"{ours} ({worst}) against {union}",
         )
     for rho, scores in by_correlation.items():
-        lost = scores[GIVING_IN].lost_by_withdrawal
+        for name in (GIVING_IN, SHARED_GIVING_IN):
+            lost = scores[name].lost_by_withdrawal
+            yield Check(
+                f"true findings lost by withdrawal ≤ {MOST_LOST:.0%}, rho {rho:g}",
+                lost.value <= MOST_LOST,
+                f"{lost} ({name})",
+            )
+    for rho, scores in by_correlation.items():
+        shared, full = scores[SHARED], scores[COUNCIL]
         yield Check(
-            f"true findings lost by withdrawal ≤ {MOST_LOST:.0%}, s 0.8, rho {rho:g}",
-            lost.value <= MOST_LOST,
-            str(lost),
+            f"F1 with shared calls no worse than with one call a role, rho {rho:g}",
+            shared.f1.value >= full.f1.value,
+            f"{shared.f1} against {full.f1}",
+        )
+        calls = shared.calls / shared.projects
+        yield Check(
+            f"shared calls ≤ {SHARED_CALLS}, rho {rho:g}",
+            calls <= SHARED_CALLS,
+            f"{calls:.1f} against {full.calls / full.projects:.1f}",
         )
 
 

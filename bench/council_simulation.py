@@ -13,7 +13,7 @@ from bench.council_corpus import DOMAINS, Project
 from bench.simulated import SimulatedConnection, Skill
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput
-from bridgehead.contract.words import OutputType, Severity, Verdict
+from bridgehead.contract.words import CouncilProtocol, OutputType, Severity, Verdict
 from bridgehead.council.calls import Call, Input, Seat, SeatEvent, SeatReady, Turn
 from bridgehead.council.council import CouncilRun
 from bridgehead.council.findings.joining import Comment, join
@@ -46,6 +46,7 @@ class Condition:
     doubts_false: float = 0.60
     sycophancy: float = 0.0
     withdrawal_guard: bool = True
+    protocol: CouncilProtocol = CouncilProtocol.FULL
 
     def reviewer(
         self, project: Project, model: str, seed: int, *, sample: int = 0
@@ -116,7 +117,8 @@ def _council_run(project: Project, condition: Condition, seed: int) -> CouncilRu
         tree=Tree.of(project.files),
         withdrawal_guard=condition.withdrawal_guard,
     )
-    return CouncilRun(CouncilPlan(task, tuple(MODELS), TODAY), around)
+    plan = CouncilPlan(task, tuple(MODELS), TODAY, protocol=condition.protocol)
+    return CouncilRun(plan, around)
 
 
 class _Held:

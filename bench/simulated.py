@@ -22,6 +22,7 @@ from bridgehead.council.runtimes.machine import Machine
 
 _FINDING_LISTS: Final = ("previous_findings", "findings")
 _ONE_LINE_ENTRY: Final = re.compile(r"(?P<id>\S+): (?P<title>.*) \((?P<severity>\w+)\)")
+_SECTION_NAME: Final = re.compile(r'^Section "([^"]+)"', re.MULTILINE)
 # What tells a challenge that found something from one that was only owed.
 _SUBSTANCE: Final = "The guard is"
 _SERIOUS: Final = (Severity.CRITICAL, Severity.HIGH)
@@ -130,8 +131,17 @@ class SimulatedConnection(InProcess):
                 return {"rulings": self._rulings(packet, call.prompt)}
             case Answer.NOTES:
                 return {"challenge_notes": self._notes(packet)}
+            case Answer.EXAMINATION:
+                return {"challenge_notes": self._notes(packet), "outputs": []}
+            case Answer.DEFENCES:
+                return {
+                    "responses": self._responses(packet),
+                    "challenge_notes": self._notes(packet),
+                }
             case Answer.POSITIONS:
                 return {"positions": []}
+            case Answer.SECTIONS:
+                return {"sections": self._sections(call)}
             case Answer.ITEMS:
                 return {"outputs": self._items(call), "cross_domain_signals": []}
 
@@ -148,6 +158,11 @@ class SimulatedConnection(InProcess):
         """Experts report in Round 1; nobody finds anything by reading others' findings."""
         is_first_look = call.key.role is Role.EXPERT and call.key.round == 1
         return self.findings(call.key.domain) if is_first_look else []
+
+    def _sections(self, call: Call) -> list[dict[str, Any]]:
+        """What each expert of a shared Round 1 reports: the same as in a call of its own."""
+        names = dict.fromkeys(_SECTION_NAME.findall(call.prompt))
+        return [{"domain": name, "outputs": self.findings(name)} for name in names]
 
     def _sees(self, site: Site) -> bool:
         rate = self._skill.recall if site.is_defect else self._skill.false_positives

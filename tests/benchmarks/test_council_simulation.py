@@ -6,7 +6,16 @@ import pytest
 
 from bench.council import critical_path, latency_of
 from bench.council_corpus import DOMAINS, OPERATORS, Operator, clean_twin, make_project
-from bench.council_quality import BASELINES, COUNCIL, COUNCILS, GIVING_IN, UNION, accept
+from bench.council_quality import (
+    BASELINES,
+    COUNCIL,
+    COUNCILS,
+    GIVING_IN,
+    SHARED,
+    SHARED_CALLS,
+    UNION,
+    accept,
+)
 from bench.council_scores import Rate, Score, deserved_verdict, score, total
 from bench.council_simulation import (
     Condition,
@@ -19,7 +28,7 @@ from bench.council_simulation import (
 )
 from bench.plots import Line, line_chart
 from bench.simulated import Site
-from bridgehead.contract.words import Severity, Verdict
+from bridgehead.contract.words import CouncilProtocol, Severity, Verdict
 from bridgehead.council.calls import CallKey, Role, Step
 
 
@@ -149,27 +158,37 @@ def scores(**found: int) -> dict[str, Score]:
 
 
 def test_a_council_no_better_than_a_baseline_is_not_accepted() -> None:
-    better = {
-        **scores(),
-        COUNCIL: Score(projects=200, defects=2000, found=1500, invented=500),
-    }
+    good = Score(projects=200, defects=2000, found=1500, invented=500)
+    better = {**scores(), COUNCIL: good, SHARED: good}
 
     assert all(check.met for check in accept({0.3: better}))
-    assert [check.met for check in accept({0.3: scores()})] == [False, True, True]
+    met = [check.met for check in accept({0.3: scores()})]
+    assert met == [False, True, True, True, True, True]
 
 
 def test_a_council_that_falls_behind_the_union_or_loses_true_findings_is_not_accepted() -> (
     None
 ):
-    good = {
-        **scores(),
-        COUNCIL: Score(projects=200, defects=2000, found=1500, invented=500),
-    }
+    good = Score(projects=200, defects=2000, found=1500, invented=500)
     behind = Score(projects=200, defects=2000, found=900, invented=1000, lost=100)
 
-    checks = list(accept({0.3: {**good, GIVING_IN: behind}}))
+    given = {**scores(), COUNCIL: good, SHARED: good, GIVING_IN: behind}
+    checks = list(accept({0.3: given}))
 
-    assert [check.met for check in checks] == [True, False, False]
+    assert [check.met for check in checks] == [True, False, False, True, True, True]
+
+
+def test_shared_calls_that_find_less_or_are_too_many_are_not_accepted() -> None:
+    good = Score(projects=200, defects=2000, found=1500, invented=500, calls=7400)
+    worse = Score(projects=200, defects=2000, found=1400, invented=500, calls=2000)
+    checks = accept({0.3: {**scores(), COUNCIL: good, SHARED: worse}})
+    assert [check.met for check in checks][-2:] == [False, False]
+
+
+def test_a_shared_council_of_four_makes_nine_calls_at_most() -> None:
+    shared = Condition(0.3, protocol=CouncilProtocol.SHARED)
+    for seed in range(5):
+        assert hold_council(make_project(seed), shared, seed).calls <= SHARED_CALLS
 
 
 def test_the_critical_path_is_that_of_the_slowest_seat_and_stage_b() -> None:

@@ -11,7 +11,13 @@ import msgspec
 import pytest
 
 from bridgehead.contract.report import BridgeReport
-from bridgehead.contract.words import Confidence, LocalCouncilType, Status, Verdict
+from bridgehead.contract.words import (
+    Confidence,
+    CouncilProtocol,
+    LocalCouncilType,
+    Status,
+    Verdict,
+)
 from bridgehead.council.calls import (
     Call,
     CallFailed,
@@ -129,6 +135,8 @@ class Council:
             if name in plan
         }
         plan["options"] = CouncilOptions(**options)
+        # What is not said is the specification's: one call a role.
+        plan["protocol"] = options.get("protocol", CouncilProtocol.FULL)
         usual: dict[str, Any] = {
             "task": task(**fields),
             "seats": tuple(seats),

@@ -121,6 +121,13 @@ SETTINGS: Final[tuple[Setting, ...]] = (
         "it",
     ),
     _setting(
+        "council.protocol",
+        None,
+        "how many roles of a council share a model call: shared or full; default: "
+        "shared for a quick or standard review by two or more runtimes; --protocol "
+        "overrides it",
+    ),
+    _setting(
         "council.readable",
         (),
         "extra paths that sandboxed AI programs may read, for example a version "

@@ -37,6 +37,7 @@ PROJECT_FILE_KEYS: Final = {
     # A reviewed tree must not send its auditor away, nor wait until it gives up.
     "council.never_domains": TRUSTED_ONLY,
     "council.timeout": TRUSTED_ONLY,
+    "council.protocol": TRUSTED_ONLY,
     "council.require": ONLY_LOWER,
     "council.unread": ONLY_LOWER,
     "council.readable": TRUSTED_ONLY,

@@ -44,6 +44,13 @@ class Intensity(StrEnum):
     THOROUGH = "thorough"
 
 
+class CouncilProtocol(StrEnum):
+    """How many roles of a council share a call (council §9.10)."""
+
+    SHARED = "shared"
+    FULL = "full"
+
+
 class ContextPolicy(StrEnum):
     MINIMAL_NON_LEADING = "minimal-non-leading"
     PACKETIZED_SUMMARY = "packetized-summary"

@@ -63,6 +63,8 @@ class Role(StrEnum):
     CHALLENGER = "challenger"
     INTEGRATION = "integration"
     CONSOLIDATION = "consolidation"
+    EXPERTS = "experts"
+    """All roles of a seat in one call (council §9.10)."""
 
 
 _ROLE_NAMES: Final = frozenset(role.value for role in Role)
@@ -79,11 +81,17 @@ class Answer(StrEnum):
     """Which JSON a call asks for; `seating.answer_schemas.schema_of` gives the JSON Schema for structured output."""
 
     ITEMS = "items"
+    SECTIONS = "sections"
+    """Items of several roles, each in a list of its own."""
     CHALLENGES = "challenges"
     RESPONSES = "responses"
     RULINGS = "rulings"
     NOTES = "notes"
     """Stage B, Devil's Advocate."""
+    EXAMINATION = "examination"
+    """Stage B, Devil's Advocate and Integration Checker in one call (council §9.10)."""
+    DEFENCES = "defences"
+    """What a seat answers for its findings after that."""
     POSITIONS = "positions"
 
 

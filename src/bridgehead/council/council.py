@@ -14,6 +14,7 @@ from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.words import (
     Confidence,
+    CouncilProtocol,
     Intensity,
     LocalCouncilType,
     Status,
@@ -58,6 +59,7 @@ from bridgehead.council.reporting.seat_report import (
     skipped_report,
 )
 from bridgehead.council.request.plan import DEFAULT, CouncilPlan, Preset
+from bridgehead.council.request.settings import is_rig
 from bridgehead.council.synthesis.council_report import aborted, assemble_report
 from bridgehead.council.synthesis.finding import CALLER, SeatReport
 from bridgehead.council.synthesis.synthesis import Synthesis
@@ -105,6 +107,11 @@ class CouncilRun:
         self._awaited: set[str] = set()
         self._seatings: dict[str, int] = {}
         self._not_tried: list[str] = []
+        self._unchecked: set[str] = set()
+        """Seats that may turn out to be ready."""
+        self._ready_seats: list[Seat] = []
+        """Ready, and not begun: how many there are decides how many roles share a call."""
+        self._protocol: CouncilProtocol | None = None
         self._layer = Synthesis(plan, inputs, self._budget, self._log)
         self._warnings: list[str] = []
         self._events: list[SeatEvent] = []
@@ -187,6 +194,24 @@ class CouncilRun:
         if seat.name not in self._awaited:
             return Turn()
         self._seats[seat.name] = seat
+        self._unchecked.discard(seat.name)
+        self._ready_seats.append(seat)
+        return self._begin_ready()
+
+    def _begin_ready(self) -> Turn:
+        """Begin with the seats that are ready, once it is known how many share a call."""
+        if self._protocol is None:
+            if self._unchecked and self.plan.waits_for_seats:
+                return Turn()
+            count = len(self._ready_seats)
+            self._protocol = self.plan.protocol_of(count)
+            self._log("protocol", protocol=self._protocol.value, seats=count)
+        turn = Turn()
+        while self._ready_seats:
+            turn = turn.then(self._begin_seat(self._ready_seats.pop(0)))
+        return turn
+
+    def _begin_seat(self, seat: Seat) -> Turn:
         task = self.plan.task
         if self.plan.is_parallel_workflow:
             task = msgspec.structs.replace(task, intensity=Intensity.QUICK)
@@ -197,9 +222,14 @@ class CouncilRun:
             budget=self._budget,
             seating=self._seatings[seat.name],
             debate=self.plan.preset if self.plan.is_debate else None,
+            shared=self._is_shared,
         )
         self._runs[seat.name] = run
-        return self._after_seat(run.start(happened.at))
+        return self._after_seat(run.start(self._at))
+
+    @property
+    def _is_shared(self) -> bool:
+        return self._protocol is CouncilProtocol.SHARED
 
     def _reported(self, happened: SeatReported) -> Turn:
         self._pending.pop(happened.report.bridge, None)
@@ -207,6 +237,7 @@ class CouncilRun:
 
     def _pends(self, happened: SeatPending) -> Turn:
         self._awaited.discard(happened.seat)
+        self._unchecked.discard(happened.seat)
         asked = {
             "bridge": happened.seat,
             "request": happened.request,
@@ -214,7 +245,7 @@ class CouncilRun:
         }
         self._pending[happened.seat] = asked
         self._log("seat_pending", **asked)
-        return self._advance()
+        return self._begin_ready().then(self._advance())
 
     def _result(self, happened: Result) -> Turn:
         if happened.key.step is Step.STAGE_B:
@@ -294,6 +325,8 @@ class CouncilRun:
     def _seat(self, *seats: str) -> Turn:
         for seat in seats:
             self._awaited.add(seat)
+            if _may_be_ready(seat):
+                self._unchecked.add(seat)
             self._runs.pop(seat, None)
             self._seatings[seat] = self._seatings.get(seat, 0) + 1
         return Turn(
@@ -316,6 +349,10 @@ class CouncilRun:
     ) -> Turn:
         """A seat came back. `written`: its own turn carries the report already."""
         self._awaited.discard(report.bridge)
+        self._unchecked.discard(report.bridge)
+        self._ready_seats = [
+            seat for seat in self._ready_seats if seat.name != report.bridge
+        ]
         self._reports[report.bridge] = SeatReport(
             report if written else self._identified(report), verified
         )
@@ -332,7 +369,9 @@ class CouncilRun:
         is_empty = report.status in (Status.SKIPPED, Status.HALTED)
         if self._not_tried and is_empty and report.bridge != STATIC:
             return turn.then(self._seat(self._not_tried.pop(0)))
-        return turn.then(self._advance()) if advance else turn
+        if not advance:
+            return turn
+        return turn.then(self._begin_ready()).then(self._advance())
 
     def _identified(self, report: BridgeReport) -> BridgeReport:
         """Reports that are not of our own making get their evidence checked here, against our tree (§23)."""
@@ -373,12 +412,24 @@ class CouncilRun:
             self._log("bridge_converted", bridge=seat.name, **reasons)
             question = self.attendance.question()
         if self.attendance.available:
-            debate = not self.plan.skips_stage_b and self._interrupted is None
+            debate = not self._skips_stage_b and self._interrupted is None
             return self._after_layer(
-                self._layer.begin(self._all_reports(), self._askable(), debate=debate)
+                self._layer.begin(
+                    self._all_reports(),
+                    self._askable(),
+                    debate=debate,
+                    shared=self._is_shared,
+                    called_in={name: one.called_in for name, one in self._runs.items()},
+                )
             )
         # With a rig still to answer the council is not over (council §14.8).
         return Turn() if self._pending else self._abort()
+
+    @property
+    def _skips_stage_b(self) -> bool:
+        """Whether nobody takes a second look; a quick council that shares its calls has none."""
+        is_quick = self.plan.task.intensity is Intensity.QUICK
+        return self.plan.skips_stage_b or (self._is_shared and is_quick)
 
     def _abort(self) -> Turn:
         cancelled = self.outstanding
@@ -393,10 +444,21 @@ class CouncilRun:
 
     def _after_layer(self, calls: tuple[Call, ...]) -> Turn:
         turn = Turn(calls=calls)
-        return turn.then(self._conclude()) if self._layer.is_done else turn
+        if not self._layer.is_done:
+            return turn
+        return turn.then(self._amend()).then(self._conclude())
+
+    def _amend(self) -> Turn:
+        """Take over what Stage B added to the reports of seats."""
+        amended = self._layer.amended
+        self._layer.amended = {}
+        for name, report in amended.items():
+            self._reports[name] = SeatReport(report)
+        return Turn(seat_reports=tuple(amended.values()))
 
     def _give_up_stage_b(self, reason: str) -> Turn:
-        return Turn(cancelled=self._layer.give_up(reason)).then(self._conclude())
+        turn = Turn(cancelled=self._layer.give_up(reason))
+        return turn.then(self._amend()).then(self._conclude())
 
     def _conclude(self) -> Turn:
         warnings = [*self._warnings, *self._present_warnings(), *self._layer.warnings]
@@ -496,18 +558,24 @@ def run_for(
     budget: Budget | None = None,
     seating: int = 1,
     debate: Preset | None = None,
+    shared: bool = False,
 ) -> SeatRun:
     """Several models make a council inside the seat; agents that can write to each other, and a standalone
     `debate`, use the five-phase engine; everybody else the usual rounds (council §9, §12.1, §17)."""
     if task.task_type is TaskType.IMPLEMENTATION:
         # Several models would make several changes in one checkout.
         seat = msgspec.structs.replace(seat, models=seat.models[:1])
-    if debate is not None or seat.messaging:
+    if debate is not None or (seat.messaging and not shared):
         return FivePhaseRun(
             seat, task, inputs, budget=budget, seating=seating, preset=debate or DEFAULT
         )
     kind = MultiModelRun if len(seat.models) > 1 else SeatRun
-    return kind(seat, task, inputs, budget=budget, seating=seating)
+    return kind(seat, task, inputs, budget=budget, seating=seating, shared=shared)
+
+
+def _may_be_ready(seat: str) -> bool:
+    """Whether a seat can be one that is asked; the others make their own reports."""
+    return seat != STATIC and not is_rig(seat)
 
 
 def _unanswered_seatings(

@@ -49,7 +49,7 @@ def test_four_agents_and_the_analysers_agree_on_the_seeded_defect(
                 "--domain",
                 "security",
             ),
-            *("--intensity", "quick", "--json"),
+            *("--intensity", "quick", "--protocol", "full", "--json"),
             **peers.environment,
         )
         out, err = running.communicate(timeout=PATIENCE_SECONDS)
@@ -85,3 +85,33 @@ def test_four_agents_and_the_analysers_agree_on_the_seeded_defect(
     page = (orders.project / report["report_files"]["html"]).read_text()
     assert page.count('class="lane"') == 5
     assert processes_at_home(peers.environment["HOME"]) == []
+
+
+@pytest.mark.parametrize(("intensity", "most"), [("quick", 4), ("standard", 9)])
+def test_four_agents_that_share_calls_find_the_same_with_few(
+    orders: Machine, intensity: str, most: int
+) -> None:
+    (orders.project / "orders" / "prices.csv").write_text("1,2\n" * 2_000)
+    with ModelServer(script=review) as server:
+        peers = peer_clis.furnish(
+            orders.home.parent / "peers", lambda _: server.base_url()
+        )
+        running = orders.start(
+            *("council", "review", "orders/store.py", "orders/prices.csv"),
+            *("--domain", "security", "--domain", "testing"),
+            *("--intensity", intensity, "--json"),
+            **peers.environment,
+        )
+        out, err = running.communicate(timeout=PATIENCE_SECONDS)
+
+    assert running.returncode == 0, err
+    report = json.loads(out)
+    assert report["usage"]["calls"] <= most
+    modes = {one["bridge"]: one["status"] for one in report["participants"]}
+    assert modes == dict.fromkeys([*peer_clis.CLIS, "static"], "COMPLETED")
+    assert "shared" in report["exchange_modes_used"]
+    injection, pickle = report["multi_source_confirmed"]
+    assert injection["confirmed_by"] == ["claude", "codex", "opencode"]
+    assert pickle["confirmed_by"] == ["claude", "gemini"]
+    assert report["verdict"] == "FAIL"
+    assert report["not_looked_at"] == []

@@ -8,12 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.council import seats as seats_module
 from bridgehead.assembly.council.request import NoFindings, read_seed_findings
 from bridgehead.assembly.council.seats import list_availability
 from bridgehead.cli.council.options import read_requirements
 from bridgehead.contract.task import Requirement
-from bridgehead.contract.words import Intensity, RequirementLevel, TaskType
+from bridgehead.contract.words import (
+    CouncilProtocol,
+    Intensity,
+    RequirementLevel,
+    TaskType,
+)
 from bridgehead.council.reporting.report import CouncilReport
 from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.errors import ConfigError, UserError, for_this_installation
@@ -78,6 +84,48 @@ def test_a_debate_is_kept_apart_and_says_when_nobody_was_challenged(
     assert isinstance(finished.report, CouncilReport) and finished.written is not None
     assert finished.report.type == "debate-protocol-fallback"
     assert finished.written.json.startswith(".outputs/debate/")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "setting", "calls"),
+    [
+        (None, None, 3),
+        ("shared", None, 1),
+        ("full", "shared", 3),
+        (None, "shared", 1),
+    ],
+)
+def test_a_protocol_says_how_many_roles_share_a_call(
+    hall: Hall,
+    at_work: StandIn,
+    wanted: str | None,
+    setting: str | None,
+    calls: int,
+) -> None:
+    named = {"BRIDGEHEAD_COUNCIL_PROTOCOL": setting} if setting else {}
+    assembly = Assembly(hall.assembly.cwd, {**hall.assembly.environ, **named})
+    protocol = CouncilProtocol(wanted) if wanted else None
+
+    report = Hall(assembly).call(runtimes=("codex",), protocol=protocol).report
+
+    assert isinstance(report, CouncilReport)
+    assert report.usage.calls == calls
+    assert ("shared" in report.exchange_modes_used) is (calls == 1)
+    assert report.verdict == "PASS"
+
+
+@pytest.mark.parametrize("verb", ["debate", "research", "design", "plan"])
+def test_what_has_no_verdict_or_debates_shares_no_calls(hall: Hall, verb: str) -> None:
+    with pytest.raises(UserError, match=f"--protocol shared does not work with {verb}"):
+        hall.call(verb=verb, task="t", protocol=CouncilProtocol.SHARED)
+
+
+def test_an_unknown_protocol_in_the_settings_is_an_error_that_names_the_words(
+    hall: Hall,
+) -> None:
+    environ = {**hall.assembly.environ, "BRIDGEHEAD_COUNCIL_PROTOCOL": "cheap"}
+    with pytest.raises(ConfigError, match="'cheap'; it takes shared or full"):
+        Hall(Assembly(hall.assembly.cwd, environ)).call(runtimes=("static",))
 
 
 def test_a_budget_stops_before_the_next_round(hall: Hall, at_work: StandIn) -> None:

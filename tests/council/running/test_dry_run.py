@@ -11,7 +11,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from bridgehead.cli.council.display import calls_text
+from bridgehead.cli.council.display import calls_document, calls_text
 from bridgehead.contract.words import Mode, TaskType, Verdict
 from bridgehead.council.calls import Answer, Call, CallKey, CallUsage, Reply, Role, Step
 from bridgehead.council.debate.call_batch import Tally
@@ -28,6 +28,8 @@ from bridgehead.council.seating.answer_schemas import schema_of
 from bridgehead.exit_codes import ExitCode
 from council.support.driving import AT, item, items, seat, surroundings, task
 from council.test_council import TWO, Council, finds, note, ready
+
+SHARED = {"protocol": None}
 
 
 def planned(intensity: str = "standard", **fields: Any) -> Any:
@@ -80,6 +82,40 @@ def test_a_real_run_never_makes_more_calls_than_were_announced(intensity: str) -
     seats = [seat("claude"), seat("codex", connection="mcp")]
     listed = plan_calls(plan, surroundings(), seats, {}, at=AT)
     assert len(council.calls) <= listed.most_calls
+
+
+@pytest.mark.parametrize(
+    ("intensity", "least", "most"), [("quick", 2, 2), ("standard", 2, 5)]
+)
+def test_shared_calls_are_announced_exactly(
+    intensity: str, least: int, most: int
+) -> None:
+    listed = planned(intensity, **SHARED)
+    assert (listed.protocol, listed.first_calls, listed.most_calls) == (
+        "shared",
+        least,
+        most,
+    )
+    text = calls_text(listed)
+    assert "claude/1/analysis/experts" in text
+    assert "protocol shared" in text
+    assert f"at least {least} calls, at most {most}; none was made" in text
+    assert calls_document(listed)["protocol"] == "shared"
+
+
+def test_a_thorough_council_is_announced_with_a_call_for_each_role() -> None:
+    listed = planned("thorough", **SHARED)
+    assert (listed.protocol, listed.first_calls) == ("full", 8)
+
+
+def test_a_shared_council_keeps_to_what_was_announced() -> None:
+    fields = {"intensity": "standard", "domains": ["security", "api"]}
+    council = Council(TWO, finds("SQL injection"), task_fields=fields, protocol=None)
+    council.drive()
+    seats = [seat("claude"), seat("codex", connection="mcp")]
+    listed = plan_calls(council.run.plan, surroundings(), seats, {}, at=AT)
+    first = [call for call in council.calls if call.key.attempt == 1]
+    assert listed.first_calls <= len(first) <= listed.most_calls
 
 
 @pytest.mark.parametrize("intensity", ["quick", "standard", "thorough"])

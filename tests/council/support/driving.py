@@ -80,6 +80,16 @@ def items(
     return {"outputs": list(entries), "cross_domain_signals": list(signals)}
 
 
+def sections(**by_domain: dict[str, Any]) -> dict[str, Any]:
+    """One answer with a section per domain; `_` stands for a hyphen."""
+    return {
+        "sections": [
+            {"domain": domain.replace("_", "-"), **said}
+            for domain, said in by_domain.items()
+        ]
+    }
+
+
 class Driver:
     """Feeds every call's scripted answer back until there is a report; keeps calls and events."""
 
@@ -131,8 +141,11 @@ def drive(
     """A whole run of one seat; returns the driver, whose `run.report` is set."""
     seat_fields = fields.pop("seat_fields", {})
     around = fields.pop("around", {})
+    how = {"shared": True} if fields.pop("shared", False) else {}
     driver = Driver(
-        SeatRun(seat(**seat_fields), task(**fields), surroundings(files, **around)),
+        SeatRun(
+            seat(**seat_fields), task(**fields), surroundings(files, **around), **how
+        ),
         script,
     )
     driver.drive()

@@ -113,6 +113,20 @@ def _answer(wire: str, prompt: str) -> dict[str, Any]:
     ids = list(
         dict.fromkeys(re.findall(r'"id": ?"((?:[A-Z]|MMC|SS|D|INT)\d{3,})"', prompt))
     )
+    if '"sections"' in prompt:
+        names = re.findall(r'^Section "([^"]+)"', prompt, re.MULTILINE)
+        return {
+            "sections": [
+                {"domain": name, "outputs": FINDS[wire] if name == "security" else []}
+                for name in names
+            ]
+        }
+    if '"challenge_notes"' in prompt and '"responses"' in prompt:
+        mine = re.findall(r'"target_finding_id": ?"((?:MMC|SS|D|INT)\d+)"', prompt)
+        return {
+            "responses": [_response(wire, one) for one in mine],
+            "challenge_notes": [],
+        }
     if '"challenge_notes"' in prompt:
         return {"challenge_notes": [_note(one) for one in ids]}
     if '"positions"' in prompt:

@@ -10,7 +10,7 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.contract.pending import PendingItem, Question
 from bridgehead.contract.record_words import Part, PendingKind, PendingState
-from bridgehead.contract.words import Intensity
+from bridgehead.contract.words import CouncilProtocol, Intensity
 from bridgehead.council.request.plan import CouncilOptions
 from bridgehead.mcp_server.jsonrpc import Client, Code, RpcError
 from bridgehead.mcp_server.resources import list_resources, read_resource
@@ -352,13 +352,17 @@ def test_an_argument_named_like_an_option_of_a_council_is_that_option(
         domains=["api"],
         intensity="thorough",
         runtimes=["codex", "static"],
+        protocol="shared",
         max_calls=4,
     )
     request = _request(Caller(Assembly(tmp_path, {}), CLAUDE), given)
 
     assert (request.verb, request.domains) == ("audit", ("api",))
     assert request.options == CouncilOptions(
-        intensity=Intensity.THOROUGH, runtimes=("codex", "static"), max_calls=4
+        intensity=Intensity.THOROUGH,
+        runtimes=("codex", "static"),
+        protocol=CouncilProtocol.SHARED,
+        max_calls=4,
     )
 
 

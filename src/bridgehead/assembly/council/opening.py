@@ -44,7 +44,7 @@ from bridgehead.assembly.council.request import (
     refuse_contradictions,
 )
 from bridgehead.contract.task import BridgeInput, usual_context_policy, usual_mode
-from bridgehead.contract.words import Intensity, Mode, TaskType
+from bridgehead.contract.words import CouncilProtocol, Intensity, Mode, TaskType
 from bridgehead.council.findings.references import find_references
 from bridgehead.council.reporting.render.markdown import escaped
 from bridgehead.council.request.clarify import (
@@ -85,7 +85,7 @@ from bridgehead.council.seating.preflight import (
     host_bridge,
 )
 from bridgehead.council.synthesis.cross_challenge import PREFERENCE
-from bridgehead.errors import UserError
+from bridgehead.errors import ConfigError, UserError
 from bridgehead.host.clock import Clock, iso_ms
 from bridgehead.host.files import write_atomic
 from bridgehead.host.secrets_scan import remembered
@@ -176,6 +176,7 @@ def open_council(
         today=now.date(),
         route=routed.route,
         everybody=debate_by_words,
+        protocol=_protocol(options, assembly),
         options=options,
         coordinator=settings.coordinator,
         dismissals=dismissals,
@@ -220,6 +221,20 @@ def _outside(assembly: Assembly, scope: Scope) -> tuple[str, ...]:
     if len(tracked) > MOST_OUTSIDE:
         return ()
     return tuple(path for path in tracked if path not in scope.texts and is_text(path))
+
+
+def _protocol(options: CouncilOptions, assembly: Assembly) -> CouncilProtocol | None:
+    """Return how many roles are to share a call; None where nobody said."""
+    if options.protocol is not None:
+        return options.protocol
+    named = assembly.settings.text("council.protocol")
+    if not named:
+        return None
+    try:
+        return CouncilProtocol(named)
+    except ValueError:
+        words = " or ".join(CouncilProtocol)
+        raise ConfigError(f"council.protocol is {named!r}; it takes {words}") from None
 
 
 def _route(request: CouncilRequest, settled: ScopeClarification) -> Routed:

@@ -13,13 +13,14 @@ import msgspec
 from bridgehead.contract.ids import numbered_id
 from bridgehead.contract.report import Output
 from bridgehead.contract.task import BridgeInput, Requirement
-from bridgehead.contract.words import Mode, TaskType
+from bridgehead.contract.words import CouncilProtocol, Mode, TaskType
 from bridgehead.council.replies.items import Intake, parse_severity
 from bridgehead.council.request.domains import CROSS_DOMAIN
 from bridgehead.council.request.plan import (
     DEBATE_PROTOCOL,
     DEEP_COUNCIL,
     CouncilOptions,
+    is_judged,
 )
 from bridgehead.council.scope.scope import ScopeRequest
 from bridgehead.council.synthesis.finding import CALLER
@@ -160,6 +161,12 @@ def refuse_contradictions(request: CouncilRequest) -> None:
         raise UserError(
             f"--requirements works with audit only, not with {request.verb}"
         )
+    is_shared = request.options.protocol is CouncilProtocol.SHARED
+    if is_shared and request.verb != ASK and not _may_share(request, task_type):
+        raise UserError(
+            f"--protocol shared does not work with {request.verb}",
+            hint="review, audit and analyze can share calls",
+        )
     # Files, branches and folders are called after the id, so it must not mean another
     # folder.
     if request.review_id is not None and not _ID.fullmatch(request.review_id):
@@ -172,6 +179,11 @@ def refuse_contradictions(request: CouncilRequest) -> None:
         )
     if request.options.fallback and request.options.runtimes not in ((), ("claude",)):
         raise UserError("--fallback uses claude alone; omit --runtime")
+
+
+def _may_share(request: CouncilRequest, task_type: TaskType) -> bool:
+    verb = request.meaning
+    return verb.route != DEBATE_PROTOCOL and is_judged(task_type, verb.mode)
 
 
 class NoFindings(UserError):

@@ -20,6 +20,7 @@ from bridgehead.assembly.council.live import (
     picture_after,
 )
 from bridgehead.cli.output import App
+from bridgehead.contract.words import CouncilProtocol
 from bridgehead.council.interfaces import Observer
 from bridgehead.council.reporting.render.sentences import (
     can_be_tried_again,
@@ -52,6 +53,10 @@ _STEPS: Final = {
     "consolidation": "looking across domains",
     "position": "final positions, {heard} of {asked}",
     STAGE_B: "second look, {heard} of {asked}",
+}
+_PROTOCOL: Final = {
+    CouncilProtocol.SHARED: "one call for all roles of a seat; --protocol full: one a role",
+    CouncilProtocol.FULL: "one call a role; --protocol shared: one for all of a seat",
 }
 REFRESHES_PER_SECOND: Final = 4
 ABOUT_SECRETS: Final = {
@@ -346,6 +351,7 @@ def calls_document(planned: DryRun) -> dict[str, Any]:
         "stage_b_calls": planned.stage_b_calls,
         "no_calls": dict(planned.no_calls),
         "last_refusals": dict(planned.refusals),
+        "protocol": planned.protocol,
         "first_calls": planned.first_calls,
         "most_calls": planned.most_calls,
         "call_prices_usd": dict(planned.call_prices),
@@ -370,6 +376,8 @@ def calls_text(planned: DryRun) -> str:
         f"{bridge}   no model call: {reason_in_words(one_line(reason))}"
         for bridge, reason in planned.no_calls.items()
     ]
+    if planned.seats:
+        lines.append(f"protocol {planned.protocol}   {_PROTOCOL[planned.protocol]}")
     lines.append(
         f"at least {plural(planned.first_calls, 'call')}, at most "
         f"{planned.most_calls}; none was made"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bridgehead.cli.output import App, read_named
-from bridgehead.contract.words import ContextPolicy, Intensity
+from bridgehead.contract.words import ContextPolicy, CouncilProtocol, Intensity
 from bridgehead.errors import UserError
 
 if TYPE_CHECKING:
@@ -119,6 +119,14 @@ _OPTIONS = (
         "-i",
         type=click.Choice([str(one) for one in Intensity]),
         help="How thorough to be.",
+    ),
+    click.option(
+        "--protocol",
+        type=click.Choice([str(one) for one in CouncilProtocol]),
+        help=(
+            "One call for all roles of a runtime, or one call a role; default: "
+            "council.protocol."
+        ),
     ),
     click.option(
         "--context-policy",

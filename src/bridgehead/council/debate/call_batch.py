@@ -150,6 +150,8 @@ class ReadReply:
     ask: Ask
     value: Any
     partial: bool
+    declined: str | None = None
+    """The words with which it says that it did not look, where one of its lists is empty."""
 
     @property
     def owner(self) -> Owner:
@@ -244,7 +246,9 @@ class CallBatch:
             partial = answer.partial or reply.shortfall is not None
             if partial:
                 self.shortfalls[first_attempt(key)] = reply.shortfall or Unlooked.CUT
-            self.replies[first_attempt(key)] = ReadReply(ask, answer.value, partial)
+            self.replies[first_attempt(key)] = ReadReply(
+                ask, answer.value, partial, answer.declined
+            )
             facts = {"round": key.round, "role": key.role.value, "domain": key.domain}
             duration = round(reply.duration_seconds, 3)
             self.log(
@@ -311,7 +315,12 @@ def unlooked_by(error_class: ErrorClass) -> Unlooked:
 
 def _says_nothing(answer: Answered[Any], reply: Reply, ask: Ask) -> bool:
     """Return whether a list of findings is empty because the model did not look."""
-    if ask.call.answer is not Answer.ITEMS or answer.value.entries:
+    if ask.call.answer is Answer.SECTIONS:
+        lists = answer.value.by_domain.values()
+        is_empty = not any(items.entries for items in lists)
+    else:
+        is_empty = ask.call.answer is Answer.ITEMS and not answer.value.entries
+    if not is_empty:
         return False
     return answer.declined is not None or reply.shortfall in _WITHHELD
 

@@ -43,7 +43,7 @@ class MultiModelRun(SeatRun):
         return self._models
 
     def _after_first_round(self) -> None:
-        batch = self._settled_batch()
+        batch = self._first_answers()
         if not self._take_models(batch):
             self._finish(skipped_report(self.task, self._facts(), usual_failure(batch)))
             return
@@ -51,6 +51,7 @@ class MultiModelRun(SeatRun):
         if (
             self.seat.debate_merged
             and self._run.ledger.live()
+            and not self._shared
             and self.task.intensity is not Intensity.QUICK
         ):
             self._run.model = self._models[0]
@@ -63,6 +64,8 @@ class MultiModelRun(SeatRun):
 
     def _cut_short(self, reason: str) -> None:
         batch = self._settled_batch()
+        if self._shared:
+            batch = self._first_answers()
         if batch.asks[0].call.key.step is not Step.ANALYSIS:
             super()._cut_short(reason)
         elif self._take_models(batch):

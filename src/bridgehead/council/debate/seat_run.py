@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from bridgehead.contract.looks import Look, LookKind, Unlooked, not_looked
 from bridgehead.contract.report import BridgeReport
 from bridgehead.contract.task import BridgeInput
@@ -14,7 +16,7 @@ from bridgehead.contract.timeouts import (
     STANDING_AGENTS,
     timeout_skip_reason,
 )
-from bridgehead.contract.words import Intensity
+from bridgehead.contract.words import ErrorClass, Intensity
 from bridgehead.council import calls
 from bridgehead.council.debate.answers import (
     consolidated,
@@ -47,11 +49,18 @@ from bridgehead.council.debate.first_round import (
     first_round_asks,
     usual_failure,
 )
-from bridgehead.council.debate.ledger import Ledger
-from bridgehead.council.debate.roster import Roster
+from bridgehead.council.debate.ledger import Ledger, shown
+from bridgehead.council.debate.roster import NewExpert, Roster
+from bridgehead.council.debate.shared_round import (
+    EXCHANGE_MODE,
+    SECTION_MISSING,
+    by_role,
+    shared_asks,
+)
 from bridgehead.council.debate.state import SeatState
 from bridgehead.council.interfaces import RunInputs
 from bridgehead.council.prompts.debate import repair_prompt
+from bridgehead.council.prompts.sections import CalledIn
 from bridgehead.council.prompts.shared import PromptContext
 from bridgehead.council.replies.items import Intake
 from bridgehead.council.reporting.seat_report import (
@@ -90,7 +99,14 @@ class SeatRun:
         *,
         budget: Budget | None = None,
         seating: int = 1,
+        shared: bool = False,
     ) -> None:
+        """`shared`: all roles answer in one call, and the council challenges what they find."""
+        if shared:
+            seat = msgspec.structs.replace(seat, exchange_mode=EXCHANGE_MODE)
+        self._shared = shared
+        self.called_in: tuple[CalledIn, ...] = ()
+        """Experts that its findings call for, where the council asks them."""
         self.seat = seat
         self.task = task
         self.report: BridgeReport | None = None
@@ -253,8 +269,9 @@ class SeatRun:
 
     def _begin(self) -> None:
         wanted: list[Ask] = []
+        ask_all = shared_asks if self._shared else first_round_asks
         for model in self._models_of_round_1():
-            wanted += first_round_asks(
+            wanted += ask_all(
                 self.seat,
                 self._context,
                 self._run.roster.experts,
@@ -268,7 +285,7 @@ class SeatRun:
             return
         if len(asks) < len(wanted):
             self._warn(BUDGET_REACHED)
-        self._log_dispatch(self._mode_of_round_1)
+        self._log_dispatch(EXCHANGE_MODE if self._shared else self._mode_of_round_1)
         self._ask(asks, self._after_first_round)
         self._first_round = self._settled_batch()
 
@@ -279,14 +296,15 @@ class SeatRun:
             return list(wanted)
         if calls_left is None or self._budget.refusal(1) is not None:
             return []
-        experts = [ask for ask in wanted if ask.call.key.role is calls.Role.EXPERT]
+        asking = (calls.Role.EXPERT, calls.Role.EXPERTS)
+        experts = [ask for ask in wanted if ask.call.key.role in asking]
         return experts[:calls_left]
 
     def _looks(self) -> tuple[Look, ...]:
         """Return how far each expert of Round 1 came, asked or not."""
         if self._first_round is None:
             return ()
-        looks = domain_looks(self._first_round, self.seat.name)
+        looks = domain_looks(self._heard(self._first_round), self.seat.name)
         asked = {look.on for look in looks}
         unasked = [
             not_looked(self.seat.name, domain, Unlooked.BUDGET, kind=LookKind.DOMAIN)
@@ -295,19 +313,49 @@ class SeatRun:
         ]
         return (*looks, *unasked)
 
+    def _heard(self, batch: CallBatch) -> CallBatch:
+        """Return the answers of Round 1 by role, however many share a call."""
+        return by_role(batch, self.task.domains) if self._shared else batch
+
+    def _first_answers(self) -> CallBatch:
+        """Return the same once they are all there; what no role answers is logged."""
+        batch = self._settled_batch()
+        heard = self._heard(batch)
+        for key, reason in heard.failures.items():
+            if reason == SECTION_MISSING:
+                self._log(
+                    "agent_failed",
+                    round=key.round,
+                    role=key.role.value,
+                    domain=key.domain,
+                    reason=reason,
+                    error_class=ErrorClass.MALFORMED.value,
+                )
+        return heard
+
+    def _called_in(self, new: NewExpert) -> CalledIn:
+        trigger = None
+        if new.trigger_id is not None:
+            trigger = shown(self._run.ledger[new.trigger_id])
+        return CalledIn(new.expert, trigger, new.reason)
+
     def _models_of_round_1(self) -> Sequence[str | None]:
         """Each is asked by itself; None leaves the choice to the runtime."""
         return (None,)
 
     def _after_first_round(self) -> None:
         run = self._run
-        batch = self._settled_batch()
+        batch = self._first_answers()
         if not covered_domains(batch):
             self._finish(skipped_report(self.task, self._facts(), usual_failure(batch)))
             return
         take_items(run, batch.in_order())
         settle(run, batch)
-        if self.task.intensity is Intensity.QUICK:
+        if self._shared:
+            self.called_in = tuple(map(self._called_in, run.roster.waiting))
+            run.roster.leave_unexplored()
+            self._end(None)
+        elif self.task.intensity is Intensity.QUICK:
             self._begin_consolidation()
         elif not run.ledger.live() and not run.roster.waiting:
             self._end("nothing_found")
@@ -432,6 +480,8 @@ class SeatRun:
         """
         run = self._run
         batch = self._settled_batch()
+        if self._shared:
+            batch = self._first_answers()
         step = next((ask.call.key.step for ask in batch.asks), calls.Step.ANALYSIS)
         if step is calls.Step.ANALYSIS and not covered_domains(batch):
             self._finish(skipped_report(self.task, self._facts(), reason))

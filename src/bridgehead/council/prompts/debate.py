@@ -26,7 +26,7 @@ CHALLENGER_TITLE: Final = "Challenger"
 INTEGRATION_TITLE: Final = "Integration Checker"
 MOST_ANSWER_CHARACTERS: Final = 20_000
 CONSOLIDATION_TITLE: Final = "consolidation"
-_ORIGIN: Final = "findings and challenges of this debate"
+DEBATED_ORIGIN: Final = "findings and challenges of this debate"
 _CONTRADICTIONS_KEY: Final = own(',\n  "contradictions": []')
 _RECOMMENDATION_KEY: Final = own(
     ',\n  "recommendation": {"chosen": [], "reason": "...", "open_questions": []}'
@@ -180,7 +180,7 @@ def _debate_prompt(
     usual = {
         "setting": NOTHING if debated.in_session else context.setting(key, writer),
         "size_note": own(NOTE) if debated.annotated else NOTHING,
-        "packet": writer.fenced(compact(debated.packet), origin=_ORIGIN),
+        "packet": writer.fenced(compact(debated.packet), origin=DEBATED_ORIGIN),
         "material": NOTHING if debated.in_session else context.shown_material(writer),
         "evidence_rules": evidence_rules(),
     }

@@ -143,6 +143,18 @@ class PromptContext:
         return joined(*shown)
 
     def output_contract(self, writer: PromptWriter, *, agent: str, domain: str) -> Safe:
+        return template("output_contract").fill(
+            expert_role=writer.line(agent),
+            domain=writer.line(domain),
+            **self.item_slots(writer),
+        )
+
+    def sections_contract(self, writer: PromptWriter) -> Safe:
+        """Return the form of an answer in which each role has a section."""
+        return template("sections_contract").fill(**self.item_slots(writer))
+
+    def item_slots(self, writer: PromptWriter) -> dict[str, Safe]:
+        """Return what an item is made of, in this task."""
         task = self.task
         types = item_types(task.task_type, task.mode)
         is_audit = task.task_type is TaskType.AUDIT
@@ -151,14 +163,13 @@ class PromptContext:
             more_keys = _AUDIT_KEYS
         elif OutputType.PROPOSAL in types:
             more_keys = _PROPOSAL_KEYS
-        return template("output_contract").fill(
-            expert_role=writer.line(agent),
-            domain=writer.line(domain),
-            output_types=writer.line(" | ".join(types)),
-            severity_values=_NO_SEVERITY if set(types) <= NEVER_RATED else _SEVERITIES,
-            more_keys=more_keys,
-            severity_rules=_severity_rules(types, is_audit=is_audit),
-        )
+        is_rated = not set(types) <= NEVER_RATED
+        return {
+            "output_types": writer.line(" | ".join(types)),
+            "severity_values": _SEVERITIES if is_rated else _NO_SEVERITY,
+            "more_keys": more_keys,
+            "severity_rules": _severity_rules(types, is_audit=is_audit),
+        }
 
     def framing(self) -> Safe:
         mode = self.task.mode

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from bridgehead.contract.task import normalise_domain
 from bridgehead.council.findings.tree import ReadingStopped, look_up
 from bridgehead.council.replies.declined import declines
 from bridgehead.council.replies.json_repair import (
@@ -31,6 +32,7 @@ _MOST_EVENT_LINES: Final = 200_000
 _ANSWER_LISTS: Final = [
     "outputs",
     "findings",
+    "sections",
     "rulings",
     "challenges",
     "responses",
@@ -193,6 +195,8 @@ class Found(Generic[T]):
     value: T
     entries: int
     partial: bool = False
+    silent: bool = False
+    """Whether one of several lists is empty while others are not."""
 
 
 Reader: TypeAlias = Callable[[Any], "Found[T] | None"]
@@ -229,12 +233,21 @@ def read_reply(printed: str, read: Reader[T]) -> Answered[T] | NotAnswered:
                     enumerate(answers), key=lambda pair: (pair[1].entries, pair[0])
                 )
                 declined = None
-                if not best.entries and declines(opened.text):
+                if _says_it_did_not_look(opened.text, best):
                     declined = excerpt(opened.text)
                 return Answered(best.value, best.partial, declined)
         return NotAnswered(PARSE_FAILURE)
     except ReadingStopped:
         return NotAnswered(STOPPED)
+
+
+def _says_it_did_not_look(text: str, found: Found[Any]) -> bool:
+    if not found.entries:
+        return declines(text)
+    # Findings may quote such a sentence, so only what stands around the JSON is read.
+    before, _, rest = text.partition("{")
+    after = rest.rpartition("}")[2]
+    return found.silent and declines(f"{before}\n{after}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +269,73 @@ def read_items(value: Any) -> Found[Items] | None:
     if entries and not valid:
         return None
     return Found(Items(document, valid), len(valid))
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """What each role says of those that answered in a shared call, by domain."""
+
+    by_domain: Mapping[str, Items]
+    refused: frozenset[str] = frozenset()
+    """Domains whose section is empty and says that nobody looked."""
+
+
+def read_sections(
+    domains: Sequence[str], *, alone: str | None = None
+) -> Reader[Sections]:
+    """Return a reader for one list of items per domain.
+
+    A section that is missing, or that holds nothing valid, is left out. An answer
+    without a section is none; a plain list of items is that of `alone`, where given.
+    """
+
+    def read(value: Any) -> Found[Sections] | None:
+        listed = next(
+            (
+                document["sections"]
+                for document in _unwrapped(value)
+                if isinstance(document.get("sections"), list)
+            ),
+            None,
+        )
+        if listed is None:
+            return _only_section(value, alone)
+        sections = [section for section in listed if isinstance(section, dict)]
+        return _found_sections(sections, domains)
+
+    return read
+
+
+def _only_section(value: Any, domain: str | None) -> Found[Sections] | None:
+    found = read_items(value)
+    if domain is None or found is None:
+        return None
+    return Found(Sections({domain: found.value}), found.entries)
+
+
+def _found_sections(
+    sections: Sequence[Mapping[str, Any]], domains: Sequence[str]
+) -> Found[Sections] | None:
+    read: dict[str, Items] = {}
+    refused: set[str] = set()
+    for section in sections:
+        domain = normalise_domain(str(section.get("domain") or ""))
+        found = read_items(section)
+        # A second section of the same name would hide the first.
+        if found is None or domain not in domains or domain in read:
+            continue
+        read[domain] = found.value
+        if not found.entries and declines(_words_of(section)):
+            refused.add(domain)
+    if not read:
+        return None
+    counts = [len(items.entries) for items in read.values()]
+    return Found(Sections(read, frozenset(refused)), sum(counts), silent=0 in counts)
+
+
+def _words_of(section: Mapping[str, Any]) -> str:
+    """Return what a section says besides its lists."""
+    return "\n".join(value for value in section.values() if isinstance(value, str))
 
 
 def read_lists(*names: str, optional: Sequence[str] = ()) -> Reader[dict[str, Any]]:

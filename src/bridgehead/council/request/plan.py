@@ -18,6 +18,7 @@ from bridgehead.contract.task import BridgeInput
 from bridgehead.contract.verdict import JUDGED_TASKS
 from bridgehead.contract.words import (
     ContextPolicy,
+    CouncilProtocol,
     Intensity,
     Mode,
     OutputType,
@@ -52,6 +53,7 @@ DEBATE_PROTOCOL: Final = "debate-protocol"
 PARALLEL_WORKFLOW: Final = "parallel-workflow"
 
 DEBATE_AT_DOMAINS: Final = 3
+SHARING_SEATS: Final = 2
 _COUNCIL_WORDS: Final = ("multi-model", "multiple models", "council", "cross-model")
 _HIGH_STAKES: Final = (
     "production",
@@ -99,6 +101,28 @@ def item_types(task_type: TaskType, mode: Mode | None) -> tuple[OutputType, ...]
 def is_judged(task_type: TaskType, mode: Mode | None) -> bool:
     """Whether such a run ends in a verdict."""
     return task_type in JUDGED_TASKS and mode not in PROPOSING_MODES
+
+
+def choose_protocol(
+    wanted: CouncilProtocol | None,
+    *,
+    task: BridgeInput,
+    is_debate: bool,
+    seats: int,
+) -> CouncilProtocol:
+    """Return how many roles share a call, for a council of so many seats with a model.
+
+    Only what ends in a verdict is shared. Where nobody said which, a thorough council
+    and a seat that works alone are full: alone, its own roles are all it can be
+    challenged by.
+    """
+    if is_debate or not is_judged(task.task_type, task.mode):
+        return CouncilProtocol.FULL
+    if wanted is not None:
+        return wanted
+    if task.intensity is Intensity.THOROUGH or seats < SHARING_SEATS:
+        return CouncilProtocol.FULL
+    return CouncilProtocol.SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +187,7 @@ class CouncilOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_calls: int | None = None
     max_cost_usd: float | None = None
     allow_new_dismissals: bool = False
+    protocol: CouncilProtocol | None = None
     whole_files: bool = False
     """Findings on lines that a reviewed change did not touch count, too."""
     require: tuple[str, ...] = ()
@@ -214,6 +239,8 @@ class CouncilPlan:
     """Seats and analysers without which nothing passes (council §14.4)."""
     unread_passes: bool = False
     """Whether files that were not looked at are only shown."""
+    protocol: CouncilProtocol | None = CouncilProtocol.FULL
+    """What was asked for, None: nothing. Councils of before there was a choice are full."""
     everybody: bool = False
     """A debate that the words of a question asked for: every seat takes part, as in a review."""
 
@@ -234,6 +261,18 @@ class CouncilPlan:
     def is_debate(self) -> bool:
         """Seats debate in five phases (council §17)."""
         return self.route == DEBATE_PROTOCOL
+
+    def protocol_of(self, seats: int) -> CouncilProtocol:
+        """Return how many roles share a call if so many seats with a model take part."""
+        alone = 1 if self.takes_first_available else seats
+        return choose_protocol(
+            self.protocol, task=self.task, is_debate=self.is_debate, seats=alone
+        )
+
+    @property
+    def waits_for_seats(self) -> bool:
+        """Whether the protocol depends on how many seats there turn out to be."""
+        return self.protocol_of(0) is not self.protocol_of(SHARING_SEATS)
 
     @property
     def takes_first_available(self) -> bool:

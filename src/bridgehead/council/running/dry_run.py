@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bridgehead.contract.timeouts import MAX_ROUNDS, STANDING_AGENTS
+from bridgehead.contract.words import CouncilProtocol, Intensity
 from bridgehead.council.calls import Call, Seat
 from bridgehead.council.council import run_for
 from bridgehead.council.debate.five_phase import ROUNDS
@@ -44,6 +45,7 @@ class DryRun:
     domains: Mapping[str, str] = field(default_factory=dict)
     """What is looked at, and why."""
     notes: tuple[str, ...] = ()
+    protocol: CouncilProtocol = CouncilProtocol.FULL
     call_prices: Mapping[str, float] = field(default_factory=dict)
     """What a call of a seat cost on average in earlier councils, in US dollars, where that is known."""
 
@@ -81,7 +83,11 @@ def plan_calls(
     coordinator = choose_coordinator(
         {seat.name: seat for seat in seats}, (), plan.coordinator
     )
-    debated = coordinator is not None and not plan.skips_stage_b
+    protocol = plan.protocol_of(len(seats))
+    shared = protocol is CouncilProtocol.SHARED
+    is_quick = plan.task.intensity is Intensity.QUICK
+    skipped = plan.skips_stage_b or (shared and is_quick)
+    debated = coordinator is not None and not skipped
     preset = plan.preset if plan.is_debate else None
     return DryRun(
         seats=tuple(
@@ -89,19 +95,27 @@ def plan_calls(
                 name=seat.name,
                 connection=seat.connection,
                 models=seat.models,
-                first_calls=run_for(seat, plan.task, inputs, debate=preset)
+                first_calls=run_for(
+                    seat, plan.task, inputs, debate=preset, shared=shared
+                )
                 .start(at)
                 .calls,
-                most_later_calls=_later_calls(seat, plan),
+                most_later_calls=int(debated) if shared else _later_calls(seat, plan),
             )
             for seat in seats
         ),
         coordinator=coordinator.name if coordinator is not None and debated else None,
-        stage_b_calls=most_calls(plan.task.intensity) if debated else 0,
+        stage_b_calls=_second_look_calls(plan, shared=shared) if debated else 0,
         no_calls=no_calls,
+        protocol=protocol,
         domains=plan.domain_reasons,
         notes=plan.notes,
     )
+
+
+def _second_look_calls(plan: CouncilPlan, *, shared: bool) -> int:
+    """One challenge where calls are shared; each seat's answer to it is among its own."""
+    return 1 if shared else most_calls(plan.task.intensity)
 
 
 def _later_calls(seat: Seat, plan: CouncilPlan) -> int:

@@ -80,6 +80,14 @@ _RESPONSE: Final = _object(
         "evidence": _OPTIONAL_TEXT,
     },
 )
+_DEFENCE: Final = _object(
+    {
+        "finding_id": _TEXT,
+        "status": _words(("confirmed", "revised", "withdrawn")),
+        "defense": _TEXT,
+    },
+    {"severity": _SEVERITY},
+)
 _NOTE: Final = _object(
     {
         "finding_id": _TEXT,
@@ -94,6 +102,15 @@ _POSITION: Final = _object(
     {"finding_id": _TEXT, "position": _words(("support", "oppose", "abstain"))}
 )
 
+_SECTION: Final = _object(
+    {
+        "domain": _TEXT,
+        "outputs": _list(_ITEM),
+        "cross_domain_signals": _list(_SIGNAL),
+        "summary": _TEXT,
+    }
+)
+
 _SCHEMAS: Final[dict[Answer, Schema]] = {
     Answer.ITEMS: _object(
         {
@@ -105,6 +122,7 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
             "confidence": _words(("high", "medium", "low")),
         }
     ),
+    Answer.SECTIONS: _object({"sections": _list(_SECTION)}),
     Answer.CHALLENGES: _object(
         {
             "rulings": _list(_RULING),
@@ -122,6 +140,16 @@ _SCHEMAS: Final[dict[Answer, Schema]] = {
     ),
     Answer.RULINGS: _object({"rulings": _list(_RULING)}),
     Answer.NOTES: _object({"challenge_notes": _list(_NOTE)}),
+    Answer.EXAMINATION: _object(
+        {"challenge_notes": _list(_NOTE), "outputs": _list(_ITEM)}
+    ),
+    Answer.DEFENCES: _object(
+        {
+            "responses": _list(_DEFENCE),
+            "challenge_notes": _list(_NOTE),
+            "sections": _list(_SECTION),
+        }
+    ),
     Answer.POSITIONS: _object({"positions": _list(_POSITION)}),
 }
 

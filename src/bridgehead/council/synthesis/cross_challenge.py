@@ -333,8 +333,11 @@ class CrossChallenge:
         packet = {
             "round": self.rounds,
             FINDINGS: [
-                *({**_shown(finding), "settled": True} for finding in self._settled),
-                *(_shown(finding) for finding in shown),
+                *(
+                    {**shown_finding(finding), "settled": True}
+                    for finding in self._settled
+                ),
+                *(shown_finding(finding) for finding in shown),
             ],
             "open_challenges": [],
             "synthesis": "",
@@ -428,7 +431,9 @@ class FindingQuestion(CrossChallenge):
         key = msgspec.structs.replace(
             self._key(Role.CHALLENGER, CROSS_DOMAIN, shard=1), seat=seat.name
         )
-        packet = Debated({FINDINGS: [_shown(finding)], "argument": list(self._record)})
+        packet = Debated(
+            {FINDINGS: [shown_finding(finding)], "argument": list(self._record)}
+        )
         own_finding = seat.name in finding.seats
         prompt = question_prompt(
             context, key, packet, self._text, own_finding=own_finding
@@ -488,7 +493,7 @@ class FindingQuestion(CrossChallenge):
         self._end()
 
 
-def _shown(finding: CouncilFinding) -> dict[str, Any]:
+def shown_finding(finding: CouncilFinding) -> dict[str, Any]:
     """A finding as the coordinator sees it: labelled by id, without any name of a source."""
     return {
         "id": finding.id,

@@ -45,6 +45,8 @@ class ChallengeNote:
     """Who answers: the coordinator of Stage B, or a seat that was asked about one finding."""
     refused: str = ""
     """Why it does not lower or withdraw the finding, although it says so."""
+    challenger: str | None = None
+    """Whose challenge it is where that is somebody else: the coordinator's, for an owner that answers."""
 
     def lowers(self, finding: CouncilFinding) -> bool:
         """Whether it names a severity, and a lower one; no severity at all is no milder judgement."""

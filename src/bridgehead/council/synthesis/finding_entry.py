@@ -234,11 +234,7 @@ def record_of(
     asked = ""
     for note in notes:
         if note.challenge and note.challenge != asked:
-            yield ArgumentStep(
-                "challenge",
-                SECOND_LOOK if note.by == COORDINATOR else YOU,
-                note.challenge,
-            )
+            yield ArgumentStep("challenge", _challenger(note), note.challenge)
         asked = note.challenge
         if note.by == YOU or (note.challenge and not note.response):
             yield ArgumentStep("unanswered", "everybody", NOBODY_ANSWERED)
@@ -249,6 +245,14 @@ def record_of(
         yield ArgumentStep(
             "defence" if note.by in finding.seats else "ruling", by, said
         )
+
+
+def _challenger(note: ChallengeNote) -> str:
+    """Return whose challenge a note is about."""
+    by = note.challenger or note.by
+    if by == COORDINATOR:
+        return SECOND_LOOK
+    return YOU if note.challenger is None else by
 
 
 def cited_lines(check: Mapping[str, Any], tree: Tree | None) -> Iterator[CitedLines]:

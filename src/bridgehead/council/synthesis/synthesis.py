@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.report import Usage
+from bridgehead.contract.report import BridgeReport, Usage
 from bridgehead.council.calls import Call, CallKey, Result, Seat
 from bridgehead.council.debate.call_batch import BUDGET_REACHED, Budget, Tally
 from bridgehead.council.debate.ledger import Log
 from bridgehead.council.interfaces import RunInputs
+from bridgehead.council.prompts.sections import CalledIn
 from bridgehead.council.reporting.report import FindingClass
 from bridgehead.council.request.plan import CouncilPlan
 from bridgehead.council.synthesis.cross_challenge import (
@@ -31,7 +32,9 @@ from bridgehead.council.synthesis.cross_challenge_notes import ChallengeNote
 from bridgehead.council.synthesis.finding import YOU, CouncilFinding, SeatReport
 from bridgehead.council.synthesis.finding_entry import SECOND_LOOK, record_of
 from bridgehead.council.synthesis.join import number, stage_a
+from bridgehead.council.synthesis.shared_challenge import SharedChallenge
 
+_NOBODY: Final[Mapping[str, Sequence[CalledIn]]] = {}
 Signature = frozenset[tuple[str, str, str]]
 """A council finding by its members: seat, id and wording of each."""
 
@@ -59,6 +62,8 @@ class Synthesis:
         self.debate = CrossDebate()
         self.warnings: list[str] = []
         self.is_done = True
+        self.amended: dict[str, BridgeReport] = {}
+        """Reports of seats to which Stage B added something."""
         self._plan = plan
         self._inputs = inputs
         self._budget = budget
@@ -67,6 +72,8 @@ class Synthesis:
         self._tally = Tally()
         self._budget.watch(self._tally)
         self._runs = 0
+        self._heard_experts: set[str] = set()
+        """Seats whose further experts were asked."""
         self._beside: list[CouncilFinding] = []
         self._settled: dict[
             Signature, tuple[CouncilFinding, tuple[ChallengeNote, ...]]
@@ -78,8 +85,14 @@ class Synthesis:
         askable: Mapping[str, Seat],
         *,
         debate: bool,
+        shared: bool = False,
+        called_in: Mapping[str, Sequence[CalledIn]] = _NOBODY,
     ) -> tuple[Call, ...]:
-        """Stage A, then the first calls of Stage B; without any the layer is done at once."""
+        """Stage A, then the first calls of Stage B; without any the layer is done at once.
+
+        `called_in` are experts that a seat's findings call for, asked where calls are
+        shared.
+        """
         joined = stage_a(reports, self._plan.task.task_type, self._plan.splits)
         self._log("stage_a", findings=len(joined))
         fresh = [
@@ -98,7 +111,8 @@ class Synthesis:
         for one in fresh:
             self._log("joined", **one.facts())
         seat = choose_coordinator(askable, everything, self._plan.coordinator)
-        if seat is None or not fresh or not debate or not self._may_spend():
+        least = 1 if shared else most_calls(self._plan.task.intensity)
+        if seat is None or not fresh or not debate or not self._may_spend(least):
             self._finish(
                 everything,
                 CrossDebate(
@@ -107,19 +121,23 @@ class Synthesis:
             )
             return ()
         self._runs += 1
-        self._stage = CrossChallenge(
-            fresh,
-            seat,
-            self._plan.task,
-            self._inputs,
-            self._tally,
-            self._log,
-            attempt=self._runs,
-            settled=self._beside,
-        )
+        given = (self._plan.task, self._inputs, self._tally, self._log)
+        kind = SharedChallenge if shared else CrossChallenge
+        stage = kind(fresh, seat, *given, attempt=self._runs, settled=self._beside)
+        if isinstance(stage, SharedChallenge):
+            unheard = {
+                name: experts
+                for name, experts in called_in.items()
+                if name not in self._heard_experts
+            }
+            stage.among(askable, self._is_affordable, reports, unheard)
+        self._stage = stage
         self.is_done = False
         self._log("stage_b_start", findings=len(fresh), coordinator=seat.name)
-        return self._stage.start()
+        calls = stage.start()
+        if stage.is_done:
+            self._take(stage)
+        return calls
 
     def question(
         self, finding_id: str, text: str, seats: Sequence[Seat]
@@ -195,6 +213,9 @@ class Synthesis:
             )
             return
         self.warnings += stage.warnings
+        if isinstance(stage, SharedChallenge):
+            self.amended = stage.amended
+            self._heard_experts |= stage.heard_experts
         if stage.outcome == COMPLETED:
             for finding in stage.findings:
                 notes = tuple(
@@ -221,8 +242,11 @@ class Synthesis:
         self.is_done = True
         self._log("stage_b", outcome=debate.outcome, notes=len(debate.notes))
 
-    def _may_spend(self) -> bool:
-        if self._budget.refusal(most_calls(self._plan.task.intensity)) is None:
+    def _is_affordable(self, calls: int) -> bool:
+        return self._budget.refusal(calls) is None
+
+    def _may_spend(self, calls: int) -> bool:
+        if self._is_affordable(calls):
             return True
         self.warnings.append(BUDGET_REACHED)
         return False

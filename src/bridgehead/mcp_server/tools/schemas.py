@@ -96,6 +96,15 @@ class CouncilArguments(Arguments, frozen=True, kw_only=True):
         Literal["quick", "standard", "thorough"] | None,
         Meta(description="How thorough."),
     ] = None
+    protocol: Annotated[
+        Literal["shared", "full"] | None,
+        Meta(
+            description=(
+                "One model call for all roles of a runtime (shared), or one a role "
+                "(full); default: shared for a quick or standard review by several."
+            )
+        ),
+    ] = None
     runtimes: Annotated[
         Names,
         Meta(

@@ -27,6 +27,7 @@ from bridgehead.council.runtimes.static.base import (
     Analyser,
     Message,
     UnreadableAnswer,
+    weights,
 )
 from bridgehead.council.runtimes.static.programs import (
     AstGrep,
@@ -697,6 +698,32 @@ def test_there_are_rules_for_nine_families_of_languages() -> None:
 
     assert min(counts.values()) >= 9
     assert sum(counts.values()) >= 60
+
+
+def known_rules(analyser: Analyser, *words: str) -> list[dict[str, Any]]:
+    (found,) = (one for one in installed() if one.name == analyser.name)
+    launch = found.commands(["a.py", "a.js"], Path("/"), ENVIRONMENT)[0].argv
+    program = launch[: list(launch).index(found.arguments()[0])]
+    done = run(Command([*program, *words], env=ENVIRONMENT), 60)
+    rules: list[dict[str, Any]] = json.loads(done.text())
+    return rules
+
+
+def test_oxlint_has_every_rule_that_we_ask_it_for() -> None:
+    # It says nothing of a rule that it does not know.
+    known = {one["value"] for one in known_rules(Oxlint(), "--rules", "--format=json")}
+
+    assert set(weights("oxlint")) - known == set()
+
+
+def test_ruff_has_every_rule_that_we_ask_it_for() -> None:
+    entries = known_rules(Ruff(), "rule", "--all", "--output-format", "json")
+    codes = [str(one["code"]) for one in entries if "Removed" not in str(one["status"])]
+    asked = [rule for rule in weights("ruff") if rule.isupper()]
+
+    assert [
+        rule for rule in asked if not any(code.startswith(rule) for code in codes)
+    ] == []
 
 
 # -- reading the smaller analysers

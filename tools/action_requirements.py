@@ -8,6 +8,7 @@ runs on. Names and versions are checked by a test, which needs no network.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -149,7 +150,9 @@ def _report(
         words += ["--python-version", python, "--report", str(report)]
         for tag in tags:
             words += ["--platform", tag]
-        done = subprocess.run([*words, *lines], capture_output=True, text=True)
+        done = subprocess.run(
+            [*words, *lines], env=_only_the_index(), capture_output=True, text=True
+        )
         if done.returncode != 0:
             return None
         installs = json.loads(report.read_text(encoding="utf-8"))["install"]
@@ -162,6 +165,13 @@ def _report(
         for one in installs
         if not one["download_info"]["url"].startswith("file:")
     ]
+
+
+def _only_the_index() -> dict[str, str]:
+    """Return an environment in which pip asks its index and no folder of this machine."""
+    more = ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL")
+    kept = {name: value for name, value in os.environ.items() if name not in more}
+    return {**kept, "PIP_CONFIG_FILE": os.devnull}
 
 
 def as_text(versions: Mapping[str, str], hashes: Mapping[str, Iterable[str]]) -> str:

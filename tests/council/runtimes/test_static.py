@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bridgehead.contract.looks import Looked
 from bridgehead.contract.words import Severity
 from bridgehead.council.findings.evidence import check_evidence
 from bridgehead.council.findings.tree import Tree
@@ -40,11 +41,13 @@ from bridgehead.council.runtimes.static.programs import (
 )
 from bridgehead.council.runtimes.static.ruff import Ruff
 from bridgehead.council.runtimes.static.seat import (
+    AnalyserAnswer,
     Examined,
     absent_analysers,
     available_analysers,
     examine,
     is_quotable,
+    looks_at,
     quoted,
     titled,
 )
@@ -283,6 +286,17 @@ def test_an_analyser_that_is_not_installed_is_named_where_it_would_have_looked(
         "analyser_absent:ast-grep",
         "analyser_absent:shellcheck",
     )
+
+
+def test_a_script_that_only_oxlint_has_looked_at_is_not_looked_at() -> None:
+    answers = [
+        AnalyserAnswer(Oxlint(), {"a.js": []}),
+        AnalyserAnswer(AstGrep(), {}, failure=UnreadableAnswer("rules refused")),
+    ]
+
+    looks = looks_at({"a.js": "run(text)\n"}, answers, ())
+
+    assert [(look.by, look.outcome) for look in looks] == [("ast-grep", Looked.NOT)]
 
 
 # -- reading and joining

@@ -195,7 +195,7 @@ def reading_digest() -> str:
     """Of everything in this folder: rules, tables, and the code that reads answers."""
     hashed = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*")):
-        if path.suffix in {".py", ".yml"}:
+        if path.suffix in {".json", ".py", ".yml"}:
             hashed.update(path.name.encode() + b"\0" + path.read_bytes())
     return hashed.hexdigest()
 

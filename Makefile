@@ -14,7 +14,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 SAY := @printf '\033[2m—\033[0m %s\n'
 
-.PHONY: help demo test test-all lint pictures docs bench fuzz faults mutate mutate-general soak generate clean
+.PHONY: help demo test test-all test-lowest test-newest lint pictures docs bench fuzz faults mutate mutate-general soak generate clean
 
 help: ## What can be made here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -141,6 +141,15 @@ test-all: $(VENV)/dev .venv/peers .venv/ovos/ready .venv/synapse/ready .venv/wyo
 	@$(PYTEST) -m "peer or slow" $(if $(PART),tests/$(PART))
 	$(SAY) "a selection on every Python found"
 	@$(BIN)/python -m tools.pythons $(PYTHONS)
+	@$(MAKE) --no-print-directory test-lowest test-newest
+
+test-lowest: $(VENV)/dev ## A selection and a review per language with the lowest versions that we declare
+	$(SAY) "the lowest versions that we declare"
+	@$(BIN)/python -m tools.installs lowest
+
+test-newest: $(VENV)/dev ## The same with today's newest releases; reports what breaks and fails nothing
+	$(SAY) "today's newest releases"
+	@$(BIN)/python -m tools.installs newest
 
 lint: $(VENV)/dev ## ruff and mypy --strict
 	$(SAY) "ruff"

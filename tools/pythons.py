@@ -31,6 +31,7 @@ SELECTION = (
     "tests/rigs/threads",
     "tests/bus/bridge",
     "tests/bus/wire",
+    "tests/packaging/test_pythons.py",
 )
 
 

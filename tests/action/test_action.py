@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,18 @@ import yaml
 
 from support.installed import SCRIPTS, Machine
 from support.mcp_hosts import orders_project
+from tools.action_requirements import FILE as REQUIREMENTS
+from tools.action_requirements import needed_versions
 
 ACTION = Path(__file__).resolve().parents[2] / "action.yml"
+GO_DEFECT = """package tool
+
+import "os/exec"
+
+func Ping(host string) ([]byte, error) {
+	return exec.Command("sh", "-c", "ping -c1 "+host).Output()
+}
+"""
 HOSTILE = "$(touch pwned); `touch pwned`; \"; touch pwned; '\n--gate=concerns"
 
 
@@ -28,6 +41,9 @@ class Runner:
 
     def __init__(self, machine: Machine, **inputs: str) -> None:
         self.machine = machine
+        self.programs = str(SCRIPTS)
+        self.seconds = 120
+        self.more: dict[str, str] = {}
         self.temp = machine.home / "runner"
         self.temp.mkdir(exist_ok=True)
         defaults = {name: one["default"] for name, one in action()["inputs"].items()}
@@ -39,11 +55,13 @@ class Runner:
         step = next(one for one in action()["runs"]["steps"] if one["name"] == name)
         given = {key: self._value(value) for key, value in step["env"].items()}
         environment = self.machine.environ(
-            PATH=f"{SCRIPTS}:/usr/bin:/bin",
+            PATH=f"{self.programs}:/usr/bin:/bin",
             RUNNER_TEMP=str(self.temp),
+            GITHUB_PATH=str(self.temp / "path"),
             GITHUB_OUTPUT=str(self.temp / "output"),
             GITHUB_STEP_SUMMARY=str(self.temp / "summary"),
             **given,
+            **self.more,
         )
         return subprocess.run(
             [
@@ -61,7 +79,7 @@ class Runner:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=self.seconds,
         )
 
     @property
@@ -93,6 +111,83 @@ def test_no_value_is_written_into_a_script_and_every_input_is_explained_and_used
     for name, described in loaded["inputs"].items():
         assert described["description"].endswith(".")
         assert re.search(rf"inputs\.{name}\b", text), f"{name} is not used"
+
+
+def test_every_action_it_uses_is_pinned_to_a_commit_and_says_its_version() -> None:
+    guide = (ACTION.parent / "docs" / "guides" / "ci.md").read_text(encoding="utf-8")
+    uses = re.findall(
+        r"uses: (.*)", ACTION.read_text(encoding="utf-8") + guide, flags=re.MULTILINE
+    )
+
+    assert len(uses) == 4
+    for use in uses:
+        ours = use.startswith("OWNER/bridgehead@COMMIT ")
+        assert ours or re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", use), use
+
+
+def test_what_it_installs_is_pinned_by_hash_at_the_versions_we_test() -> None:
+    text = REQUIREMENTS.read_text(encoding="utf-8")
+    entries = [entry for entry in text.split("\n") if re.match(r"\w", entry)]
+    versions = dict(entry.removesuffix(" \\").split("==") for entry in entries)
+
+    assert versions == needed_versions(), "run: python -m tools.action_requirements"
+    first_hashes = re.findall(r"==\S+ \\\n    --hash=sha256:[0-9a-f]{64}\b", text)
+    assert len(first_hashes) == len(versions)
+
+
+@pytest.mark.slow
+@pytest.mark.peer
+def test_it_installs_itself_from_a_clean_tree_and_reviews(
+    changed: Machine, tmp_path: Path
+) -> None:
+    if not index_answers(tmp_path):
+        pytest.skip("no package index answers")
+    clean = tmp_path / "action"
+    clean.mkdir()
+    tree = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ACTION.parent,
+        capture_output=True,
+        check=True,
+    ).stdout
+    for name in filter(None, tree.decode().split("\0")):
+        if (ACTION.parent / name).is_file():
+            (clean / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ACTION.parent / name, clean / name)
+    (changed.project / "tool.go").write_text(GO_DEFECT)
+    commit_all(changed)
+    runner = Runner(changed, base="HEAD~1", runtimes="static\n", intensity="quick")
+    runner.values["github.action_path"] = str(clean)
+    runner.seconds = 280
+    runner.more = {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("PIP_") or name.lower().endswith("_proxy")
+    }
+
+    installed = runner.run("Install bridgehead")
+    assert installed.returncode == 0, installed.stderr
+    runner.programs = (runner.temp / "path").read_text().strip()
+    reviewed = runner.run("Review")
+    gated = runner.run("Gate")
+
+    assert runner.programs.startswith(str(runner.temp))
+    assert reviewed.returncode == 0, reviewed.stderr
+    log = json.loads((changed.project / runner.outputs["sarif"]).read_text())
+    assert [one["ruleId"] for one in log["runs"][0]["results"]]
+    assert runner.outputs["verdict"] in ("CONCERNS", "FAIL")
+    assert gated.returncode in (0, 3), gated.stderr
+
+
+def index_answers(folder: Path) -> bool:
+    words = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    done = subprocess.run(
+        [*words, "--dest", str(folder / "probe"), "h11"],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode == 0
 
 
 @pytest.fixture

@@ -11,18 +11,18 @@ import pytest
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.views import BusView, bus_view, message_content
 from bridgehead.bus.assistant.agents import ScriptedAgent
+from bridgehead.bus.gateway.running import (
+    RunningBridge,
+    read_running,
+    running_url,
+    write_running,
+)
 from bridgehead.bus.gateway.status import (
     MAX_CONTENT_BYTES,
     MAX_HEADS,
     WATCHED_S,
     Rates,
     Tail,
-)
-from bridgehead.bus.gateway.status_site import (
-    RunningBridge,
-    read_running,
-    running_url,
-    write_running,
 )
 from bridgehead.bus.wire.message import Message
 from bus.support.running import run, until

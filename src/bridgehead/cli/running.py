@@ -17,14 +17,6 @@ from typing import Final, Literal, NoReturn, TextIO
 from bridgehead.errors import BridgeheadError, UserError, for_this_installation
 from bridgehead.exit_codes import ExitCode
 
-EXTRAS: Final = {
-    "web": ("starlette", "uvicorn", "jinja2", "markdown_it", "markupsafe"),
-    "bus": ("picows", "cryptography", "h11"),
-    "matrix": ("nio",),
-    "voice": ("wyoming", "pocketsphinx"),
-    "templates": ("tree_sitter",),
-}
-"""What a part of the commands needs, by the extra that brings it."""
 UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
@@ -172,14 +164,11 @@ def _file_ending(error: OSError) -> BridgeheadError | None:
 
 
 def _missing_package(package: str) -> UserError:
-    extra = "all"
-    for name, packages in EXTRAS.items():
-        if package in packages:
-            extra = name
-            break
+    from bridgehead.host.extras import extra_with
+
     return UserError(
         f"this command needs the package {package}, which is not installed",
-        hint=f"pip install 'bridgehead[{extra}]'",
+        hint=f"pip install 'bridgehead[{extra_with(package)}]'",
     )
 
 

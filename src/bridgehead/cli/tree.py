@@ -135,18 +135,30 @@ def run_click(arguments: Sequence[str]) -> int:
 def _greeting() -> str:
     import shutil
 
+    from bridgehead.host.extras import can_import, missing_extras
+
     agents = [
         name for name in ("claude", "codex", "gemini", "opencode") if shutil.which(name)
     ]
+    found = ", ".join(agents) or "none (a review by static analysis needs none)"
+    return greeting(found, [extra.name for extra in missing_extras(can_import)])
+
+
+def greeting(agents: str, missing: Sequence[str]) -> str:
+    """Return what somebody reads who types the bare command: only what works here."""
+    optional = ""
+    if missing:
+        optional = f"\nNot installed: {', '.join(missing)}\n"
     return f"""bridgehead {__version__} connects AI agents across runtimes, machines and processes.
 
-Agents found: {", ".join(agents) or "none (a review by static analysis needs none)"}
-
+Agents found: {agents}
+{optional}
   bridgehead council review   review this project
   bridgehead pending          list what is waiting for an answer
   bridgehead web --open       open the dashboard
 
-`bridgehead --help` lists all commands, `bridgehead doctor` checks this machine."""
+`bridgehead --help` lists all commands. `bridgehead doctor` checks this machine
+and says what each part that is not installed would add."""
 
 
 def _usage_hint(error: click.ClickException) -> str | None:

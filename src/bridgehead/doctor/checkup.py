@@ -31,6 +31,7 @@ from bridgehead.errors import (
 )
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.host.clock import SystemClock
+from bridgehead.host.extras import Extra, can_import, missing_extras
 from bridgehead.host.files import read_bounded
 
 if TYPE_CHECKING:
@@ -350,6 +351,18 @@ def _waiting(count: int) -> Diagnosis:
     )
 
 
+def check_extras(missing: Sequence[Extra]) -> list[Diagnosis]:
+    """One line per optional part that is not installed; nobody has to have any."""
+    found = []
+    for extra in missing:
+        fix = for_this_installation(f"pip install 'bridgehead[{extra.name}]'")
+        message = f"not installed: {extra.name}, which adds {extra.adds}"
+        found.append(
+            Diagnosis(Group.MACHINE, "extra.absent", State.FINE, message, fix=fix)
+        )
+    return found
+
+
 Check = Callable[[Assembly], list[Diagnosis]]
 
 CHECKS: Final[tuple[tuple[Group, str, Check], ...]] = (
@@ -360,6 +373,11 @@ CHECKS: Final[tuple[tuple[Group, str, Check], ...]] = (
         Group.MACHINE,
         "settings",
         lambda assembly: check_settings(assembly.places, assembly.settings),
+    ),
+    (
+        Group.MACHINE,
+        "extras",
+        lambda _assembly: check_extras(missing_extras(can_import)),
     ),
 )
 

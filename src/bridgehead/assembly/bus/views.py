@@ -16,19 +16,19 @@ import msgspec
 from bridgehead.assembly.application import Assembly
 from bridgehead.assembly.bus.bus import bus_settings, state_folder
 from bridgehead.bus.access.state_folder import StateFolder
+from bridgehead.bus.gateway.running import (
+    ChatLink,
+    RunningBridge,
+    SpeakRequest,
+    read_running,
+    running_url,
+)
 from bridgehead.bus.gateway.status import (
     BusStatus,
     MessageContent,
     MessageHead,
     ParticipantStatus,
     absent,
-)
-from bridgehead.bus.gateway.status_site import (
-    ChatLink,
-    RunningBridge,
-    SpeakRequest,
-    read_running,
-    running_url,
 )
 from bridgehead.errors import ConfigError, NotFound
 

@@ -435,7 +435,7 @@ def address_of_running_hub(assembly: Assembly) -> str | None:
     """Return where the embedded hub of this user listens now, whatever it was told at
     its start.
     """
-    from bridgehead.bus.gateway.status_site import running_bridge
+    from bridgehead.bus.gateway.running import running_bridge
 
     chosen = assembly.settings.text("bus.state")
     folder = Path(chosen).expanduser() if chosen else assembly.places.data / "bus"

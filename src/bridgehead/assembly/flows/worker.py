@@ -40,6 +40,7 @@ from bridgehead.assembly.flows.recording import (
     record_event,
     withdraw_request,
 )
+from bridgehead.assembly.flows.recovery import recovery_of_dbos
 from bridgehead.assembly.flows.stored_values import only_portable_json
 from bridgehead.contract.pending import Answer
 from bridgehead.contract.record_words import (
@@ -225,6 +226,7 @@ class Worker:
 
         # The first use says in plain words when the server cannot be reached.
         self._fleet.store.last_seq()
+        recovery_of_dbos()  # refused now rather than when a worker has died
         self._fleet.prepare()
         alive = self._hold_lock()
         DBOS(config=self._dbos_config())
@@ -288,7 +290,6 @@ class Worker:
 
     def _register_queues(self) -> None:
         from dbos import DBOS
-        from dbos._queue import QueueRateLimit
 
         for queue in self._own_queues():
             DBOS.register_queue(
@@ -297,14 +298,18 @@ class Worker:
                 polling_interval_sec=QUEUE_POLL_SECONDS,
             )
         for limit in self._limits.values():
-            rate = None
-            if limit.rate is not None:
-                calls, seconds = limit.rate
-                rate = QueueRateLimit(limit=calls, period=seconds)
+            if limit.rate is None:
+                DBOS.register_queue(
+                    limit.queue,
+                    global_concurrency=limit.concurrency,
+                    polling_interval_sec=QUEUE_POLL_SECONDS,
+                )
+                continue
+            calls, seconds = limit.rate
             DBOS.register_queue(
                 limit.queue,
                 global_concurrency=limit.concurrency,
-                limiter=rate,
+                limiter={"limit": calls, "period": seconds},
                 polling_interval_sec=QUEUE_POLL_SECONDS,
             )
 
@@ -660,8 +665,6 @@ class Worker:
 
     def _recover_jobs(self, alive: psycopg.Connection[Any]) -> None:
         """Let DBOS start the jobs of workers that are gone once more."""
-        from dbos import DBOS
-
         running = self._fleet.client.list_workflows(
             status="PENDING",
             app_version=self._version,
@@ -675,7 +678,8 @@ class Worker:
                     f"worker {worker} stopped responding; another worker takes "
                     "over its runs"
                 )
-                DBOS._recover_pending_workflows([worker])
+                recover = recovery_of_dbos()
+                recover([worker])
 
 
 def _questions_for_handler(job: Job, ended: PassEnd) -> list[Attempt]:

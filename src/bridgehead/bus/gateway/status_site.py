@@ -10,7 +10,6 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -20,6 +19,14 @@ from bridgehead.bus.access.join_file import Pin
 from bridgehead.bus.access.state_folder import StateFolder
 from bridgehead.bus.bridge.counters import counter_lines
 from bridgehead.bus.gateway.pending_answers import Speaker
+from bridgehead.bus.gateway.running import (
+    NAME,
+    ChatLink,
+    RunningBridge,
+    SpeakRequest,
+    read_running,
+    write_running,
+)
 from bridgehead.bus.gateway.status import BusStatus, MessageHead, Rate, Rates, Tail
 from bridgehead.bus.hub.hub import Hub
 from bridgehead.bus.relay import Relay
@@ -28,12 +35,7 @@ from bridgehead.bus.sockets.base import NOT_FOUND, Answer, Request, Site, json_a
 from bridgehead.bus.sockets.listen import Listener, listen
 from bridgehead.bus.sockets.origin import own_names, refusal
 from bridgehead.host.clock import Clock, iso_ms
-from bridgehead.host.file_errors import FileMissing
-from bridgehead.host.files import read_bounded, write_atomic
-from bridgehead.host.locks import is_alive
 
-NAME: Final = "running.json"
-MAX_BYTES: Final = 4096
 LOOPBACK: Final = "127.0.0.1"
 SAMPLE_S: Final = 1.0
 Describe = Callable[[tuple[Rate, ...], tuple[MessageHead, ...]], BusStatus]
@@ -140,71 +142,6 @@ class StatusSite(Site):
 def _number(request: Request, name: str) -> int:
     given = request.query.get(name, "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
-
-
-class ChatLink(msgspec.Struct, frozen=True):
-    """Opens the chat page, once."""
-
-    url: str
-
-
-class SpeakRequest(msgspec.Struct, frozen=True):
-    """Words for everybody, for a site, or a question for one participant."""
-
-    text: str
-    lang: str | None = None
-    site: str | None = None
-    participant: str | None = None
-    wait_s: float = 120.0
-
-
-class RunningBridge(msgspec.Struct, frozen=True):
-    """A bridge that serves from this folder."""
-
-    port: int
-    """On loopback."""
-    token: str
-    pid: int
-    join_url: str = ""
-    """Where participants connect."""
-    pin: Pin = Pin()
-    """What they recognise it by."""
-    hub_address: str = ""
-    """Of its own hub, where it has one."""
-
-
-def write_running(folder: Path, bridge: RunningBridge) -> None:
-    write_atomic(folder / NAME, msgspec.json.encode(bridge), private=True)
-
-
-def read_running(folder: Path) -> RunningBridge | None:
-    """Return the bridge that wrote the file last, None without one.
-
-    It may be gone meanwhile.
-    """
-    try:
-        return msgspec.json.decode(
-            read_bounded(folder / NAME, MAX_BYTES), type=RunningBridge
-        )
-    except (FileMissing, msgspec.DecodeError):
-        return None
-
-
-def running_url(folder: Path) -> str | None:
-    """Return where participants connect to the bridge that runs now, None when none
-    does.
-    """
-    bridge = running_bridge(folder)
-    return None if bridge is None else bridge.join_url or None
-
-
-def running_bridge(folder: Path) -> RunningBridge | None:
-    """Return the bridge that runs now.
-
-    None when none does, or it died without a word.
-    """
-    bridge = read_running(folder)
-    return bridge if bridge is not None and is_alive(bridge.pid) else None
 
 
 class MetricsEndpoint(Site):

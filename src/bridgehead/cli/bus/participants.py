@@ -22,7 +22,7 @@ from bridgehead.bus.access.join_file import (
     write_join_file,
 )
 from bridgehead.bus.access.state_folder import StateFolder
-from bridgehead.bus.gateway.status_site import running_bridge, running_url
+from bridgehead.bus.gateway.running import running_bridge, running_url
 from bridgehead.bus.participants.record import (
     Grant,
     ParticipantRecord,

@@ -28,8 +28,8 @@ from bridgehead.bus.client.participant import (
     Spoken,
 )
 from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
+from bridgehead.bus.gateway.running import SpeakRequest
 from bridgehead.bus.gateway.status import message_facts, message_line
-from bridgehead.bus.gateway.status_site import SpeakRequest
 from bridgehead.bus.interfaces import ItemAnswered, Notice, typed_answer
 from bridgehead.bus.sockets.event_loop import run
 from bridgehead.bus.wire.message import Accepted, Message, read_frame

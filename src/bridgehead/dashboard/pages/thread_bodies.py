@@ -64,14 +64,17 @@ def _markdown() -> MarkdownIt:
         "fence", "table_lines", _table_lines, {"alt": ["paragraph", "blockquote"]}
     )
     markdown.inline.ruler.before("emphasis", "inside_a_word", _inside_a_word)
+    # A rule gives plain text: a renderer that adds text to Markup has it escaped.
     markdown.add_render_rule("hardbreak", lambda *_: "\n")
     markdown.add_render_rule(
         "fence",
-        lambda _, tokens, at, *__: _as_written(tokens[at].content, tokens[at].info),
+        lambda _, tokens, at, *__: str(
+            _as_written(tokens[at].content, tokens[at].info)
+        ),
     )
     markdown.add_render_rule(
         "list_item_open",
-        lambda _, tokens, at, *__: Markup("<li>{}").format(_number(tokens[at])),
+        lambda _, tokens, at, *__: str(Markup("<li>{}").format(_number(tokens[at]))),
     )
     return markdown
 

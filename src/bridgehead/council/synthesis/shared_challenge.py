@@ -306,6 +306,8 @@ class SharedChallenge(CrossChallenge):
                 continue
             if ruling.by == COORDINATOR:
                 self._keep(ruling)
+            elif finding.id in self._open:
+                self._keep(self._open[finding.id])
             after[place] = apply_ruling(finding, ruling, answers)
         self.findings = renamed_after_change(before, after, self._beside)
         for one in replies:
@@ -323,7 +325,11 @@ class SharedChallenge(CrossChallenge):
             return
         seat = self._reports[name]
         report = self.amended.get(name, seat.report)
-        looked = tuple(found.value.by_domain)
+        looked = tuple(
+            domain
+            for domain in found.value.by_domain
+            if domain not in found.value.refused and not reply.partial
+        )
         outputs = list(report.outputs)
         for domain, items in found.value.by_domain.items():
             for _, entry in items.entries:

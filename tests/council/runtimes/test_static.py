@@ -33,7 +33,7 @@ from bridgehead.council.runtimes.static.base import (
     weights,
 )
 from bridgehead.council.runtimes.static.canaries import canaries_for
-from bridgehead.council.runtimes.static.copies import notebook_code
+from bridgehead.council.runtimes.static.copies import Copy, notebook_code
 from bridgehead.council.runtimes.static.places import place_of
 from bridgehead.council.runtimes.static.programs import (
     AstGrep,
@@ -364,7 +364,7 @@ def test_what_a_failing_analyser_said_before_is_still_true(tmp_path: Path) -> No
 def test_a_page_is_looked_at_if_its_script_is() -> None:
     page = {"bad.html": "<p>{{ name }}</p>\n<script>run()</script>\n"}
 
-    whole = look(page, tools=(Templates(), Oxlint(NOT_THERE)))
+    whole = look(page, tools=(Templates(), AstGrep(NOT_THERE)))
     without_script = look({"a.html": "<p>{{ name }}</p>\n"}, tools=(Templates(),))
 
     assert {one.outcome for one in whole.looks} == {Looked.NOT}
@@ -509,12 +509,14 @@ def test_an_analyser_that_is_not_installed_is_named_where_it_would_have_looked(
 
 
 def test_a_script_that_only_oxlint_has_looked_at_is_not_looked_at() -> None:
+    text = "run(text)\n"
+    refused = UnreadableAnswer("rules refused")
     answers = [
         AnalyserAnswer(Oxlint(), {"a.js": []}),
-        AnalyserAnswer(AstGrep(), {}, failure=UnreadableAnswer("rules refused")),
+        AnalyserAnswer(AstGrep(), {}, missed={"a.js": refused}),
     ]
 
-    looks = looks_at({"a.js": "run(text)\n"}, answers, ())
+    looks = looks_at([Copy("a.js", "a.js", text)], {"a.js": text}, answers, ())
 
     assert [(look.by, look.outcome) for look in looks] == [("ast-grep", Looked.NOT)]
 
@@ -936,7 +938,7 @@ def test_there_are_rules_for_nine_families_of_languages() -> None:
 
 def known_rules(analyser: Analyser, *words: str) -> list[dict[str, Any]]:
     (found,) = (one for one in installed() if one.name == analyser.name)
-    launch = found.commands(["a.py", "a.js"], Path("/"), ENVIRONMENT)[0].argv
+    launch = found.command(["a.py", "a.js"], Path("/"), ENVIRONMENT).argv
     program = launch[: list(launch).index(found.arguments()[0])]
     done = run(Command([*program, *words], env=ENVIRONMENT), 60)
     rules: list[dict[str, Any]] = json.loads(done.text())

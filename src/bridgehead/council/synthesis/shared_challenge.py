@@ -311,7 +311,10 @@ class SharedChallenge(CrossChallenge):
             ruling = guard_note(finding, ruling, families=len(families))
             if ruling.by == COORDINATOR:
                 self._keep(ruling)
+            elif finding.id in self._open:
+                self._keep(self._open[finding.id])
             after[place] = self._named(apply_ruling(finding, ruling, answers))
+
         self.findings = renamed_after_change(before, after, self._beside)
         for one in replies:
             self._take_late(one)
@@ -335,7 +338,11 @@ class SharedChallenge(CrossChallenge):
             return
         seat = self._reports[name]
         report = self.amended.get(name, seat.report)
-        looked = tuple(found.value.by_domain)
+        looked = tuple(
+            domain
+            for domain in found.value.by_domain
+            if domain not in found.value.refused and not reply.partial
+        )
         outputs = list(report.outputs)
         for domain, items in found.value.by_domain.items():
             for _, entry in items.entries:

@@ -29,7 +29,7 @@ _SERVER: Final = b"bridgehead-v1 server"
 
 
 class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the server keeps for one participant: its HMAC key or a hash of its token."""
+    """What the server keeps of a participant: its HMAC key or a hash of its token."""
 
     key: str | None = None
     """Base64. Kept in the clear, because HMAC is symmetric."""

@@ -132,7 +132,7 @@ def is_free(credential: Credential | None) -> bool:
 
 
 def kept_table(folder: StateFolder, participant_id: str) -> dict[str, Any]:
-    """Return the record of a participant, without the rights that a revocation ended."""
+    """Return a participant's record, without the rights that a revocation ended."""
     table = folder.tables().get(participant_id, {})
     known = folder.credentials().get(participant_id)
     return without_rights(table) if known is not None and known.revoked else table

@@ -1,4 +1,4 @@
-"""Tell whose question an HTTP request is, as far as the request says.
+"""Find out whose question an HTTP request is, as far as the request says.
 
 Many people may share one key. Pure.
 """

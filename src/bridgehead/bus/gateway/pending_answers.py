@@ -101,7 +101,7 @@ class PendingAnswers:
         given: ItemAnswer,
         reply: Callable[[ItemAnswered], None],
     ) -> None:
-        """Pass on a participant's answer to a pending item, and reply with the result."""
+        """Pass on an answer to a pending item, and reply with the result."""
         if not self.may(participant_id, Grant.APPROVE):
             reply(ItemAnswered(given.id, False, "this participant may not answer"))
         elif self._approvals is None:

@@ -116,8 +116,8 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    """By lower-case name. A repeated header is joined with a comma, so that it equals no
-    expected value.
+    """By lower-case name. A repeated header is joined with a comma, so that it equals
+    no expected value.
     """
     address: str
     secure: bool

@@ -1,4 +1,4 @@
-"""Decide who may reach a listener: which pages, host names and users of this machine."""
+"""Decide which pages, host names and users of this machine may reach a listener."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a bus needs of the rest of the product: announcements, approvals, notices for
-people, an agent (design §1).
+"""What a bus needs of the rest of the product (design §1): announcements, approvals,
+notices for people, and an agent.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ MOST_SHOWN: Final = 100
 
 
 class Announcer(Protocol):
-    """Takes events of the bus: who came, left, was refused, changed or revoked.
-
-    Outcomes; health.
+    """Takes events of the bus: who joined, left, was refused, changed or revoked;
+    outcomes of messages; the health of links.
     """
 
     def announce(self, kind: str, data: dict[str, Any]) -> None:
@@ -51,22 +50,19 @@ class ApprovalRequest(msgspec.Struct, frozen=True):
     prompt: str
     expires_in_s: float
     choices: tuple[str, ...] = ("yes", "no")
-    """Empty where any words will do."""
+    """Empty if any text will do."""
 
 
 class Approvals(Protocol):
     """The list of things that wait for a person.
 
-    Called in a worker thread, so it may take its time.
+    Methods are called in a worker thread, so they may take their time.
     """
 
     def ask(self, request: ApprovalRequest) -> None: ...
 
     def answer_to(self, key: str) -> str | None:
-        """Return what was chosen or said, None while it waits.
-
-        `no` when it was withdrawn.
-        """
+        """Return the answer, None while there is none, or `no` if it was withdrawn."""
         ...
 
     def withdraw(self, key: str) -> None: ...
@@ -74,7 +70,7 @@ class Approvals(Protocol):
     def settle(self, key: str, text: str, by: str) -> None:
         """Answer a question of the bus itself.
 
-        Raises a `UserError` if it was answered meanwhile.
+        Raise a `UserError` if it was answered meanwhile.
         """
         ...
 
@@ -89,9 +85,9 @@ class Approvals(Protocol):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `bridgehead.notice` carries. `kind` says what `id` names.
+    """The data of a `bridgehead.notice`. `kind` says what `id` is the id of.
 
-    A pending item says how it is answered.
+    The notice of a pending item says how to answer it.
     """
 
     kind: str
@@ -104,7 +100,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by: str | None = None
     """Who answered."""
     prompt: str = ""
-    """The whole question, where it is not too long."""
+    """The whole question, unless it is too long."""
     details: dict[str, str] = {}
     """What else there is to know before answering."""
 
@@ -121,12 +117,12 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def rest(self) -> str:
-        """Return what the question has besides its title."""
+        """Return the part of the question that is not in its title."""
         first, _, rest = self.prompt.strip().partition("\n")
         return rest.strip("\n") if first in self.title else self.prompt.strip()
 
     def words(self, longest: int, *, may_answer: bool) -> str:
-        """Return the notice as it is said in a room."""
+        """Return the text of the notice for a room."""
         if not self.awaits:
             return f"{self.title}: {self.status.replace('_', ' ')}"
         lines = [f"{self.title} ({self.id})"]
@@ -140,14 +136,14 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "\n".join(lines)
 
     def to_data(self) -> dict[str, Any]:
-        """Return what a participant gets.
+        """Return the data a participant gets.
 
-        A question brings the digest that its answer must carry.
+        A question has the digest that its answer must carry.
         """
-        built: dict[str, Any] = msgspec.to_builtins(self)
+        data: dict[str, Any] = msgspec.to_builtins(self)
         if self.awaits:
-            built["digest"] = self.digest
-        return built
+            data["digest"] = self.digest
+        return data
 
 
 class Notices(Protocol):
@@ -160,10 +156,7 @@ class Notices(Protocol):
         ...
 
     def open_items(self) -> list[Notice]:
-        """Pending items now, for a page that has just been opened.
-
-        Called in a worker thread.
-        """
+        """Return the items that are pending now; called in a worker thread."""
         ...
 
 
@@ -175,21 +168,21 @@ class ItemAnswer(msgspec.Struct, frozen=True):
     shown: str = ""
     """The digest of the question as it was shown.
 
-    Empty if it was not shown, or something was said since.
+    Empty if it was not shown, or something else was said since.
     """
 
 
 class ItemAnswered(msgspec.Struct, frozen=True):
-    """What became of an answer to a pending item.
+    """The result of an answer to a pending item.
 
-    Names the item again, so that nobody approves by mistake.
+    It repeats the item, so that nobody approves by mistake.
     """
 
     id: str
     ok: bool
     sentence: str = msgspec.field(name="message")
     notice: Notice | None = None
-    """The question as it is now, where another one was answered."""
+    """The question as it is now, if it is not the one that was answered."""
 
     def to_data(self) -> dict[str, Any]:
         """Return what the participant is sent."""
@@ -208,18 +201,17 @@ class AnswerRefused(UserError):
 
 
 class ShownQuestions:
-    """The questions that one reader has in view where they and everything else are only
-    words.
+    """The questions that a reader was shown in a place where everything is plain text.
 
-    Whatever else is said there may pose as a question or rename one, so after it every
-    question counts as not shown.
+    Any other text there may pose as a question or change the meaning of one, so after
+    it every question counts as not shown.
     """
 
     def __init__(self) -> None:
         self._digests: dict[str, str] = {}
 
     def show(self, notice: Notice) -> None:
-        """Note that the reader was told of a question, or of its end."""
+        """Note that the reader was shown a question, or that it is settled."""
         self._digests.pop(notice.id, None)
         if notice.awaits:
             self._digests[notice.id] = notice.digest
@@ -227,7 +219,7 @@ class ShownQuestions:
             del self._digests[next(iter(self._digests))]
 
     def speak(self) -> None:
-        """Note that the reader was told something else."""
+        """Note that the reader was shown something else."""
         self._digests.clear()
 
     def has_in_view(self, notice: Notice) -> bool:
@@ -235,34 +227,42 @@ class ShownQuestions:
         return notice.awaits and self.digest_of(notice.id) == notice.digest
 
     def digest_of(self, item_id: str) -> str:
-        """Return the digest of the question in view, or nothing."""
+        """Return the digest of a question that counts as shown, else an empty text."""
         return self._digests.get(item_id, "")
 
 
 def typed_answer(line: object) -> ItemAnswer | None:
     """Return the answer in `answer q-12 yes`.
 
-    None for anything else, which is meant for the assistant.
+    Return None for anything else, which is meant for the assistant.
     """
-    match = _ANSWER.fullmatch(line.strip()) if isinstance(line, str) else None
-    return None if match is None else ItemAnswer(match[1].lower(), match[2].strip())
+    if not isinstance(line, str):
+        return None
+    match = _ANSWER.fullmatch(line.strip())
+    if match is None:
+        return None
+    return ItemAnswer(match[1].lower(), match[2].strip())
 
 
-def spoken_answer(line: object, told: Notice | None) -> ItemAnswer | None:
-    """Return the answer in `answer q-12 yes`, or in `answer yes` to the question people
-    heard; None for anything else.
+def spoken_answer(line: object, question: Notice | None) -> ItemAnswer | None:
+    """Return the answer in `answer q-12 yes`, or in `answer yes` to this question.
+
+    Return None for anything else.
     """
-    given = typed_answer(line)
-    match = _SPOKEN.fullmatch(line.strip()) if isinstance(line, str) else None
-    if given is not None or match is None or told is None:
-        return given
-    words = match[1].strip()
-    chosen = (
-        choice
-        for choice in told.choices
-        if choice.lower() == words.lower().rstrip(".!")
-    )
-    return ItemAnswer(told.id, next(chosen, words))
+    answer = typed_answer(line)
+    if answer is not None:
+        return answer
+    if question is None or not isinstance(line, str):
+        return None
+    match = _SPOKEN.fullmatch(line.strip())
+    if match is None:
+        return None
+    text = match[1].strip()
+    spoken = text.lower().rstrip(".!")
+    for choice in question.choices:
+        if choice.lower() == spoken:
+            return ItemAnswer(question.id, choice)
+    return ItemAnswer(question.id, text)
 
 
 class AgentQuestion(msgspec.Struct, frozen=True):
@@ -270,28 +270,24 @@ class AgentQuestion(msgspec.Struct, frozen=True):
 
     session_id: str
     text: str
-    """What was said, as it was said; for agents that do not take prompts."""
+    """What the person said, unchanged; for agents that do not take prompts."""
     lang: str | None
     prompt: str
-    """The whole prompt, with everything foreign in it behind a fence.
-
-    For agents that take one text.
-    """
+    """The whole prompt, with foreign text in fences; for agents that take one text."""
     task: str = ""
-    """What the assistant is to do, for agents that take a conversation, and what was
-    said and answered before.
-    """
+    """What the assistant is to do, for agents that take a conversation."""
     earlier: tuple[tuple[str, str], ...] = ()
+    """What was said and answered before."""
     heard: Callable[[str], None] | None = None
-    """Takes the answer piece by piece while it is made, where somebody looks on.
+    """Called with each piece of the answer as it is made, if somebody is watching.
 
-    The whole is returned all the same.
+    The whole answer is returned all the same.
     """
     id: str = ""
-    """The same when it is asked again after a restart."""
+    """Stays the same when the question is repeated after a restart."""
     participant: str = ""
     tools: tuple[str, ...] = ()
-    """Names of the tools it may use for whoever asked."""
+    """Names of the tools that may be used for this participant."""
 
 
 class AgentAnswer(msgspec.Struct, frozen=True):
@@ -305,10 +301,7 @@ class AgentAnswer(msgspec.Struct, frozen=True):
 
 
 class Agent(Protocol):
-    """A model that answers. Whatever it raises becomes a spoken apology.
-
-    The cause goes to the log.
-    """
+    """A model that answers. If it raises, an apology is spoken and the cause logged."""
 
     async def ask(self, question: AgentQuestion) -> AgentAnswer: ...
 

@@ -1,8 +1,8 @@
-"""The shell around a bridge: carries out what it decides, on one event loop, in order.
+"""Carry out what a bridge decides, on one event loop, in order.
 
-Participants' connections and the hub talk to the relay; the relay feeds the bridge,
-writes to the hub, hands messages to connections, counts outcomes, keeps what must be
-remembered and wakes up when a grace period ends.
+Participants' connections and the hub talk to the relay. The relay feeds the bridge,
+writes to the hub, passes messages to connections, counts outcomes, stores what must be
+remembered, and wakes up when a grace period ends.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from bridgehead.host.clock import Clock, SystemClock, iso_ms
 _log: Final = logging.getLogger("bridgehead.bus")
 
 HearsAnswer = Callable[[str, str, ShownQuestions, Callable[[ItemAnswered], None]], bool]
+"""Takes a participant, what it said, the questions it was shown, and how to reply."""
 
 
 class ParticipantConnection(Protocol):
-    """A participant's present connection, of whatever kind."""
+    """A participant's current connection, of whatever kind."""
 
     def welcome(self, source: str) -> None: ...
 
@@ -48,12 +49,12 @@ class ParticipantConnection(Protocol):
 
     @property
     def listens(self) -> bool:
-        """Whether it is there for what nobody has asked, too."""
+        """Return whether it takes messages that are not answers, too."""
         ...
 
 
 class Relay(HubListener):
-    """One bridge at work."""
+    """Runs one bridge."""
 
     def __init__(
         self,
@@ -82,21 +83,20 @@ class Relay(HubListener):
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at: float | None = None
         self.holds_back: Callable[[Message], bool] | None = None
-        """Keeps hub messages from participants, for escalation to an upstream bridge
-        where there is one (bus §7).
+        """Returns whether to keep a hub message from participants, for escalation to an
+        upstream bridge (bus §7).
         """
         self.overhearing: list[Callable[[Message], bool]] = []
-        """Each may take what a participant says for itself, before it reaches the hub,
-        and says so.
+        """Called with what participants say before it reaches the hub; one that returns
+        True has taken the message.
         """
-        self.hears_answer: HearsAnswer = lambda *_said: False
-        """Takes (participant, words, questions in view, reply) of a door if they answer
-        a pending item.
+        self.hears_answer: HearsAnswer = lambda *_answer: False
+        """Takes what is said at a door, and returns True, if it answers a pending item.
         """
         self.hub_refused: Callable[[str], None] = lambda _reason: None
-        """Learns of messages that nobody may send over the hub."""
+        """Called about messages that nobody may send over the hub."""
         self.watcher: Callable[[Message], None] | None = None
-        """Sees what the hub carries while the operator looks."""
+        """Called with what the hub carries, while the operator watches."""
         self._carry_out: dict[type, Callable[[Any], None]] = {
             actions.ToBus: self._write,
             actions.Later: self._write_later,
@@ -121,12 +121,12 @@ class Relay(HubListener):
     ) -> asyncio.Task[BridgeheadError | None] | None:
         """Welcome an authenticated participant with its source.
 
-        Where the source must be asked for in the deployment that happens later: the
-        task ends in why it cannot be had.
+        If the deployment must be asked for the source, return a task that welcomes the
+        participant later; its result says why that failed, or is None.
         """
         if not record.ephemeral and self.bridge.known.get(record.id) is None:
             self.bridge.recall(record, self._state.recall(record.id), self._now())
-        # By itself, because the bridge may be full.
+        # Before anything else, because joining raises if the bridge is full.
         self._execute(self.bridge.tick(self._now()))
         if not record.ephemeral:
             asking = self._state.own(record.id, self.bridge.reserve(record, claim))
@@ -171,12 +171,13 @@ class Relay(HubListener):
         *,
         goodbye: bool = False,
     ) -> None:
-        """Note that a connection ended; one that was replaced before means nothing."""
-        if self._connections.get(participant_id) is connection:
-            del self._connections[participant_id]
-            self._execute(
-                self.bridge.disconnected(participant_id, self._now(), goodbye=goodbye)
-            )
+        """Note that a connection ended, unless it was replaced before."""
+        if self._connections.get(participant_id) is not connection:
+            return
+        del self._connections[participant_id]
+        self._execute(
+            self.bridge.disconnected(participant_id, self._now(), goodbye=goodbye)
+        )
 
     def take(
         self,
@@ -193,8 +194,8 @@ class Relay(HubListener):
         self._execute(self.bridge.received(participant_id, frame, now(), value, hops))
 
     def admits(self, participant_id: str) -> bool:
-        """Whether one more frame that is no message (a ping, an answer) is within the
-        participant's rate.
+        """Return whether the participant's rate allows one more frame that is not a
+        message, such as a ping.
         """
         refusal = self.bridge.charged(participant_id, self._now())
         self._execute(refusal)
@@ -209,16 +210,16 @@ class Relay(HubListener):
             self._execute(self.bridge.drained(participant_id, self._now()))
 
     def revoke(self, participant_id: str) -> None:
-        """Close, clean up and forget a participant without a credential (bus §10.3)."""
+        """Disconnect and forget a participant that was revoked (bus §10.3)."""
         self._execute(self.bridge.revoked(participant_id, self._now()))
         self.counters.forget(participant_id)
 
     def moved(self, participant_id: str) -> None:
-        """Let go of a participant that is now at another bridge of the deployment."""
+        """Drop a participant that is now at another bridge of the deployment."""
         self._execute(self.bridge.moved(participant_id, self._now()))
 
     def clean_up(self, hub_session: str, skill_id: str) -> None:
-        """Deregister a skill whose host is present nowhere any more."""
+        """Deregister a skill whose host is no longer present at any bridge."""
         self._execute(self.bridge.clean_up(hub_session, skill_id, self._now()))
 
     def change_record(self, record: ParticipantRecord) -> None:
@@ -229,11 +230,9 @@ class Relay(HubListener):
         return self._connections.keys()
 
     def listens(self, participant_id: str) -> bool:
-        """Whether the participant is there for what nobody has asked."""
-        return (
-            participant_id in self._connections
-            and self._connections[participant_id].listens
-        )
+        """Return whether the participant takes messages that are not answers."""
+        connection = self._connections.get(participant_id)
+        return connection is not None and connection.listens
 
     # -- the hub --------------------------------------------------------------
 
@@ -267,25 +266,22 @@ class Relay(HubListener):
         self._execute(self.bridge.hub_lost())
 
     def turn_lost(self, message: Message) -> None:
-        """Tell whoever asked that the hub with this question is gone."""
+        """Tell the participant that asked that the hub with its question is gone."""
         self._execute(self.bridge.turn_lost(message))
 
     def inject(self, message: Message, *, author: str, hops: int) -> None:
         """Put a message of an upstream bridge on the hub.
 
-        Participants it names get it like any other.
+        The participants it names get it like any other.
         """
         self._execute(self.bridge.relayed(message, author, hops, self._now()))
 
     def tell(self, participant_id: str, message: Message) -> None:
-        """Tell a participant something from the gateway itself.
-
-        The hub neither carries nor sees it.
-        """
+        """Send a participant a message of the gateway, bypassing the hub."""
         self._execute(self.bridge.tell(participant_id, message, self._now()))
 
     def publish(self, message: Message) -> bool:
-        """Put a message of the bridge itself on the hub, for listeners there."""
+        """Put a message of the bridge itself on the hub; return whether it took it."""
         return self._transport.send(message)
 
     # -- time and end ---------------------------------------------------------
@@ -308,7 +304,7 @@ class Relay(HubListener):
         self._alarm = asyncio.get_running_loop().call_later(delay, self._wake)
 
     async def stop(self) -> None:
-        """Drop what waits, close every connection, save what must be remembered."""
+        """Drop what waits, close every connection, and save what must be remembered."""
         self._execute(self.bridge.stop(self._now()))
         for connection in list(self._connections.values()):
             connection.close(actions.CloseCode.GOING_AWAY)
@@ -324,8 +320,8 @@ class Relay(HubListener):
     # -- carrying out ---------------------------------------------------------
 
     def _execute(self, effects: list[actions.Effect]) -> None:
-        # An embedded hub sends back what is written to it at once, in the middle of
-        # this, in its own order.
+        # An embedded hub sends back at once what is written to it, so this method is
+        # called again from inside the loop.
         carry_out = self._carry_out
         for effect in effects:
             carry_out[type(effect)](effect)
@@ -361,7 +357,7 @@ class Relay(HubListener):
                 self._announce_outcome(effect.echo_outcome())
 
     def _is_overheard(self, message: Message) -> bool:
-        """Whether somebody in this process takes the message, so no hub needs it."""
+        """Return whether somebody in this process takes the message for itself."""
         return any(takes(message) for takes in self.overhearing)
 
     def _write_later(self, effect: actions.Later) -> None:
@@ -433,7 +429,7 @@ class Relay(HubListener):
         )
 
     def unheard(self, participant_id: str) -> None:
-        """Speech for a participant of another bridge was for nobody who is there."""
+        """Note that speech for a participant of another bridge reached nobody."""
         self._undelivered(actions.Undelivered(participant_id, "absent"))
 
     def _undelivered(self, effect: actions.Undelivered) -> None:
@@ -465,7 +461,7 @@ class Relay(HubListener):
                 self._changes = []
                 await asyncio.to_thread(self._state.apply, changes)
         except BridgeheadError as error:
-            # A bridge that cannot remember still works; only a restart would notice.
+            # A bridge that cannot remember still works until the next restart.
             _log.error("%s", error)
         finally:
             self._saving = None

@@ -1,5 +1,7 @@
-"""A running bus: embedded or foreign hub, bridge, gateway, chat, webhooks, assistant,
-wired from settings (bus §17).
+"""Assemble a running bus from its settings (bus §17).
+
+A bus is a hub (embedded or foreign), a bridge, a gateway with its endpoints and
+doors, and the assistant.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ from bridgehead.bus.gateway.webhooks import HttpCalls, WebhookEndpoint
 from bridgehead.bus.hub.hub import Hub, HubSettings, MemoryTransport
 from bridgehead.bus.hub.reconnect import HubLink
 from bridgehead.bus.hub.upstream import Upstream
-from bridgehead.bus.interfaces import Agent, BusServices, Notice
+from bridgehead.bus.interfaces import Agent, Approvals, BusServices, Notice, Notices
 from bridgehead.bus.participants.record import (
     AssistantProfile,
     Grant,
@@ -81,7 +83,7 @@ CERTIFICATE_S: Final = 5.0
 
 
 class BusServer:
-    """Everything of one bus in one process. `start`, then `stop`."""
+    """Run all parts of one bus in this process. Call `start`, then `stop`."""
 
     def __init__(
         self,
@@ -111,19 +113,21 @@ class BusServer:
         self.hub_address = ""
         self._certificate: GatewayCertificate | None = None
         self._since = iso_ms(services.clock.now())
+        publish_health = self._publish_health if settings.bridge.health_on_bus else None
         self._link_states = LinkStates(
             settings.bridge.bridge_id,
             services.announcer,
             services.clock,
-            (lambda message: self.relay.publish(message))
-            if settings.bridge.health_on_bus
-            else None,
+            publish_health,
         )
+
+    def _publish_health(self, message: Message) -> object:
+        return self.relay.publish(message)
 
     # -- start ----------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open hub, bridge and gateway in this order; raises if an address is taken."""
+        """Open the hub, the bridge and the gateway; raise if an address is taken."""
         self.folder.prepare()
         try:
             await self._start_hub()
@@ -135,22 +139,11 @@ class BusServer:
             if self.fabric_link is not None:
                 self.fabric_link.start()
             if self._upstream_join is not None:
-                self.upstream = Upstream(
-                    self.relay,
-                    self._upstream_join,
-                    self._link_states.announcing("upstream"),
-                )
-                self.upstream.start()
-                self._closing.push_async_callback(self.upstream.stop)
+                self._start_upstream(self._upstream_join)
             if self.hub is not None and self._services.agent is not None:
                 self._start_assistant(self.hub, self._services.agent)
             if self._services.notices is not None:
-                soon = asyncio.get_running_loop().call_soon_threadsafe
-                self._closing.callback(
-                    self._services.notices.follow(
-                        lambda notice: soon(self.notify, notice)
-                    )
-                )
+                self._follow_notices(self._services.notices)
             for door in self._doors():
                 await door.start()
                 self._closing.push_async_callback(door.stop)
@@ -158,81 +151,95 @@ class BusServer:
             await self.stop()
             raise
 
+    def _start_upstream(self, join: JoinFile) -> None:
+        on_change = self._link_states.announcing("upstream")
+        self.upstream = Upstream(self.relay, join, on_change)
+        self.upstream.start()
+        self._closing.push_async_callback(self.upstream.stop)
+
+    def _follow_notices(self, notices: Notices) -> None:
+        """Pass on notices, which arrive in another thread, until the bus stops."""
+        loop = asyncio.get_running_loop()
+        unfollow = notices.follow(
+            lambda notice: loop.call_soon_threadsafe(self.notify, notice)
+        )
+        self._closing.callback(unfollow)
+
     def _doors(self) -> Iterator[Door]:
         serving = self.settings.serving
         if serving.matrix is not None:
-            from bridgehead.bus.gateway.doors.matrix import MatrixDoor
-            from bridgehead.bus.gateway.doors.matrix_appservice import (
-                AppserviceEndpoint,
-                registration_in,
-            )
+            yield self._matrix_door(serving.matrix)
+        if serving.voice:
+            yield from self._voice_doors()
 
-            path = serving.matrix_appservice
-            service = (
-                None
-                if path is None
-                else registration_in(Path(path).expanduser(), self._web_url)
-            )
-            door = MatrixDoor(
+    def _matrix_door(self, url: str) -> Door:
+        from bridgehead.bus.gateway.doors.matrix import MatrixDoor
+        from bridgehead.bus.gateway.doors.matrix_appservice import (
+            AppserviceEndpoint,
+            registration_in,
+        )
+
+        serving = self.settings.serving
+        folder = self.folder.path / "matrix"
+        if serving.matrix_appservice is None:
+            return MatrixDoor(
                 self.relay,
                 self._door_record("matrix", Role.OPAQUE),
-                url=serving.matrix,
-                token=str(serving.matrix_token)
-                if service is None
-                else service.as_token,
+                url=url,
+                token=str(serving.matrix_token),
                 allow=serving.matrix_allow,
-                folder=self.folder.path / "matrix",
-                serve_as=None if service is None else service.sender_localpart,
+                folder=folder,
+                serve_as=None,
             )
-            if service is not None:
-                self.gateway.endpoints["_matrix"] = AppserviceEndpoint(
-                    self.gateway, service, door
-                )
-            yield door
-        if serving.voice:
-            from bridgehead.bus.gateway.doors.speech import Speech
-            from bridgehead.bus.gateway.doors.voice import VoiceDoor
+        path = Path(serving.matrix_appservice).expanduser()
+        service = registration_in(path, self._web_url)
+        door = MatrixDoor(
+            self.relay,
+            self._door_record("matrix", Role.OPAQUE),
+            url=url,
+            token=service.as_token,
+            allow=serving.matrix_allow,
+            folder=folder,
+            serve_as=service.sender_localpart,
+        )
+        self.gateway.endpoints["_matrix"] = AppserviceEndpoint(
+            self.gateway, service, door
+        )
+        return door
 
-            speech = Speech(
-                serving.voice_stt,
-                serving.voice_tts,
-                serving.voice_wake,
-                serving.assistant_lang,
-            )
-            for name, url in self.settings.satellites.items():
-                record = self._door_record(name, Role.SATELLITE, site=name)
-                yield VoiceDoor(self.relay, record, url=url, speech=speech)
+    def _voice_doors(self) -> Iterator[Door]:
+        from bridgehead.bus.gateway.doors.speech import Speech
+        from bridgehead.bus.gateway.doors.voice import VoiceDoor
+
+        serving = self.settings.serving
+        speech = Speech(
+            serving.voice_stt,
+            serving.voice_tts,
+            serving.voice_wake,
+            serving.assistant_lang,
+        )
+        for name, url in self.settings.satellites.items():
+            record = self._door_record(name, Role.SATELLITE, site=name)
+            yield VoiceDoor(self.relay, record, url=url, speech=speech)
 
     def _door_record(
         self, name: str, role: Role, site: str | None = None
     ) -> ParticipantRecord:
+        """Return the participant of a door, as enrolled or with default settings."""
         record = self._directory.records.get(check_participant_id(name))
-        if record is not None and record.mode != "manage":
-            hint = f"bridgehead bus policy set {name} mode manage"
+        if record is None:
+            return ParticipantRecord(name, role, "manage", site_determination=site)
+        if record.mode != "manage":
             raise UserError(
                 f"participant {name!r} serves Matrix or a satellite, so it needs mode "
                 "manage",
-                hint=hint,
+                hint=f"bridgehead bus policy set {name} mode manage",
             )
-        return record or ParticipantRecord(
-            name, role, "manage", site_determination=site
-        )
+        return record
 
     def _start_assistant(self, hub: Hub, agent: Agent) -> None:
         serving = self.settings.serving
-        approvals = self._services.approvals
-        later = None
-        if approvals is not None and serving.assistant_later_s > 0:
-            path = self.folder.path / "later.json"
-            later = LaterAnswers(
-                self.relay,
-                approvals,
-                path,
-                self._services.clock,
-                serving.assistant_later_s,
-                self.gateway.http_turns,
-            )
-            self._closing.push_async_callback(later.stop)
+        later = self._later_answers()
         config = AssistantConfig(
             serving.assistant_lang,
             serving.assistant_timeout_s,
@@ -245,13 +252,32 @@ class BusServer:
         )
         assistant.start()
         self._closing.push_async_callback(assistant.stop)
-        for question in later.start() if later is not None else ():
+        if later is None:
+            return
+        for question in later.start():
             assistant.ask_again(
                 question.id,
                 question.text,
                 question.lang,
                 str(question.context.get("source")),
             )
+
+    def _later_answers(self) -> LaterAnswers | None:
+        """Return the store of answers that come later, if they are allowed."""
+        serving = self.settings.serving
+        approvals = self._services.approvals
+        if approvals is None or serving.assistant_later_s <= 0:
+            return None
+        later = LaterAnswers(
+            self.relay,
+            approvals,
+            self.folder.path / "later.json",
+            self._services.clock,
+            serving.assistant_later_s,
+            self.gateway.http_turns,
+        )
+        self._closing.push_async_callback(later.stop)
+        return later
 
     def _profile_of(self, source: str) -> AssistantProfile:
         participant = self.relay.bridge.known.by_source(source)
@@ -281,7 +307,7 @@ class BusServer:
         return listener.address
 
     async def _join_fabric(self) -> None:
-        """Join the register that bridges share and the fabric of hubs (bus §13)."""
+        """Join the registry that bridges share and the fabric of hubs (bus §13)."""
         access = self._fabric_access
         if access is None:
             return
@@ -290,28 +316,35 @@ class BusServer:
 
         serving = self.settings.serving
         bridge = self.settings.bridge
-        own = self.folder.secret()
-        name = bridge.bridge_id
-        # Not chosen, so it says nothing about which bridge this is.
-        if name == BridgeSettings().bridge_id:
-            name = f"{name}-{hashlib.sha256(own).hexdigest()[:8]}"
-        self._registry = NatsRegistry(access, serving.deployment, name, bridge.grace_s)
+        self._registry = NatsRegistry(
+            access, serving.deployment, self._registered_name, bridge.grace_s
+        )
         self._closing.push_async_callback(self._registry.shut)
         await self._registry.open()
-        if self.hub is not None:
-            fabric = Fabric(
-                self.hub,
-                access,
-                serving.deployment,
-                self._registry,
-                bridge.group_topics,
-            )
-            self._fabric_expects = fabric.expect
-            self._drain = fabric.drain
-            self.fabric_link = HubLink(
-                fabric, HubListener(), self._link_states.announcing("fabric")
-            )
-            self._closing.push_async_callback(self.fabric_link.stop)
+        if self.hub is None:
+            return
+        fabric = Fabric(
+            self.hub,
+            access,
+            serving.deployment,
+            self._registry,
+            bridge.group_topics,
+        )
+        self._fabric_expects = fabric.expect
+        self._drain = fabric.drain
+        self.fabric_link = HubLink(
+            fabric, HubListener(), self._link_states.announcing("fabric")
+        )
+        self._closing.push_async_callback(self.fabric_link.stop)
+
+    @property
+    def _registered_name(self) -> str:
+        """Return the name that tells this bridge from the others in the registry."""
+        name = self.settings.bridge.bridge_id
+        if name != BridgeSettings().bridge_id:
+            return name
+        # Bridges nobody named share the default name; their secrets differ.
+        return f"{name}-{hashlib.sha256(self.folder.secret()).hexdigest()[:8]}"
 
     @property
     def _fabric_access(self) -> NatsAccess | None:
@@ -322,45 +355,18 @@ class BusServer:
             ("nats://", "tls://")
         )
         urls = serving.hub if is_fabric else serving.nats
-        if urls:
-            return NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca)
-        return None
+        if not urls:
+            return None
+        return NatsAccess.parse(urls, serving.nats_credentials, serving.nats_ca)
 
     async def _start_bridge(self) -> None:
         self._directory = EnrolledParticipants(self.folder)
         secret = self.folder.secret()
-        state: StateStore
         if self._registry is not None:
-            state = self._registry
-            secret = await self._registry.shared_secret(secret)
-            self._registry.owners.enrolled = lambda: self._directory.credentials
-            await self._registry.owners.register_enrolled()
-        else:
-            self._closing.callback(self.folder.claim().release)
-            state = self.folder.state()
-        self._closing.callback(state.close)
-        bridge = Bridge(
-            self.settings.bridge,
-            secret=secret,
-            random_word=lambda: secrets.token_hex(3),
-            # Our own hub uses specification names, and so does the fabric, which ends
-            # at hubs of ours.
-            own_hub=self.hub is not None or self._registry is not None,
-            others=self.hub.members
-            if self.hub is not None and self._registry is None
-            else lambda: 1,
-            remembered=state.load(),
-            records=self._directory.records,
-            owner_of=self._owner_of,
-            knows_all_names=self._registry
-            is not None,  # else another bridge at the hub may have more
-            now=self._services.clock.monotonic(),
-        )
-        hub = self.hub
-        serving = self.settings.serving
-        transport: Transport = (
-            MemoryTransport(hub, self._fabric_expects) if hub else foreign_hub(serving)
-        )
+            secret = await self._enter_registry(self._registry, secret)
+        state = self._open_state()
+        bridge = self._make_bridge(secret, state)
+        transport = self._hub_transport()
         self.relay = Relay(
             bridge,
             transport,
@@ -371,10 +377,8 @@ class BusServer:
         )
         bridge.hub_lost()  # until the link says otherwise
         if self._registry is not None:
-            self._registry.moved, self._registry.unheard = (
-                self.relay.moved,
-                self.relay.unheard,
-            )
+            self._registry.moved = self.relay.moved
+            self._registry.unheard = self.relay.unheard
             self._registry.renew(
                 lambda: list(self.relay.connected), self.relay.clean_up
             )
@@ -382,9 +386,57 @@ class BusServer:
         self._closing.push_async_callback(self.link.stop)
         self._closing.push_async_callback(self.relay.stop)
 
+    async def _enter_registry(self, registry: NatsRegistry, secret: bytes) -> bytes:
+        """Register our participants and return the secret of the whole deployment."""
+        shared = await registry.shared_secret(secret)
+        registry.owners.enrolled = lambda: self._directory.credentials
+        await registry.owners.register_enrolled()
+        return shared
+
+    def _open_state(self) -> StateStore:
+        state: StateStore
+        if self._registry is not None:
+            state = self._registry
+        else:
+            self._closing.callback(self.folder.claim().release)
+            state = self.folder.state()
+        self._closing.callback(state.close)
+        return state
+
+    def _make_bridge(self, secret: bytes, state: StateStore) -> Bridge:
+        is_in_fabric = self._registry is not None
+        return Bridge(
+            self.settings.bridge,
+            secret=secret,
+            random_word=lambda: secrets.token_hex(3),
+            # Our own hub uses the names of the specification, and so does a fabric,
+            # because it connects hubs of ours.
+            own_hub=self.hub is not None or is_in_fabric,
+            others=self._count_others,
+            remembered=state.load(),
+            records=self._directory.records,
+            owner_of=self._owner_of,
+            # Without a registry another bridge at the hub may know more names.
+            knows_all_names=is_in_fabric,
+            now=self._services.clock.monotonic(),
+        )
+
+    def _count_others(self) -> int:
+        """Return how many others are at the hub; one if we cannot know."""
+        if self.hub is None or self._registry is not None:
+            return 1
+        return self.hub.members()
+
+    def _hub_transport(self) -> Transport:
+        if self.hub is None:
+            return foreign_hub(self.settings.serving)
+        return MemoryTransport(self.hub, self._fabric_expects)
+
     def _owner_of(self, name: str) -> str | None:
-        """Return who has a name that was not assigned here: an enrolled participant, a
-        chat page, or another bridge.
+        """Return who has a name that was not assigned here.
+
+        That is an enrolled participant, a chat page, or a participant of another
+        bridge.
         """
         if name in self._directory.records or name.startswith(CHAT_PREFIX):
             return name
@@ -393,7 +445,8 @@ class BusServer:
     async def _start_gateway(self) -> None:
         serving = self.settings.serving
         services = self._services
-        tls = self._certificate = GatewayCertificate.prepare(self.settings, self.folder)
+        tls = GatewayCertificate.prepare(self.settings, self.folder)
+        self._certificate = tls
         self.gateway = Gateway(
             self.relay,
             self._directory,
@@ -408,6 +461,25 @@ class BusServer:
             announcer=services.announcer,
             clock=services.clock,
         )
+        self._add_endpoints()
+        self._closing.push_async_callback(self.gateway.stop)
+        address = Address.parse(serving.listen)
+        context = None if tls is None else tls.context
+        self.gateway_address = self._opened(
+            await listen(self.gateway, address.host, address.port, tls=context)
+        )
+        if serving.pairing and services.approvals is not None:
+            self._offer_pairing(services.approvals)
+        self.gateway.watch_files()
+        if tls is not None:
+            watching = asyncio.get_running_loop().create_task(
+                self._watch_certificate(tls)
+            )
+            self._closing.callback(watching.cancel)
+
+    def _add_endpoints(self) -> None:
+        serving = self.settings.serving
+        services = self._services
         self.chat = ChatEndpoint(
             self.gateway,
             self.folder.secret(),
@@ -426,58 +498,43 @@ class BusServer:
             ),
             "metrics": MetricsEndpoint(self.relay, self.hub),
         }
-        address = Address.parse(serving.listen)
-        context = None if tls is None else tls.context
-        self._closing.push_async_callback(self.gateway.stop)
-        self.gateway_address = self._opened(
-            await listen(self.gateway, address.host, address.port, tls=context)
+
+    def _offer_pairing(self, approvals: Approvals) -> None:
+        self.gateway.endpoints["pair"] = PairingEndpoint(
+            self.gateway,
+            self.folder,
+            approvals,
+            url=self.join_url,
+            pin=self._pin,
+            clock=self._services.clock,
         )
-        if serving.pairing and services.approvals is not None:
-            self.gateway.endpoints["pair"] = PairingEndpoint(
-                self.gateway,
-                self.folder,
-                services.approvals,
-                url=self.join_url,
-                pin=self._pin,
-                clock=services.clock,
-            )
-        self.gateway.watch_files()
-        if tls is not None:
-            watching = asyncio.get_running_loop().create_task(
-                self._watch_certificate(tls)
-            )
-            self._closing.callback(watching.cancel)
 
     @property
     def _pin(self) -> Pin:
         return Pin() if self._certificate is None else self._certificate.pin
 
     async def _watch_certificate(self, certificate: GatewayCertificate) -> None:
-        """Show a renewed certificate from now on, and say once a day that one ends
-        soon.
-        """
-        said = None
+        """Use a renewed certificate at once; warn once a day if it expires soon."""
+        last_warned = None
         while True:
-            self._take_certificate(certificate)
+            self._reload_certificate(certificate)
             now = self._services.clock.now()
-            if certificate.expires - now < WARNED_BEFORE and said != now.date():
-                said = now.date()
-                ends = iso_ms(certificate.expires)
-                _log.warning("the certificate of the gateway expires at %s", ends)
+            expires_soon = certificate.expires - now < WARNED_BEFORE
+            if expires_soon and last_warned != now.date():
+                last_warned = now.date()
+                expires = iso_ms(certificate.expires)
+                _log.warning("the certificate of the gateway expires at %s", expires)
                 self._services.announcer.announce(
-                    "bus.certificate", {"at": iso_ms(now), "expires": ends}
+                    "bus.certificate", {"at": iso_ms(now), "expires": expires}
                 )
             await asyncio.sleep(CERTIFICATE_S)
 
-    def _take_certificate(self, certificate: GatewayCertificate) -> None:
+    def _reload_certificate(self, certificate: GatewayCertificate) -> None:
         try:
             if certificate.reload():
                 self.gateway.shows(certificate.certificate)
-        except (
-            BridgeheadError,
-            OSError,
-            ValueError,
-        ) as error:  # files in the middle of being written
+        except (BridgeheadError, OSError, ValueError) as error:
+            # The files may be half written.
             _log.warning(
                 "the certificate was not reloaded: %s; the previous one stays in use",
                 error,
@@ -488,11 +545,11 @@ class BusServer:
         now = self._services.clock.now()
         if certificate is None or certificate.expires - now >= WARNED_BEFORE:
             return self._link_states.links
-        word = "ended" if certificate.expires <= now else "ends soon"
-        ends = LinkStatus(
-            "certificate", word, f"at {iso_ms(certificate.expires)}", iso_ms(now)
+        state = "ended" if certificate.expires <= now else "ends soon"
+        expiry = LinkStatus(
+            "certificate", state, f"at {iso_ms(certificate.expires)}", iso_ms(now)
         )
-        return (*self._link_states.links, ends)
+        return (*self._link_states.links, expiry)
 
     async def _open_status_site(self) -> None:
         speaker = Speaker(self.relay, self._services.approvals)
@@ -508,7 +565,7 @@ class BusServer:
         )
         self._closing.push_async_callback(self.status_site.close, self.folder)
 
-    # -- what others ask ------------------------------------------------------
+    # -- addresses, status and notices ----------------------------------------
 
     @property
     def join_url(self) -> str:
@@ -553,15 +610,15 @@ class BusServer:
 
     @property
     def hub_url(self) -> str:
-        """Return the hub this bridge stands at."""
+        """Return the address of the hub this bridge is connected to."""
         if self.hub_address:
             return f"ws://{self.hub_address}/core"
         return without_credentials(str(self.settings.serving.hub))
 
     def notify(self, notice: Notice) -> int:
-        """Send a notice to every participant with the grant `notices`.
+        """Send a notice to every participant with the grant `notices` (design §1).
 
-        How many there are (design §1).
+        Return how many there are.
         """
         self.gateway.pending_answers.note(notice)
         recipients = [p for p in self.relay.bridge.known if p.record.has(Grant.NOTICES)]
@@ -576,7 +633,7 @@ class BusServer:
     # -- stop -----------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Close everything in the reverse order of the start; participants are told."""
+        """Close everything in reverse order, telling participants."""
         try:
             if self._drain is not None:
                 await self._drain()
@@ -585,8 +642,10 @@ class BusServer:
 
 
 def foreign_hub(serving: ServingSettings) -> Transport:
-    """Return the transport to a hub of somebody else: `ws://`, `wss://`, or `nats://`
-    (`tls://`) for a fabric of many.
+    """Return the transport to a hub that is not ours.
+
+    The URL starts with `ws://` or `wss://`, or for a fabric of many hubs with
+    `nats://` or `tls://`.
     """
     url = str(serving.hub)
     try:

@@ -216,7 +216,7 @@ class BusSettings(msgspec.Struct, frozen=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this host can only be the machine itself."""
+    """Return whether this host can only be the machine itself."""
     if host == "localhost":
         return True
     try:

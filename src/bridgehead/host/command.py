@@ -83,7 +83,7 @@ def our_environment(
 
 
 def runs_code_of_flows(words: Sequence[str]) -> bool:
-    """Return whether a command of ours runs programs of the user's in its own process."""
+    """Return whether a command of ours runs the user's programs in its own process."""
     return words[0] == "flow"
 
 
@@ -96,7 +96,7 @@ def python_folders() -> tuple[str, ...]:
 
 
 def beside_python(program: str) -> str:
-    """Return the path of a program that is installed with the packages of this Python."""
+    """Return the path of a program installed with the packages of this Python."""
     return str(Path(sys.executable).parent / program)
 
 

@@ -1,11 +1,10 @@
-"""What a foreign program and its children may touch, and the launcher that holds them
-to it.
+"""Decide what a foreign program and its children may touch, and launch it so confined.
 
-Linux: Landlock, put on by this very file run as a script before it becomes the program;
-or bubblewrap, for programs that put their own commands into a sandbox made of mounts,
-which Landlock does not let them. macOS: a sandbox-exec profile. Run as a script it
-imports as little as it can (no pathlib), because every call of a runtime starts with
-it.
+On Linux that is Landlock: this file, run as a script, confines itself and then becomes
+the program. Programs that put their own commands into a sandbox of mounts, which
+Landlock forbids, are confined with bubblewrap. On macOS it is a sandbox-exec profile.
+As a script this file imports as little as possible (no pathlib), because every call of
+a runtime starts with it.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ BUBBLEWRAP = "bubblewrap"
 SEATBELT = "sandbox-exec"
 SEATBELT_PROGRAM = "/usr/bin/sandbox-exec"
 NOT_CONFINED = 125
-"""How the launcher ends when it could not put the confinement on; the program is not
-started then.
+"""The exit code of the launcher if it could not confine itself; then it does not start
+the program.
 """
 
-# Of /etc only what programs need to find libraries, names and certificates, and what an
-# administrator set for agents.
+# From /etc only what programs need to find libraries, names and certificates, and what
+# an administrator configured for agents.
 _ETC = [
     "alternatives",
     "bash.bashrc",
@@ -104,7 +103,7 @@ _DEVICES = [
 _MOST_LINKS = 4
 _FIRST_LINE_BYTES = 256
 
-# linux/landlock.h. The numbers of the system calls are the same on every processor.
+# From linux/landlock.h. System call numbers are the same on every processor.
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
@@ -116,7 +115,7 @@ _WRITE_FILE = 2
 _READ_FILE = 4
 _READ_DIR = 8
 _RIGHTS_OF_ABI_1 = (1 << 13) - 1
-# Refer, truncate, ioctl of devices.
+# The version of Landlock that brought refer, truncate, and ioctl of devices.
 _LATER_RIGHTS = (
     (2, 1 << 13),
     (3, 1 << 14),
@@ -125,7 +124,7 @@ _LATER_RIGHTS = (
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
 _CAPABILITIES_VERSION = 0x20080522
-# abstract sockets and signals stay inside
+# From this version on, abstract sockets and signals can be kept inside.
 _SCOPED_SINCE = 6
 _SCOPES = 3
 _RULESET_SIZES = ((6, 24), (4, 16), (1, 8))
@@ -133,8 +132,8 @@ _PORTS_SINCE = 4
 _CONNECT_TCP = 2
 _NET_PORT = 2
 
-# linux/seccomp.h, linux/filter.h, linux/audit.h, and the numbers of the calls on the
-# processors we know.
+# From linux/seccomp.h, linux/filter.h and linux/audit.h, with the numbers of the calls
+# on the processors we know.
 _SET_SECCOMP = 22
 _SECCOMP_FILTER = 2
 _LOAD = 0x20
@@ -159,8 +158,8 @@ _CALLS = {
 
 
 class Confinement:
-    """Paths that may be read and written, a home and a temporary folder to use, and
-    what enforces it.
+    """The paths a program may read and write, its home and temporary folder, and the
+    mechanism that enforces this.
     """
 
     def __init__(
@@ -183,15 +182,12 @@ class Confinement:
         self.temporary = temporary
         self.helper = helper
         self.connect = connect
-        """TCP ports that may be connected to, where the kernel can hold a program to
-        them; None is all.
+        """The TCP ports it may connect to, if the kernel can enforce that; None means
+        all.
         """
 
     def environment(self) -> dict[str, str]:
-        """Return what the program is told about its home and temporary folder.
-
-        Other homes are not named to it.
-        """
+        """Return the variables that name the program's home and temporary folder."""
         variables = {}
         if self.temporary:
             variables["TMPDIR"] = self.temporary
@@ -208,11 +204,13 @@ class Confinement:
         """
         ports = self._port_words()
         if self.mechanism == BUBBLEWRAP:
-            # The link on PATH is not there, and a script looks for its packages beside
-            # the file it is in.
+            # Inside, links on PATH do not exist, and a script looks for its packages
+            # beside the real file.
             inside = [*self._bubblewrap(cwd), os.path.realpath(argv[0]), *argv[1:]]
-            # A rule about ports alone lets mounts through.
-            return [*python, __file__, *ports, "--", *inside] if ports else inside
+            if not ports:
+                return inside
+            # Landlock with a rule about ports only does not forbid mounts.
+            return [*python, __file__, *ports, "--", *inside]
         if self.mechanism == SEATBELT:
             return [SEATBELT_PROGRAM, "-p", self.seatbelt_profile(), *argv]
         readable = (*visible(SYSTEM, self.hidden), *_KERNEL, *self.read)
@@ -226,14 +224,14 @@ class Confinement:
     def _port_words(self) -> list[str]:
         if self.connect is None or not holds_ports():
             return []
-        words = ["-n", ""]  # a rule, also where it allows nothing
+        words = ["-n", ""]  # there is a rule, even if it allows nothing
         for span in self.connect:
             words += ["-c", f"{span[0]}-{span[-1]}"]
         return words
 
     def _bubblewrap(self, cwd: str) -> list[str]:
-        # A process table of its own: through /proc/<pid>/root of a process outside
-        # everything could be read.
+        # A separate process table, because everything could be read through
+        # /proc/<pid>/root of a process outside.
         argv = [
             self.helper,
             "--unshare-user",
@@ -251,18 +249,17 @@ class Confinement:
             "--tmpfs",
             "/run",
         ]
-        bound = dict.fromkeys(
-            [*visible(SYSTEM, self.hidden), *self.read], "--ro-bind-try"
-        )
-        bound |= dict.fromkeys(self.write, "--bind-try")
-        for path in sorted(bound):  # what holds a folder comes before the folder
-            argv += [bound[path], path, path]
+        readable = [*visible(SYSTEM, self.hidden), *self.read]
+        options = dict.fromkeys(readable, "--ro-bind-try")
+        options |= dict.fromkeys(self.write, "--bind-try")
+        for path in sorted(options):  # a folder comes before what is in it
+            argv += [options[path], path, path]
         return [*argv, "--chdir", cwd, "--"]
 
     def seatbelt_profile(self) -> str:
         """Return the profile for sandbox-exec.
 
-        Nobody here has tried it on a Mac; its text is tested.
+        Its text is tested, but it has not been tried on a Mac.
         """
         hidden = _subpaths((*self.hidden, "/Volumes"))
         write = _subpaths((*self.write, "/dev"))
@@ -272,28 +269,27 @@ class Confinement:
             f"(deny file-read-data{hidden})",
             "(deny file-write*)",
         ]
-        rules += (
-            [f"(allow file-read-data{_subpaths((*self.read, *self.write))})"]
-            if self.read or self.write
-            else []
-        )
-        return "\n".join([*rules, f"(allow file-write*{write})"])
+        if self.read or self.write:
+            readable = _subpaths((*self.read, *self.write))
+            rules.append(f"(allow file-read-data{readable})")
+        rules.append(f"(allow file-write*{write})")
+        return "\n".join(rules)
 
 
 def visible(folders: tuple[str, ...], hidden: tuple[str, ...]) -> list[str]:
-    """Return `folders` without what is hidden in them: a folder around a hidden one is
-    replaced by its other entries.
+    """Return `folders` without what is hidden.
+
+    A folder that contains a hidden one is replaced by its other entries.
     """
-    left: list[str] = []
+    shown: list[str] = []
     for folder in folders:
-        if not any(is_within(path, folder) for path in hidden):
-            left.append(folder)
+        contains_hidden = any(is_within(path, folder) for path in hidden)
+        if not contains_hidden:
+            shown.append(folder)
         elif folder not in hidden:
-            left += visible(
-                tuple(sorted(os.path.join(folder, name) for name in _names_in(folder))),
-                hidden,
-            )
-    return left
+            entries = [os.path.join(folder, name) for name in _names_in(folder)]
+            shown += visible(tuple(sorted(entries)), hidden)
+    return shown
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -301,8 +297,8 @@ def is_within(path: str, folder: str) -> bool:
 
 
 def installation(program: str, search_path: str) -> tuple[str, ...]:
-    """Return what a program needs of its own to start: itself, its packages, and the
-    interpreter its first line names.
+    """Return what a program needs to start: itself, its packages, and the interpreter
+    that its first line names.
     """
     found: dict[str, None] = {}
     pending: str | None = program
@@ -323,48 +319,41 @@ def installation(program: str, search_path: str) -> tuple[str, ...]:
 
 
 def mechanism_here(bubblewrap: str | None) -> tuple[str, str] | None:
-    """Return what can hold a program to some paths here, and the helper it takes.
+    """Return the mechanism that can confine programs here and its helper, or None.
 
-    None when nothing can.
-
-    `bubblewrap` is the path of one that is used where the kernel has no Landlock.
+    `bubblewrap` is the path of the program, used if the kernel has no Landlock.
     """
     if sys.platform == "darwin":
-        usable = os.path.exists(SEATBELT_PROGRAM)
-        return (SEATBELT, SEATBELT_PROGRAM) if usable else None
+        is_usable = os.path.exists(SEATBELT_PROGRAM)
+        return (SEATBELT, SEATBELT_PROGRAM) if is_usable else None
     if landlock_version():
         return LANDLOCK, ""
     return (BUBBLEWRAP, bubblewrap) if bubblewrap else None
 
 
 def landlock_version() -> int:
-    """Return the version of Landlock this kernel has; 0 where there is none."""
+    """Return the version of Landlock this kernel has, or 0."""
     if sys.platform != "linux":
         return 0
     import ctypes
 
-    return max(
-        0,
-        int(
-            ctypes.CDLL(None, use_errno=True).syscall(
-                _CREATE_RULESET, None, 0, _VERSION_FLAG
-            )
-        ),
-    )
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = int(libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG))
+    return max(0, version)
 
 
 def holds_ports() -> bool:
-    """Return whether this kernel can hold a program to TCP ports."""
+    """Return whether this kernel can restrict the TCP ports of a program."""
     return landlock_version() >= _PORTS_SINCE
 
 
 def confine(
     read: list[str], write: list[str], connect: list[range] | None = None
 ) -> None:
-    """Put Landlock on this process and everything it starts, for good.
+    """Confine this process and everything it starts with Landlock, for good.
 
-    `connect` are the TCP ports that may be connected to; None is all. With ports alone
-    files stay as they are.
+    `connect` are the TCP ports that may be connected to; None means all. If only ports
+    are given, access to files is not restricted.
     """
     import ctypes
 
@@ -386,13 +375,19 @@ def confine(
     _checked(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     if ports:
         _close_ways_around_ports(libc)
-    # A superuser's capabilities reach around it, to the environments of other
-    # processes.
     if os.geteuid() == 0 and holds_files:
-        none = (ctypes.c_uint32 * 6)()
-        _checked(libc.capset((ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), none))
+        _drop_capabilities(libc)
     _checked(libc.syscall(_RESTRICT_SELF, rules, 0))
     os.close(rules)
+
+
+def _drop_capabilities(libc: CDLL) -> None:
+    """Give up root's capabilities, which reach the environments of other processes."""
+    import ctypes
+
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    no_capabilities = (ctypes.c_uint32 * 6)()
+    _checked(libc.capset(header, no_capabilities))
 
 
 def _rights_of(version: int) -> int:
@@ -423,16 +418,13 @@ def _allow(libc: CDLL, rules: int, path: str, rights: int) -> None:
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)  # type: ignore[attr-defined,unused-ignore]
     except OSError:
-        return  # what is not there needs no rule
+        return  # a path that does not exist needs no rule
     is_folder = os.path.isdir(f"/proc/self/fd/{handle}")
     allowed = rights if is_folder else rights & _OF_FILES
-    # Packed: 12 bytes.
+    # The struct is packed: 12 bytes.
     rule = allowed.to_bytes(8, sys.byteorder) + handle.to_bytes(4, sys.byteorder)
-    _checked(
-        libc.syscall(
-            _ADD_RULE, rules, _PATH_BENEATH, ctypes.create_string_buffer(rule, 12), 0
-        )
-    )
+    buffer = ctypes.create_string_buffer(rule, 12)
+    _checked(libc.syscall(_ADD_RULE, rules, _PATH_BENEATH, buffer, 0))
     os.close(handle)
 
 
@@ -450,12 +442,11 @@ def _allow_ports(libc: CDLL, rules: int, spans: list[range]) -> None:
 
 
 def port_filter(machine: str) -> list[tuple[int, int, int, int]]:
-    """Return the system calls by which a program reaches a TCP server without the
-    `connect` of TCP that Landlock sees.
+    """Return a seccomp program that refuses the ways to a TCP server Landlock misses.
 
-    A program for the kernel (seccomp): sockets of protocols that fall back to TCP
-    (MPTCP, SMC), data sent with the opening of a connection, and io_uring, which takes
-    both past a filter. Empty for processors nobody has tried.
+    These are sockets of protocols that fall back to TCP (MPTCP, SMC), data sent while
+    a connection opens, and io_uring, which gets both past a filter. The program is
+    empty for processors we have not tried.
     """
     numbers = _CALLS.get(machine)
     if numbers is None:
@@ -493,7 +484,7 @@ def port_filter(machine: str) -> list[tuple[int, int, int, int]]:
 
 
 def _argument_at(place: int) -> int:
-    return 16 + 8 * place  # the lower half, on the processors of the table
+    return 16 + 8 * place  # the lower half, on the processors in _CALLS
 
 
 def _close_ways_around_ports(libc: CDLL) -> None:
@@ -510,7 +501,7 @@ def _close_ways_around_ports(libc: CDLL) -> None:
     )
     buffer = ctypes.create_string_buffer(code, len(code))
     header = (ctypes.c_uint64 * 2)(len(program), ctypes.addressof(buffer))
-    # A kernel without seccomp still has the rule itself.
+    # The result does not matter: without seccomp, the rule of Landlock still holds.
     libc.prctl(_SET_SECCOMP, _SECCOMP_FILTER, ctypes.byref(header), 0, 0)
 
 
@@ -535,22 +526,26 @@ def _subpaths(paths: tuple[str, ...]) -> str:
 
 
 def _interpreter(script: str, search_path: str) -> str | None:
+    """Return the interpreter that the first line of a script names."""
     try:
         with open(script, "rb") as file:
-            line = (
-                file.read(_FIRST_LINE_BYTES)
-                .partition(b"\n")[0]
-                .decode("utf-8", "replace")
-            )
+            beginning = file.read(_FIRST_LINE_BYTES)
     except OSError:
         return None
-    words = line.removeprefix("#!").split() if line.startswith("#!") else []
-    if words and os.path.basename(words[0]) == "env":
-        names = [word for word in words[1:] if not word.startswith("-")]
-        import shutil
+    line = beginning.partition(b"\n")[0].decode("utf-8", "replace")
+    if not line.startswith("#!"):
+        return None
+    words = line.removeprefix("#!").split()
+    if not words:
+        return None
+    if os.path.basename(words[0]) != "env":
+        return words[0]
+    names = [word for word in words[1:] if not word.startswith("-")]
+    if not names:
+        return None
+    import shutil
 
-        return shutil.which(names[0], path=search_path) if names else None
-    return words[0] if words else None
+    return shutil.which(names[0], path=search_path)
 
 
 def main(arguments: list[str]) -> int:

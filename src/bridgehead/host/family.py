@@ -1,4 +1,4 @@
-"""A process and all its descendants, found in the process table and ended together."""
+"""Find a process and its descendants in the process table, and end them together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RESCAN_SECONDS = 0.005
 
 
 class Family:
-    """Everything one run has brought to life."""
+    """All processes that one run has started."""
 
     def __init__(self) -> None:
         self.run_id = os.urandom(16).hex()
@@ -34,19 +34,16 @@ class Family:
         return mark_of(self.run_id)
 
     def set_leader(self, pid: int) -> None:
-        """Name the process that was started.
+        """Note the process that was started.
 
-        It must lead a session of its own and not be reaped before `kill`.
+        It must lead its own session and must not be reaped before `kill`.
         """
         self._leader = pid
         entry = find_process(pid)
         self._leader_born = entry.born if entry else 0
 
     def remember(self) -> None:
-        """Note who belongs to the family now.
-
-        The first signal may cut the parent links.
-        """
+        """Note who belongs to the family now, before a signal orphans some of them."""
         self._remembered |= self._members()
 
     def signal(self, number: int) -> None:
@@ -56,10 +53,10 @@ class Family:
         try:
             os.killpg(self._leader, number)
         except (ProcessLookupError, PermissionError):
-            return  # it has ended; of a group of zombies macOS says "not permitted"
+            return  # it has ended; macOS reports zombies as "not permitted"
 
     def kill(self) -> int:
-        """Kill every member, scanning again until nobody is left.
+        """Kill every member, scanning until nobody is left.
 
         Return how many there were besides the leader.
         """
@@ -69,7 +66,7 @@ class Family:
         scans_left = 1
         while scans_left and time.monotonic() < give_up_at:
             members = self._members()
-            # Whoever is in the middle of an exec shows no environment, so after a kill
+            # A process in the middle of an exec shows no environment, so after a kill
             # one clean scan is not enough.
             scans_left = 2 if members else scans_left - 1
             for member in members:
@@ -77,9 +74,8 @@ class Family:
             killed |= members
             if scans_left:
                 time.sleep(_RESCAN_SECONDS)
-        return len(
-            {member.pid for member in killed - self._not_permitted} - {self._leader}
-        )
+        pids = {member.pid for member in killed - self._not_permitted}
+        return len(pids - {self._leader})
 
     def _kill(self, member: ProcessEntry) -> None:
         try:
@@ -90,16 +86,19 @@ class Family:
             self._not_permitted.add(member)
 
     def _members(self) -> set[ProcessEntry]:
-        """Return the first members found: a family that forks faster than the whole
-        machine is read must not wait.
+        """Return the first members found.
+
+        A family may fork faster than we can read the whole process table, so we do not
+        look for all of them before killing some.
         """
         everyone: list[ProcessEntry] = []
-        rooted: set[int] = set()
+        ancestors: set[int] = set()
         for listed in living_processes():
             others = [entry for entry in listed if entry.pid != os.getpid()]
             everyone += others
-            rooted |= {entry.pid for entry in others if self._is_member(entry)}
-            if members := with_descendants(everyone, rooted) - self._not_permitted:
+            ancestors |= {entry.pid for entry in others if self._is_member(entry)}
+            members = with_descendants(everyone, ancestors) - self._not_permitted
+            if members:
                 return members
         return set()
 
@@ -109,9 +108,9 @@ class Family:
         # Nobody in the family is older than its leader.
         if entry.born < self._leader_born:
             return False
-        return self._leader in (entry.pid, entry.session) or has_variable(
-            entry, MARK, self.run_id
-        )
+        if self._leader in (entry.pid, entry.session):
+            return True
+        return has_variable(entry, MARK, self.run_id)
 
 
 def end_marked(run_ids: Iterable[str]) -> None:
@@ -136,11 +135,11 @@ class ProcessEntry:
 
 
 def living_processes() -> Iterator[list[ProcessEntry]]:
-    """Yield every process that has not ended, then those that came since, until none comes.
+    """Yield all living processes, then those started since, until there are no more.
 
-    A process that forks and ends at once is gone before its line in a list is read. It
-    had its child before it went, so the child stands in the next list. A machine where
-    others start without end is listed a bounded number of times.
+    A process that forks and ends at once is gone before we read its entry. But it had
+    its child before it ended, so the child is in the next list. The number of lists is
+    limited, because other processes may start without end.
     """
     pids = _pids()
     if pids is None:
@@ -160,14 +159,14 @@ def living_processes() -> Iterator[list[ProcessEntry]]:
 def find_process(pid: int) -> ProcessEntry | None:
     """Return the process that has `pid` now.
 
-    None if it has ended, or there is no `/proc` to ask.
+    Return None if it has ended or there is no `/proc`.
     """
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             line = file.read()
     except OSError:
         return None
-    # The name stands in parentheses and may itself hold parentheses and blanks.
+    # The name is in parentheses and may itself contain parentheses and blanks.
     fields = line[line.rindex(b")") + 2 :].split()
     if fields[0].decode() in _ENDED:
         return None
@@ -177,7 +176,7 @@ def find_process(pid: int) -> ProcessEntry | None:
 
 
 def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
-    """Tell whether a process of our own user was started with `value` in its
+    """Return whether a process of our own user was started with `value` in its
     environment `variable`.
     """
     try:
@@ -197,9 +196,7 @@ def has_variable(entry: ProcessEntry, variable: str, value: str) -> bool:
 def with_descendants(
     everyone: Iterable[ProcessEntry], ancestors: Collection[int]
 ) -> set[ProcessEntry]:
-    """Return the processes whose pid is among `ancestors`, and all that descend from
-    them.
-    """
+    """Return the processes whose pid is among `ancestors`, and their descendants."""
     children: dict[int, list[ProcessEntry]] = {}
     chosen: set[ProcessEntry] = set()
     for entry in everyone:
@@ -208,9 +205,10 @@ def with_descendants(
             chosen.add(entry)
     waiting = list(ancestors)
     while waiting:
-        born_later = set(children.get(waiting.pop(), ())) - chosen
-        chosen |= born_later
-        waiting += [child.pid for child in born_later]
+        parent = waiting.pop()
+        new_children = set(children.get(parent, ())) - chosen
+        chosen |= new_children
+        waiting += [child.pid for child in new_children]
     return chosen
 
 
@@ -234,9 +232,8 @@ def _listed_by_ps() -> list[ProcessEntry]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    rows = [
-        line.split() for line in listing.stdout.decode("ascii", "replace").splitlines()
-    ]
+    text = listing.stdout.decode("ascii", "replace")
+    rows = [line.split() for line in text.splitlines()]
     return [
         ProcessEntry(int(row[0]), born=0, parent=int(row[1]), session=int(row[2]))
         for row in rows

@@ -1,8 +1,7 @@
-"""Who runs this process: a known agent, or somebody at a terminal, who can be asked
-there.
+"""Find out who runs this process: a known agent, or a person at a terminal.
 
-Evidence, not proof: an unrestricted program of the same user can leave its ancestors,
-clear its environment and open a terminal of its own.
+This is evidence, not proof: an unrestricted program of the same user can detach from
+its ancestors, clear its environment and open its own terminal.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ _PACKAGE: Final = re.compile(
 )
 _MOST_ANCESTORS: Final = 64
 _WORDS_LOOKED_AT: Final = 3
-"""The program, and what an interpreter was told to run."""
+"""Enough for an interpreter and the program it runs."""
 
 
 def known_agent(environ: Mapping[str, str]) -> str:
-    """Return the agent that runs this process, by its variables or as an ancestor.
+    """Return the agent that runs this process, or an empty text.
 
-    Empty if none is known.
+    An agent is known by its variables, or as an ancestor.
     """
     for variable, agent in AGENT_VARIABLES.items():
         if environ.get(variable):
@@ -85,9 +84,7 @@ def agent_of_command(words: list[str]) -> str:
 
 
 def _ancestors() -> Iterator[list[str]]:
-    """Yield the command lines of the processes this one descends from, the nearest
-    first.
-    """
+    """Yield the command lines of this process's ancestors, the nearest first."""
     parents = _parents()
     pid = os.getppid()
     for _ in range(_MOST_ANCESTORS):
@@ -99,7 +96,7 @@ def _ancestors() -> Iterator[list[str]]:
 
 
 def _parents() -> dict[int, int]:
-    """Return who started whom, where there is no `/proc` to ask."""
+    """Return the parent of each process, if there is no `/proc` to ask one by one."""
     if os.path.isdir(f"{PROC}/self"):  # noqa: PTH112
         return {}
     parents = {}
@@ -147,16 +144,15 @@ def has_terminal() -> bool:
 
 
 def confirm_at_terminal(text: str) -> bool:
-    """Show `text` at the controlling terminal and return whether the person there types
-    yes.
+    """Show `text` at the controlling terminal; return whether the person types yes.
 
-    Not by way of stdin and stdout: those may be anybody's.
+    stdin and stdout will not do, because they may belong to a program.
     """
     import termios
 
     try:
         with open(TERMINAL, "r+b", buffering=0) as terminal:
-            # What was typed before the question was shown is no answer to it.
+            # Drop what was typed before the question was shown.
             termios.tcflush(terminal, termios.TCIFLUSH)
             terminal.write(text.encode("utf-8", "backslashreplace"))
             typed = terminal.readline()

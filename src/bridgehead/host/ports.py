@@ -1,8 +1,7 @@
-"""Which TCP ports a confined program may connect to: those of the addresses it was
-told, and what every program needs.
+"""Decide which TCP ports a confined program may connect to: those of the addresses it
+was given, and what every program needs.
 
-Pure but for `ephemeral_ports`. The kernel rule that holds a program to them is in
-confinement.py.
+Pure but for `ephemeral_ports`. confinement.py has the kernel rule that enforces this.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 WEB_PORTS: Final = (53, 80, 443)
-"""Names over TCP, and the web."""
+"""DNS over TCP, and the web."""
 ALL_PORTS: Final = range(1, 65536)
 _EPHEMERAL: Final = range(32768, 61000)
 _EPHEMERAL_FILE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -29,9 +28,9 @@ class PortRules:
     """What the user and our own servers say about the ports of confined programs."""
 
     chosen: tuple[range, ...] = ()
-    """Open whatever the program was told (`[council] ports`)."""
+    """Always open (`[council] ports`)."""
     closed: frozenset[int] = frozenset()
-    """Our own servers."""
+    """The ports of our own servers."""
 
 
 def ports_in_urls(text: str) -> frozenset[int]:
@@ -40,7 +39,7 @@ def ports_in_urls(text: str) -> frozenset[int]:
 
 
 def ports_in_value(value: str) -> frozenset[int]:
-    """Return the ports that the value of a variable names: in URLs, or as `host:port`."""
+    """Return the ports that a variable's value names, in URLs or as `host:port`."""
     address = _ADDRESS.fullmatch(value.strip())
     return ports_in_urls(value) | _valid([address[1]] if address else [])
 
@@ -51,12 +50,11 @@ def reachable_ports(
     own_servers: range | None,
     rules: PortRules,
 ) -> tuple[range, ...]:
-    """Return the ports a program may connect to, in order and without gaps between
-    neighbours.
+    """Return the ports a program may connect to, as sorted spans.
 
-    `named` are those of its endpoints; `own_servers` the range in which servers it
-    starts itself listen, if it does that. Our own servers are no endpoint, whatever a
-    settings file says, unless the user chose their port.
+    `named` are the ports of its endpoints, `own_servers` the range in which servers
+    listen that it starts itself. Our own servers are not among its endpoints, whatever
+    a settings file says, unless the user chose their port.
     """
     allowed = {*WEB_PORTS, *named, *(own_servers or ())}
     allowed -= rules.closed
@@ -66,10 +64,7 @@ def reachable_ports(
 
 
 def parse_span(text: str) -> range:
-    """Return the ports of `8123`, `3000-3999` or `all`.
-
-    ValueError for anything else.
-    """
+    """Return the ports of `8123`, `3000-3999` or `all`; raise ValueError otherwise."""
     if text.strip() == "all":
         return ALL_PORTS
     low, _, high = text.partition("-")
@@ -82,16 +77,14 @@ def parse_span(text: str) -> range:
 def port_of(address: str) -> int | None:
     """Return the port of `host:port`.
 
-    None for 0, which stands for any, and for what is no address.
+    Return None for port 0, which means any, and for anything else.
     """
-    found = ports_in_value(address)
-    return next(iter(found), None)
+    ports = ports_in_value(address)
+    return next(iter(ports), None)
 
 
 def ephemeral_ports() -> range:
-    """Return the range from which the system gives a port to a server that asks for
-    none.
-    """
+    """Return the range from which the system chooses a port for a server."""
     with suppress(OSError, ValueError):
         low, high = map(int, _EPHEMERAL_FILE.read_text().split())
         if low in ALL_PORTS and high in ALL_PORTS:

@@ -1,6 +1,4 @@
-"""Run a child process within limits of time and output, and end its whole family with
-it.
-"""
+"""Run a child process with limits on time and output, and end its family with it."""
 
 from __future__ import annotations
 
@@ -29,9 +27,8 @@ from bridgehead.host.guardian import GUARDIAN, MARK
 Stream = Literal["stdout", "stderr"]
 OnOutput = Callable[[Stream, bytes], None]
 CHUNK_BYTES = 1 << 16
-TICK_SECONDS = (
-    0.05  # how often to ask for the end where the system does not announce it
-)
+# How often to check for the end if the system does not announce it.
+TICK_SECONDS = 0.05
 __all__ = [
     "Cancel",
     "Command",
@@ -42,8 +39,8 @@ __all__ = [
     "child_environment",
     "run",
 ]
-# The last output may still be on its way through a helper such as `tee` when the
-# program itself has ended.
+# When the program has ended, its last output may still be on its way through a helper
+# such as `tee`.
 LINGER_SECONDS = 0.5
 _MORE_THAN_A_PIPE_HOLDS = 64
 
@@ -58,12 +55,10 @@ def run(
     keep_family: bool = False,
     clock: Clock | None = None,
 ) -> CommandResult:
-    """Run `command` to its end and return what came of it.
+    """Run `command` to its end and return the result, also if it cannot be started.
 
-    A program that cannot be started is a result too.
-
-    `timeout_seconds` bounds the whole run, `idle_seconds` the time without any output.
-    Children that outlive a normal end are killed as well, for nobody owns them;
+    `timeout_seconds` limits the whole run, `idle_seconds` the time without output.
+    Children that outlive the program are killed, because nobody owns them;
     `keep_family` spares them, for programs that leave helpers behind on purpose (git's
     maintenance, credential caches).
     """
@@ -81,9 +76,9 @@ def run(
             except (OSError, ValueError) as error:
                 return _not_started(command, started_at, error)
             family.set_leader(process.pid)
-            deadline = (
-                None if timeout_seconds is None else clock.monotonic() + timeout_seconds
-            )
+            deadline = None
+            if timeout_seconds is not None:
+                deadline = clock.monotonic() + timeout_seconds
             running = _Run(
                 command, process, family, cancel, clock, deadline, idle_seconds
             )
@@ -98,7 +93,7 @@ def run(
 
 
 class _Run:
-    """A program under way, and the limits it is held to."""
+    """A running program and its limits."""
 
     def __init__(
         self,
@@ -117,13 +112,14 @@ class _Run:
         self._clock = clock
         self._deadline = deadline
         self._idle_seconds = idle_seconds
-        self._began = self._last_output_at = clock.monotonic()
+        self._began = clock.monotonic()
+        self._last_output_at = self._began
         self._capture = Capture(command.stdout_cap, command.stderr_tail)
 
     def run_to_end(
         self, on_output: OnOutput | None, started_at: datetime, *, keep_family: bool
     ) -> CommandResult:
-        """Stay with the program to its end and clear up after it."""
+        """Stay with the program to its end and clean up after it."""
         prompt = self._command.prompt()
         with ExitStack() as stack:
             pipes = stack.enter_context(
@@ -138,7 +134,8 @@ class _Run:
                 self._ask_to_stop(pipes)
             spared = keep_family and ended is Ended.EXITED
             leftovers_killed = 0 if spared else self._family.kill()
-            for _ in range(_MORE_THAN_A_PIPE_HOLDS):  # what was written before the kill
+            # Read what was written before the kill.
+            for _ in range(_MORE_THAN_A_PIPE_HOLDS):
                 if not pipes.wait(0):
                     break
         return CommandResult(
@@ -155,11 +152,13 @@ class _Run:
         )
 
     def _exchange(self, pipes: Pipes) -> Ended:
-        """Move bytes until the program ends or has to."""
-        while (ended := self._ending(pipes, self._clock.monotonic())) is None:
+        """Move bytes until the program ends or must be ended; return why."""
+        while True:
+            ended = self._ending(pipes, self._clock.monotonic())
+            if ended is not None:
+                return ended
             if pipes.wait(self._seconds_left()):
                 self._last_output_at = self._clock.monotonic()
-        return ended
 
     def _ending(self, pipes: Pipes, now: float) -> Ended | None:
         if pipes.has_exited:
@@ -178,11 +177,15 @@ class _Run:
         return None
 
     def _seconds_left(self) -> float | None:
-        """Return how long nothing may happen before a limit is reached."""
-        limits = [] if self._deadline is None else [self._deadline]
+        """Return how long until a limit is reached, or None without limits."""
+        limits = []
+        if self._deadline is not None:
+            limits.append(self._deadline)
         if self._idle_seconds is not None:
             limits.append(self._last_output_at + self._idle_seconds)
-        return max(0.0, min(limits) - self._clock.monotonic()) if limits else None
+        if not limits:
+            return None
+        return max(0.0, min(limits) - self._clock.monotonic())
 
     def _linger(self, pipes: Pipes) -> None:
         until = self._clock.monotonic() + LINGER_SECONDS
@@ -190,9 +193,9 @@ class _Run:
             pipes.wait(left)
 
     def _ask_to_stop(self, pipes: Pipes) -> None:
-        """Give the program its grace period.
+        """Signal the program and give it its grace period.
 
-        Some print a last record in it (runtimes §2.4).
+        Some programs print a last record then (runtimes §2.4).
         """
         self._family.remember()
         self._family.signal(self._command.first_signal)
@@ -249,9 +252,9 @@ class Pipes:
 
     @property
     def has_exited(self) -> bool:
-        """Whether the program itself has ended.
+        """Return whether the program itself has ended.
 
-        Children of it may still hold the pipes.
+        Its children may still have the pipes open.
         """
         return self._exit_announced or (
             self._exit_handle is None and self._process.poll() is not None
@@ -259,17 +262,17 @@ class Pipes:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody is left who could write anything."""
+        """Return whether nobody is left who could write anything."""
         return self._open_outputs == 0
 
     def wake(self) -> None:
-        """End a `wait` that waits; for other threads."""
-        # So many calls wait there already that one more adds nothing.
+        """End a `wait` from another thread."""
+        # If the pipe is full, `wait` is woken anyway.
         with suppress(BlockingIOError):
             os.write(self._wake_writer, b"\0")
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait at most `seconds` for something to happen and carry it out.
+        """Wait at most `seconds` for something to happen, and handle it.
 
         Return whether there was output.
         """
@@ -288,7 +291,7 @@ class Pipes:
             )
 
     def _note_wake(self) -> None:
-        # It stays readable, and one wake is enough.
+        # It stays readable, but one wake is enough.
         self._selector.unregister(self._wake_reader)
 
     def _note_exit(self) -> None:
@@ -304,9 +307,7 @@ class Pipes:
             written = os.write(stdin.fileno(), self._rest[:CHUNK_BYTES])
         except BlockingIOError:
             return
-        except (
-            BrokenPipeError
-        ):  # the program does not want the rest, which is its own business
+        except BrokenPipeError:  # the program does not want the rest
             written = len(self._rest)
         self._rest = self._rest[written:]
         if not self._rest:
@@ -326,7 +327,7 @@ class Pipes:
 
 
 class Capture:
-    """What is kept of the output: stdout from its start up to a cap, of stderr the end."""
+    """Keeps the beginning of stdout, up to a cap, and the end of stderr."""
 
     def __init__(self, stdout_cap: int, stderr_tail: int) -> None:
         self._stdout_cap = stdout_cap
@@ -342,17 +343,18 @@ class Capture:
 
     @property
     def stderr(self) -> bytes:
-        return bytes(self._stderr[max(0, len(self._stderr) - self._stderr_tail) :])
+        start = max(0, len(self._stderr) - self._stderr_tail)
+        return bytes(self._stderr[start:])
 
     def take(self, stream: Stream, chunk: bytes) -> bytes:
-        """Keep what there is room for.
+        """Keep as much as there is room for.
 
         Return the part of `chunk` that still counts as output.
         """
         if stream == "stderr":
             self._stderr += chunk
             self.stderr_truncated |= len(self._stderr) > self._stderr_tail
-            # Seldom, because each cut moves the whole tail.
+            # Cut only now and then, because each cut moves the whole tail.
             if len(self._stderr) > 2 * self._stderr_tail:
                 del self._stderr[: len(self._stderr) - self._stderr_tail]
             return chunk
@@ -386,15 +388,15 @@ def _not_started(
 ) -> CommandResult:
     program = command.argv[0]
     subject = program
-    says = str(error)
+    cause = str(error)
     exit_code = 126
     if isinstance(error, OSError):
-        says = error.strerror or str(error)
+        cause = error.strerror or str(error)
         if error.filename not in (None, program):
             subject = f"working directory {error.filename}"
         elif isinstance(error, FileNotFoundError | NotADirectoryError):
             exit_code = 127
-    reason = f"{subject}: {says}"
+    reason = f"{subject}: {cause}"
     return CommandResult(
         tuple(command.argv), Ended.NOT_STARTED, exit_code, started_at, reason=reason
     )
@@ -407,15 +409,15 @@ def _close_pipes(process: subprocess.Popen[bytes]) -> None:
 
 
 def _reap(process: subprocess.Popen[bytes]) -> int | None:
-    # a process stuck in the kernel cannot even be killed.
+    # A process that is stuck in the kernel cannot even be killed.
     with suppress(subprocess.TimeoutExpired):
         return process.wait(GIVE_UP_SECONDS)
     return None
 
 
 def _exit_handle(pid: int) -> int | None:
-    """Return a handle that becomes readable when the process ends, where the system has
-    such a thing.
+    """Return a handle that becomes readable when the process ends, or None if the
+    system has no such thing.
     """
     try:
         return os.pidfd_open(pid)

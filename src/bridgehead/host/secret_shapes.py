@@ -175,8 +175,8 @@ def positions(text: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def stands_for_secret(value: bytes) -> bool:
-    """Tell whether `value` is a common stand-in or a reference such as `password` or
-    `$PASSWORD`.
+    """Return whether `value` is a common stand-in or a reference, such as `password`
+    or `$PASSWORD`.
     """
     return (
         value.lower() in _COMMON
@@ -186,7 +186,7 @@ def stands_for_secret(value: bytes) -> bool:
 
 
 def is_placeholder(value: bytes) -> bool:
-    """Tell whether `value` only stands in for a secret."""
+    """Return whether `value` only stands in for a secret."""
     return len(set(value)) < MIN_DISTINCT or re.search(_PLACEHOLDER, value) is not None
 
 
@@ -214,7 +214,7 @@ def is_random(value: bytes) -> bool:
 
 
 def _is_public(value: bytes) -> bool:
-    """Return whether `value` is random and no secret: an id, a checksum, a public key."""
+    """Return whether `value` is random but no secret, such as an id or a public key."""
     if re.fullmatch(_UUID, value):
         return True
     return bool(re.match(_CHECKSUM, value) or re.match(_PUBLIC_KEY, value))

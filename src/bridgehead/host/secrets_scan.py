@@ -382,7 +382,10 @@ def _find_url_passwords(text: bytes) -> Iterator[Found]:
 
 
 def _is_local_default(url: re.Match[bytes]) -> bool:
-    """`postgres:postgres@localhost` and its like open nothing that is worth protecting."""
+    """Return whether this is a default such as `postgres:postgres@localhost`.
+
+    It opens nothing that is worth protecting.
+    """
     is_local = b"." not in url["host"] or url["host"] == b"127.0.0.1"
     return is_local and (
         url["password"] == url["user"] or url["password"].lower() in _LOCAL_DEFAULTS
@@ -396,9 +399,11 @@ def find_assignments(text: bytes) -> Iterator[Found]:
     for stem in _STEMS:
         for position in positions(folded, stem):
             assigned = pattern.match(text, position + len(stem))
-            if assigned and (
-                kind := _judge(_name_before(text, assigned.end("rest")), assigned)
-            ):
+            if assigned is None:
+                continue
+            name = _name_before(text, assigned.end("rest"))
+            kind = _judge(name, assigned)
+            if kind is not None:
                 yield Found(assigned.start("value"), assigned.end("value"), kind)
 
 

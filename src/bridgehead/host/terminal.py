@@ -78,7 +78,7 @@ def escape_controls(text: str, *, keep: str = "\n\t") -> str:
 
 
 def display_width(text: str) -> int:
-    """Return how many columns `text` takes: wide characters two, combining ones none."""
+    """Return how many columns `text` takes; wide characters take two, combining none."""
     if text.isascii() and text.isprintable():
         return len(text)
     return sum(map(_char_width, text))

@@ -102,7 +102,7 @@ def enrolled(server: Served, name: str, host: str = "127.0.0.1") -> Any:
 
 def renew(server: Served) -> None:
     assert server._certificate is not None
-    server._take_certificate(server._certificate)
+    server._reload_certificate(server._certificate)
 
 
 def test_a_join_file_outlives_the_certificate_but_not_the_key(tmp_path: Path) -> None:

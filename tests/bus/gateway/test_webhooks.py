@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bridgehead.bus.actions import Delivery
-from bridgehead.bus.gateway.webhooks import HttpCall, HttpParticipant, _read_text
+from bridgehead.bus.gateway.webhooks import HttpCall, HttpParticipant, _read_question
 from bridgehead.bus.sockets.base import Answer, Request
 from bridgehead.bus.wire.message import Message, encode
 
@@ -22,7 +22,7 @@ def posted(body: bytes) -> Request:
     "body", [b"[" * 200_000, b'{"text":"\xff"}', b"", b'{"text":"\\ud800"}']
 )
 def test_a_body_that_cannot_be_read_is_the_clients_mistake(body: bytes) -> None:
-    answer = _read_text(posted(body))
+    answer = _read_question(posted(body))
     assert isinstance(answer, Answer) and answer.status == 400
 
 
@@ -63,5 +63,7 @@ def test_words_without_an_id_stay_in_their_channel() -> None:
 
 @pytest.mark.parametrize("channel", [7, "", "a\nb"])
 def test_a_channel_that_is_none_is_the_clients_mistake(channel: object) -> None:
-    answer = _read_text(posted(msgspec.json.encode({"text": "hi", "channel": channel})))
+    answer = _read_question(
+        posted(msgspec.json.encode({"text": "hi", "channel": channel}))
+    )
     assert isinstance(answer, Answer) and answer.status == 400

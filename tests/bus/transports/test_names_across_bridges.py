@@ -239,7 +239,7 @@ def test_without_the_register_nobody_gets_a_name_that_is_not_theirs_yet(
             nats.stop()
             assert one._registry is not None
             registry = one._registry
-            await until(lambda: not registry._there.is_set())
+            await until(lambda: not registry._is_connected.is_set())
             known = await Satellite.connect(kitchen)
             assert known.source == "kitchen"
             with pytest.raises(NotAdmitted, match="registry"):

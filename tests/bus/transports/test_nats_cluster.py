@@ -306,10 +306,10 @@ def test_a_register_that_is_away_is_dialled_by_one_and_not_by_more_and_more(
         registry = nats_registry.NatsRegistry(
             nats_client.NatsAccess(("nats://x",)), "home", "b", 1
         )
-        registry._there.set()
+        registry._is_connected.set()
         registry._lost("the server went away")
         await until(lambda: dialled[0] > 5)
-        assert len(registry._lasting) == 1
+        assert len(registry._tasks) == 1
         await registry.shut()
 
     run(main())

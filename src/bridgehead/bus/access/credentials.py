@@ -1,5 +1,5 @@
-"""Who a participant is (bus §10.2): the challenge and its answer, tokens, and what the
-server keeps of both. Pure.
+"""Authenticate participants (bus §10.2): challenges and their answers, tokens, and what
+the server keeps of them. Pure.
 
 Keys and tokens are made from randomness that is passed in, compared in constant time,
 and never part of a message.
@@ -29,36 +29,33 @@ _SERVER: Final = b"bridgehead-v1 server"
 
 
 class Credential(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the server keeps for one participant: the HMAC key, or the hash of its
-    token.
-    """
+    """What the server keeps of a participant: its HMAC key or a hash of its token."""
 
     key: str | None = None
-    """Base64; needed as it is, because HMAC is symmetric."""
+    """Base64. Kept in the clear, because HMAC is symmetric."""
     token_sha256: str | None = None
     expires: str | None = None
-    """ISO 8601 in UTC; None never expires."""
+    """ISO 8601 in UTC; with None it never expires."""
     revoked: bool = False
-    """Stays as a mark, so that a client certificate of the same name is refused too."""
+    """Kept, so that a client certificate of the same name is refused, too."""
 
     def __post_init__(self) -> None:
-        if (
-            self.expires is not None
-            and datetime.fromisoformat(self.expires).tzinfo is None
-        ):
+        if self.expires is None:
+            return
+        if datetime.fromisoformat(self.expires).tzinfo is None:
             raise ValueError(f"{self.expires!r} has no time zone")
 
     def digest(self, secret: bytes) -> str:
-        """Equal for equal credentials, and of no use to anybody.
+        """Return a digest that is equal for equal credentials and reveals nothing.
 
-        A client certificate needs neither key nor token.
+        A participant with a client certificate has neither key nor token.
         """
         proof = self.key or self.token_sha256 or "certificate"
         return hmac.new(secret, proof.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """Everything both sides of an HMAC handshake sign."""
+    """What both sides of an HMAC handshake sign."""
 
     participant: str
     server_nonce: bytes
@@ -73,13 +70,12 @@ class Challenge(msgspec.Struct, frozen=True):
 
     def _mac(self, key: bytes, who: bytes) -> bytes:
         signed = who + b"\x00" + self.server_nonce + self.client_nonce + self.binding
-        return hmac.new(
-            key, signed + self.participant.encode(), hashlib.sha256
-        ).digest()
+        signed = signed + self.participant.encode()
+        return hmac.new(key, signed, hashlib.sha256).digest()
 
 
 def certificate_binding(certificate: bytes | None) -> bytes:
-    """Return the SHA-256 of a certificate (DER), 32 zero bytes without one."""
+    """Return the SHA-256 of a certificate (DER), or 32 zero bytes without one."""
     return NO_BINDING if certificate is None else hashlib.sha256(certificate).digest()
 
 
@@ -102,9 +98,9 @@ def token_hash(token: str) -> str:
 
 
 def token_fits(credential: Credential | None, token: str, now: datetime) -> bool:
-    """Whether this is the participant's token and it is still good.
+    """Return whether this is the participant's token and it is still valid.
 
-    Takes as long for an unknown participant.
+    Takes the same time for an unknown participant.
     """
     stored = credential.token_sha256 if credential is not None else None
     fits = hmac.compare_digest(stored or "0" * 64, token_hash(token))
@@ -117,9 +113,9 @@ def token_fits(credential: Credential | None, token: str, now: datetime) -> bool
 
 
 def mac_fits(credential: Credential | None, challenge: Challenge, mac: bytes) -> bool:
-    """Whether the client proved that it has the participant's key.
+    """Return whether the client proved that it has the participant's key.
 
-    Takes as long for an unknown participant.
+    Takes the same time for an unknown participant.
     """
     key = from_base64(credential.key, KEY_BYTES) if credential is not None else None
     fits = hmac.compare_digest(challenge.client_mac(key or NO_BINDING), mac)
@@ -139,10 +135,7 @@ def bearer_token(authorization: str | None) -> str | None:
 
 
 class FailedAttempts:
-    """Failed authentications by address within the last minute.
-
-    Too many, and the next is not even looked at.
-    """
+    """Counts recent failures by address, to refuse addresses that have too many."""
 
     def __init__(
         self, *, limit: int = 20, window_s: float = 60.0, addresses: int = 10_000
@@ -177,18 +170,17 @@ class RefusalSummary(msgspec.Struct, frozen=True):
     count: int
     reasons: dict[str, int]
     addresses: int
-    """How many different ones there were, as far as they were kept apart."""
+    """How many different addresses there were, up to a limit."""
     address: str
-    """The last one, with why it was refused."""
+    """The last address, with why it was refused."""
     reason: str
 
 
 class RefusalCount:
-    """Counts who is turned away: the first is reported at once, then at most one
-    summary in each period.
+    """Counts refusals: the first is reported at once, then at most one summary in each
+    period.
 
-    Strangers decide how often they knock, so they must not decide how much is written
-    about it.
+    Strangers decide how often they try, but must not decide how much we log.
     """
 
     def __init__(self, *, every_s: float = 60.0, addresses: int = 1000) -> None:
@@ -206,7 +198,7 @@ class RefusalCount:
             self._addresses.add(address)
 
     def take(self, now: float) -> RefusalSummary | None:
-        """Return what was counted, once its time has come; counting begins again."""
+        """Return a summary if one is due, and start counting again."""
         if not self._reasons or now - self._reported_at < self._every_s:
             return None
         self._reported_at = now

@@ -1,5 +1,5 @@
-"""Who may take part: records and credentials in force, read anew when their files
-change (bus §10.3).
+"""The records and credentials in force, read again when their files change
+(bus §10.3).
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ _log: Final = logging.getLogger("bridgehead.bus")
 
 REST_S: Final = 0.4
 LARGE_BYTES: Final = 128 * 1024
-"""A longer file of records is read in a thread: on the loop everybody would wait for
-it.
+"""A larger file of records is read in a thread, so that the event loop does not wait.
 """
 Read = TypeVar("Read")
 
@@ -40,7 +39,12 @@ class EnrolmentChange(msgspec.Struct, frozen=True):
     revoked: tuple[str, ...] = ()
 
 
-_Compared = tuple[dict[str, ParticipantRecord], dict[str, Credential], EnrolmentChange]
+class _Contents(msgspec.Struct, frozen=True):
+    """What the files say, and what that changes."""
+
+    records: dict[str, ParticipantRecord]
+    credentials: dict[str, Credential]
+    change: EnrolmentChange
 
 
 class EnrolledParticipants:
@@ -51,16 +55,16 @@ class EnrolledParticipants:
         self._stamp = folder.stamp()
         self.records: dict[str, ParticipantRecord] = folder.records()
         self.credentials: dict[str, Credential] = folder.credentials()
-        self._ahead: tuple[Stamp, *_Compared] = (
+        self._ahead: tuple[Stamp, _Contents] = (
             self._stamp,
-            self.records,
-            self.credentials,
-            EnrolmentChange(),
+            _Contents(self.records, self.credentials, EnrolmentChange()),
         )
+        """What was read, and the stamp of the files it was read from."""
         self._missing: tuple[Stamp, float] = (self._stamp, 0.0)
-        """Files in which records are missing, and when that was first seen."""
+        """The stamp of files in which records are missing, and when that was noticed.
+        """
         self.problem: str | None = None
-        """Why the files as they are now could not be taken over, None if they were."""
+        """Why the files could not be applied, None if they were."""
 
     def by_token(self, token: str, now: datetime) -> ParticipantRecord | None:
         """Return the participant a bearer token belongs to."""
@@ -76,50 +80,48 @@ class EnrolledParticipants:
         return self.records.get(challenge.participant)
 
     def by_certificate(self, participant_id: str) -> ParticipantRecord | None:
-        """Return a participant an authority vouches for, unless it was revoked."""
+        """Return a participant with a valid client certificate, unless revoked."""
         credential = self.credentials.get(participant_id)
         if credential is not None and credential.revoked:
             return None
         return self.records.get(participant_id)
 
     def read_ahead(self, more_than: int = LARGE_BYTES) -> None:
-        """Read and compare records that are many.
-
-        Called in a worker thread, `reload` takes them over.
-        """
+        """Read a large file of records in a worker thread, for `reload` to apply."""
         stamp = self._folder.stamp()
-        if stamp != self._ahead[0] and stamp[0][1] > more_than:
-            self.problem = None
-            self._ahead = (
-                stamp,
-                *self._compared(self._read(self._folder.records, self.records)),
-            )
+        if stamp == self._ahead[0] or _records_size(stamp) <= more_than:
+            return
+        self.problem = None
+        records = self._read(self._folder.records, self.records)
+        self._ahead = (stamp, self._compared(records))
 
     def reload(self, now: float) -> EnrolmentChange:
-        """Take over changed files.
+        """Apply changed files and return what they change.
 
-        One that does not parse leaves what is in force as it is and is reported once.
+        A file that does not parse changes nothing and is reported once.
         """
         stamp = self._folder.stamp()
         if stamp == self._stamp:
             return EnrolmentChange()
-        if stamp[0][1] <= LARGE_BYTES:
+        if _records_size(stamp) <= LARGE_BYTES:
             self.read_ahead(more_than=-1)
-        # Each file counts by itself: somebody is revoked although the records are being
-        # edited, or read.
-        is_read = stamp == self._ahead[0]
-        records, credentials, change = (
-            self._ahead[1:] if is_read else self._compared(self.records)
-        )
+        stamp_read, contents = self._ahead
+        is_read = stamp == stamp_read
+        if not is_read:
+            # Credentials count at once, so that somebody can be revoked while the
+            # records are being edited or read.
+            contents = self._compared(self.records)
+        records = contents.records
         if self.records.keys() - records.keys() and not self._has_rested(stamp, now):
             return EnrolmentChange()
-        self._stamp = stamp if is_read else self._stamp
+        if is_read:
+            self._stamp = stamp
         self.records = records
-        self.credentials = credentials
-        return change
+        self.credentials = contents.credentials
+        return contents.change
 
-    def _compared(self, records: dict[str, ParticipantRecord]) -> _Compared:
-        """Records with the credentials as written now, and what they change."""
+    def _compared(self, records: dict[str, ParticipantRecord]) -> _Contents:
+        """Return records with the credentials as they are now, and what changes."""
         credentials = self._read(self._folder.credentials, self.credentials)
         changed = (
             record
@@ -132,7 +134,8 @@ class EnrolledParticipants:
             if name not in records
             or _was_withdrawn(self.credentials.get(name), credentials.get(name))
         )
-        return records, credentials, EnrolmentChange(tuple(changed), tuple(revoked))
+        change = EnrolmentChange(tuple(changed), tuple(revoked))
+        return _Contents(records, credentials, change)
 
     def _read(self, read: Callable[[], Read], in_force: Read) -> Read:
         try:
@@ -143,17 +146,18 @@ class EnrolledParticipants:
             return in_force
 
     def _has_rested(self, stamp: Stamp, now: float) -> bool:
-        """Whether the files have been like this for a moment.
+        """Return whether the files have been unchanged for a moment.
 
-        Commands never remove a record. Where some are missing an editor may be in the
+        Commands never remove a record. If some are missing, an editor may be in the
         middle of saving, and half a file would revoke everybody in its other half.
         """
         if stamp != self._missing[0]:
             self._missing = (stamp, now)
-        return now - self._missing[1] >= REST_S
+        _stamp, noticed_at = self._missing
+        return now - noticed_at >= REST_S
 
     def expired(self, now: datetime) -> list[str]:
-        """Participants whose token is over."""
+        """Return the participants whose token has expired."""
         return [
             name
             for name, credential in self.credentials.items()
@@ -161,8 +165,13 @@ class EnrolledParticipants:
         ]
 
 
+def _records_size(stamp: Stamp) -> int:
+    _modified, size, _inode = stamp[0]
+    return size
+
+
 def _was_withdrawn(before: Credential | None, after: Credential | None) -> bool:
-    """Whether connections made with the old credential must end.
+    """Return whether connections made with the old credential must end.
 
     A new key or token ends them too.
     """

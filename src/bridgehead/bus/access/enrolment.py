@@ -1,5 +1,5 @@
-"""Adding, changing, showing, revoking and trying out participants: what `bus
-participant` and `bus policy` do.
+"""Add, change, show, revoke and try out participants, for `bus participant` and `bus
+policy`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RIGHTS: Final = frozenset(
 
 
 class Enrolment(msgspec.Struct, frozen=True):
-    """What was asked for with `bus participant add`."""
+    """A request to enrol a participant, as from `bus participant add`."""
 
     participant: str
     table: dict[str, Any]
@@ -57,9 +57,7 @@ class Enrolment(msgspec.Struct, frozen=True):
     expires_in_s: float | None = None
     alternatives: tuple[str, ...] = ()
     paired: bool = False
-    """`table` is the whole record as a person approved it, for a name that nobody
-    holds.
-    """
+    """Whether `table` is the whole record, as a person approved it for a free name."""
 
 
 class ListedParticipant(msgspec.Struct, frozen=True):
@@ -76,9 +74,9 @@ class ListedParticipant(msgspec.Struct, frozen=True):
 def enrol(
     folder: StateFolder, request: Enrolment, clock: Clock, path: Path | None = None
 ) -> JoinFile:
-    """Make record, credential and join file.
+    """Write the record, the credential and the join file of a participant.
 
-    The join file is the only place where the secret is ever shown.
+    Only the join file ever shows the secret.
     """
     check_participant_id(request.participant)
     with folder.editing():
@@ -92,8 +90,7 @@ def enrol(
                     f"{request.participant}"
                 ),
             )
-        # Checked before anything is written; an existing record keeps what was not
-        # given again.
+        # An existing record keeps what is not given again. Check before writing.
         table = {
             **({} if request.paired else kept_table(folder, request.participant)),
             **request.table,
@@ -101,8 +98,7 @@ def enrol(
         parse_record(request.participant, table)
         join, credential = _issue(request, clock)
         if path is not None:
-            # First, so that whoever cannot be given a secret is neither enrolled nor
-            # locked out.
+            # First: if the secret cannot be written, nobody is enrolled or locked out.
             folder.prepare_join_file(path)
             write_join_file(path, join)
         folder.put_table(request.participant, table)
@@ -126,32 +122,26 @@ def _issue(request: Enrolment, clock: Clock) -> tuple[JoinFile, Credential]:
             hint="add --token",
         )
     key = to_base64(secrets.token_bytes(KEY_BYTES))
-    return JoinFile(1, request.url, request.participant, key=key, **more), Credential(
-        key=key
-    )
+    join = JoinFile(1, request.url, request.participant, key=key, **more)
+    return join, Credential(key=key)
 
 
 def is_free(credential: Credential | None) -> bool:
-    """Whether a device may ask to be let in under a name with this credential."""
+    """Return whether a new device may ask for a name with this credential."""
     return credential is None or credential.revoked
 
 
 def kept_table(folder: StateFolder, participant_id: str) -> dict[str, Any]:
-    """Return what the record of an enrolled participant keeps.
-
-    Nothing that a revocation has ended.
-    """
+    """Return a participant's record, without the rights that a revocation ended."""
     table = folder.tables().get(participant_id, {})
     known = folder.credentials().get(participant_id)
     return without_rights(table) if known is not None and known.revoked else table
 
 
 def without_rights(table: dict[str, Any]) -> dict[str, Any]:
-    """Return a record without anything that lets its participant do more than a plain
-    satellite.
+    """Return a record with no more rights than a plain satellite.
 
-    Restrictions stay: what a participant must not do does not become allowed by
-    revoking it.
+    Restrictions stay: revoking a participant must not allow it anything.
     """
     plain = {key: value for key, value in table.items() if key not in _RIGHTS}
     if plain.get("role") in (Role.SKILL_HOST, Role.PEER):
@@ -160,7 +150,7 @@ def without_rights(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def revoke(folder: StateFolder, participant_id: str) -> None:
-    """Take the credential and all rights away; a running bridge closes the connection.
+    """Remove the credential and all rights; a running bridge closes the connection.
 
     The rest of the record stays.
     """
@@ -173,14 +163,14 @@ def revoke(folder: StateFolder, participant_id: str) -> None:
             folder.put_credential(participant_id, Credential(revoked=True))
         try:
             table = folder.tables().get(participant_id, {})
-            # Also what an earlier revocation did not come to.
+            # An earlier revocation may have failed to remove the rights.
             if without_rights(table) != table:
                 folder.put_table(participant_id, without_rights(table))
             elif was_revoked:
                 raise UnknownParticipant(participant_id, "is already revoked")
         except ConfigError as error:
-            # Somebody is editing the file. It is out all the same, and `kept_table`
-            # gives it nothing back.
+            # Somebody is editing the file. The participant is revoked all the same,
+            # and `kept_table` will not return its rights.
             _log.warning(
                 "%s is revoked, but its rights are still in the records file: %s",
                 participant_id,
@@ -223,9 +213,7 @@ def find_record(folder: StateFolder, participant_id: str) -> ParticipantRecord:
 def set_key(
     folder: StateFolder, participant_id: str, key: str, value: str
 ) -> ParticipantRecord:
-    """Change one key of a record: `tts`, `grants.notices`, `policy.blacklisted_skills`,
-    …
-    """
+    """Change one key of a record, such as `tts` or `grants.notices`."""
     with folder.editing():
         table = folder.tables().get(participant_id)
         if table is None:
@@ -242,7 +230,7 @@ def set_key(
 
 
 def _value(text: str) -> Any:
-    """Return a TOML value, or the text itself if it is none."""
+    """Return the TOML value of a text, or the text itself if it is not TOML."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
@@ -273,7 +261,7 @@ class UnknownParticipant(NotFound):
 
 
 class TrialResult(msgspec.Struct, frozen=True):
-    """What would happen."""
+    """What would happen to a message."""
 
     admitted: bool
     bus: list[dict[str, Any]]
@@ -297,9 +285,9 @@ class TrialResult(msgspec.Struct, frozen=True):
 def try_admission(
     settings: BridgeSettings, record: ParticipantRecord, message: bytes, secret: bytes
 ) -> TrialResult:
-    """Take the message through a bridge of its own that nobody else is connected to."""
-    own = msgspec.structs.replace(settings, profile="spec")
-    bridge = Bridge(own, secret=secret, random_word=lambda: "x")
+    """Send the message through a bridge to which nobody else is connected."""
+    trial_settings = msgspec.structs.replace(settings, profile="spec")
+    bridge = Bridge(trial_settings, secret=secret, random_word=lambda: "x")
     bridge.connected(record, 0.0)
     effects = bridge.received(record.id, message, 0.0)
     written = [

@@ -39,7 +39,7 @@ class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it names the bridge itself, whatever name it is reached under."""
+        """Return whether it identifies the bridge itself, under whatever name."""
         return self.key_sha256 is not None or self.cert_sha256 is not None
 
 

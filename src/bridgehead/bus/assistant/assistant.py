@@ -259,7 +259,7 @@ class Assistant:
         return effects + self._next(now)
 
     def _is_open(self, speaker: str, session_id: str, utterance_id: object) -> bool:
-        """Whether this utterance still waits for its answer."""
+        """Return whether this utterance still waits for its answer."""
         if not utterance_id:
             return False
         waiting = (request for request, _text in self._waiting.get(speaker, ()))
@@ -442,7 +442,7 @@ def _first_text(utterances: object) -> str | None:
 
 
 def _is_denied(session: Session) -> bool:
-    """Whether the session forbids this assistant.
+    """Return whether the session forbids this assistant.
 
     Its own pipeline list is not read (B-66).
     """

@@ -123,12 +123,10 @@ class AssistantHost:
             elif isinstance(effect, assistant.Ask):
                 asking = asyncio.get_running_loop().create_task(self._ask(effect))
                 self._asking[effect.request] = (effect, asking)
-            elif isinstance(effect, assistant.Cancel) and (
-                asked := self._asking.pop(effect.request, None)
-            ):
-                asked[1].cancel()
+            elif isinstance(effect, assistant.Cancel):
+                self._cancel(effect.request)
             elif isinstance(effect, assistant.Defer) and self._later is not None:
-                ask = self._asking[effect.request][0]
+                ask, _task = self._asking[effect.request]
                 self._later.keep(
                     self._name(effect.request), ask.text, ask.lang, effect.entry
                 )
@@ -136,19 +134,22 @@ class AssistantHost:
                 self._later.answered(self._name(effect.request), effect.text)
         self._set_alarm()
 
+    def _cancel(self, request: str) -> None:
+        if request in self._asking:
+            _ask, task = self._asking.pop(request)
+            task.cancel()
+
     def _name(self, request: str) -> str:
-        """Return a name for a request that nobody else has, also after a restart."""
+        """Return a name for a request that is unique, even after a restart."""
         return f"{self._unique}-{request}"
 
     async def _question(self, ask: assistant.Ask, question_id: str) -> AgentQuestion:
         profile = self._profile_of(ask.speaker)
         memory = self._memory if profile.memory is None else profile.memory
-        earlier = (
-            self._conversations.earlier(ask.session_id, self._now())[-memory:]
-            if memory
-            else ()
-        )
-        asked = AgentQuestion(
+        earlier: tuple[tuple[str, str], ...] = ()
+        if memory:
+            earlier = self._conversations.earlier(ask.session_id, self._now())[-memory:]
+        question = AgentQuestion(
             ask.session_id,
             ask.text,
             ask.lang,
@@ -159,14 +160,12 @@ class AssistantHost:
             participant=ask.speaker,
             tools=profile.tools,
         )
-        if (
-            len(ask.text) + sum(len(said) + len(answered) for said, answered in earlier)
-            > QUICK_TEXT
-        ):
-            # Foreign text is looked at character by character, which is no work for the
-            # loop everybody shares.
-            return await asyncio.to_thread(_with_prompt, asked)
-        return _with_prompt(asked)
+        earlier_characters = sum(len(text) + len(answer) for text, answer in earlier)
+        if len(ask.text) + earlier_characters > QUICK_TEXT:
+            # Fencing looks at each character of foreign text, which would block the
+            # event loop for too long.
+            return await asyncio.to_thread(_with_prompt, question)
+        return _with_prompt(question)
 
     async def _ask(self, ask: assistant.Ask) -> None:
         try:
@@ -177,9 +176,8 @@ class AssistantHost:
                     question, heard=lambda text: self._carry_out(piece(text))
                 )
             answer = await self._agent.ask(question)
-        except (
-            Exception
-        ) as error:  # whatever a model's adapter raises, the person gets an answer
+        except Exception as error:
+            # Whatever a model's adapter raises, the person gets an answer.
             _log.warning(
                 "request %s failed: %s: %s", ask.request, type(error).__name__, error
             )
@@ -187,12 +185,10 @@ class AssistantHost:
             return
         if answer.text.strip():
             self._conversations.note(ask.session_id, ask.text, answer.text, self._now())
-        self._settle(
-            ask,
-            self._assistant.answered(
-                ask.request, answer.text, answer.session, now=self._now()
-            ),
+        effects = self._assistant.answered(
+            ask.request, answer.text, answer.session, now=self._now()
         )
+        self._settle(ask, effects)
 
     def _settle(
         self, ask: assistant.Ask, effects: list[assistant.AssistantEffect]
@@ -207,7 +203,8 @@ class AssistantHost:
         deadline = self._assistant.next_deadline()
         if deadline is not None:
             loop = asyncio.get_running_loop()
-            # After what is ready by then: an answer that is there is not given up.
+            # After everything that is ready by then, so that no answer that has
+            # arrived is given up.
             self._alarm = loop.call_at(deadline, loop.call_soon, self._wake)
 
     def _wake(self) -> None:
@@ -244,23 +241,23 @@ class Conversations:
         self._by_session: dict[str, tuple[float, deque[tuple[str, str]]]] = {}
 
     def earlier(self, session_id: str, now: float) -> tuple[tuple[str, str], ...]:
-        """Return the turns of a conversation that has not gone cold."""
+        """Return the turns of a conversation, unless it has been idle for too long."""
         self._forget_idle(now)
         kept = self._by_session.get(session_id)
         return tuple(kept[1]) if kept is not None else ()
 
-    def note(self, session_id: str, said: str, answered: str, now: float) -> None:
+    def note(self, session_id: str, text: str, answer: str, now: float) -> None:
         """Remember one more turn."""
         if self._turns == 0:
             return
         _at, turns = self._by_session.pop(session_id, (now, deque(maxlen=self._turns)))
-        turns.append((said[:KEPT_TEXT], answered[:KEPT_TEXT]))
+        turns.append((text[:KEPT_TEXT], answer[:KEPT_TEXT]))
         self._by_session[session_id] = (now, turns)
         while len(self._by_session) > self._sessions:
             del self._by_session[next(iter(self._by_session))]
 
     def _forget_idle(self, now: float) -> None:
-        # In order of last use, so the first that is fresh ends the search.
+        # Sessions are in the order of last use, so we can stop at the first fresh one.
         while self._by_session:
             oldest = next(iter(self._by_session))
             if now - self._by_session[oldest][0] < self._idle_s:
@@ -268,15 +265,19 @@ class Conversations:
             del self._by_session[oldest]
 
 
-def _with_prompt(asked: AgentQuestion) -> AgentQuestion:
-    task = asked.task
-    if asked.lang:
-        task += f"\n\nAnswer in the language with the BCP-47 tag {_tag(asked.lang)}."
+def _with_prompt(question: AgentQuestion) -> AgentQuestion:
+    task = question.task
+    if question.lang:
+        task += f"\n\nAnswer in the language with the BCP-47 tag {_tag(question.lang)}."
     fence = Fence(secrets.choice)
     prompt = assistant_prompt(
-        asked.text, task, asked.earlier, session_id=asked.session_id, fence=fence
+        question.text,
+        task,
+        question.earlier,
+        session_id=question.session_id,
+        fence=fence,
     )
-    return msgspec.structs.replace(asked, prompt=prompt, task=task)
+    return msgspec.structs.replace(question, prompt=prompt, task=task)
 
 
 def assistant_prompt(
@@ -287,26 +288,23 @@ def assistant_prompt(
     session_id: str,
     fence: Fence,
 ) -> str:
-    """Ask for an answer to `text`.
+    """Return a prompt that asks for an answer to `text`.
 
-    `earlier` are (said, answered) pairs of the same conversation.
+    `earlier` are pairs of a text and its answer from the same conversation.
     """
     origin = f"participant of session {session_id}"
     parts = [task, fence.preamble]
-    for said, answered in earlier:
-        parts.append(
-            "Said earlier:\n" + fence.wrap(said, origin=origin, trust=Trust.UNTRUSTED)
-        )
-        parts.append(
-            "Answered then:\n"
-            + fence.wrap(answered, origin="this assistant", trust=Trust.UNVERIFIED)
-        )
+    for earlier_text, answer in earlier:
+        fenced = fence.wrap(earlier_text, origin=origin, trust=Trust.UNTRUSTED)
+        parts.append("Said earlier:\n" + fenced)
+        fenced = fence.wrap(answer, origin="this assistant", trust=Trust.UNVERIFIED)
+        parts.append("Answered then:\n" + fenced)
     parts.append("Said now:\n" + fence.wrap(text, origin=origin, trust=Trust.UNTRUSTED))
     return "\n\n".join(parts)
 
 
 def _tag(lang: str) -> str:
-    """Return a text cut down to a language tag: no room for instructions."""
+    """Return a text reduced to a language tag, so that it cannot hold instructions."""
     return "".join(
         character
         for character in lang

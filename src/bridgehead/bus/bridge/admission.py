@@ -269,9 +269,9 @@ def translate_sync(data: dict[str, Any], known_as: str, becomes: str) -> dict[st
 
 
 def is_bare_sync(message: Message) -> bool:
-    """Whether a legacy client asks for the default session (bus §11.2).
+    """Return whether a legacy client asks for the default session (bus §11.2).
 
-    It does so by a sync that brings none.
+    It does so with a sync that carries no session.
     """
     return message.type == SYNC and not isinstance(message.data.get("session"), dict)
 
@@ -303,7 +303,7 @@ def _keeps_to_rate(participant: Participant, size: int, now: float) -> bool:
 
 
 def is_channel(name: str) -> bool:
-    """Whether a room or a conversation of a managed participant can be called so."""
+    """Return whether a managed participant may give a channel this name."""
     return 0 < len(name) <= 128 and name.isprintable() and name != DEFAULT
 
 

@@ -290,7 +290,7 @@ class Bridge:
         return refusals
 
     def turn_lost(self, message: Message) -> list[actions.Effect]:
-        """Tell whoever asked `message` that no hub has the question any more."""
+        """Tell the participant that asked `message` that its question is lost."""
         asker = self.known.by_source(str(message.context.get("source")))
         if asker is None:
             return []
@@ -497,7 +497,7 @@ class Bridge:
     def tell_undelivered(
         self, report: actions.Undelivered, now: float
     ) -> list[actions.Effect]:
-        """Tell the hub what was not delivered, so that whoever spoke can know."""
+        """Report to the hub what was not delivered, so that the sender can know."""
         data = {"participant": report.participant, "reason": report.reason}
         context: dict[str, Any] = {}
         if report.about is not None:
@@ -555,15 +555,9 @@ class Bridge:
         is_question = topic == HANDLE
         is_tracked = not is_question and topic in topics.TRACKED
         if is_question:
-            obstacle = self._begin_question(participant, admitted, now)
-            if obstacle == "twin":
-                effects.append(
-                    _not_taken(participant, topic, "twin", hub_session, size)
-                )
-                return
-            if obstacle is not None:
-                denied = Denied(obstacle, {}, topic)
-                effects += self._refuse(participant, denied, size, now)
+            refusal = self._open_question(participant, admitted, size, now)
+            if refusal:
+                effects += refusal
                 return
         elif is_tracked and not self._registrations.has_room(participant, admitted):
             denied = Denied("policy_denied", {"field": "type", "value": topic}, topic)
@@ -603,17 +597,27 @@ class Bridge:
             _not_taken(participant, message.type, reason, admitted.hub_session, size)
         )
 
-    def _begin_question(
-        self, participant: Participant, admitted: Admitted, now: float
-    ) -> str | None:
-        """Open a question, or return what keeps the participant from asking it."""
-        utterance_id = admitted.message.context.get("utterance_id")
-        return participant.questions.begin(
-            admitted.hub_session, utterance_id, now, self._hub_marks_ends
+    def _open_question(
+        self, participant: Participant, admitted: Admitted, size: int, now: float
+    ) -> list[actions.Effect]:
+        """Open a question, or return the effects of refusing it."""
+        message = admitted.message
+        hub_session = admitted.hub_session
+        obstacle = participant.questions.begin(
+            hub_session,
+            message.context.get("utterance_id"),
+            now,
+            self._hub_marks_ends,
         )
+        if obstacle is None:
+            return []
+        if obstacle == "twin":
+            return [_not_taken(participant, message.type, "twin", hub_session, size)]
+        denied = Denied(obstacle, {}, message.type)
+        return self._refuse(participant, denied, size, now)
 
     def _concerns_only_its_author(self, admitted: Admitted) -> bool:
-        """Whether nobody else here would hear the echo of this question."""
+        """Return whether nobody else here would get the echo of this question."""
         if not self._may_omit_echoes or "destination" in admitted.message.context:
             return False
         return len(self.known.by_session(admitted.hub_session)) == 1
@@ -721,7 +725,7 @@ def _offer_of(message: Message, echo: Echo | None) -> Offer:
 
 
 def _is_new_from_operator(offer: Offer) -> bool:
-    """Whether the operator sent this and it is no echo of ours."""
+    """Return whether the operator sent this and it is not an echo of ours."""
     return offer.echo is None and offer.message.context.get("source") == topics.OPERATOR
 
 

@@ -169,8 +169,8 @@ class CopyTable:
         """
 
     def is_copy(self, message: Message, now: float) -> bool:
-        """Whether the same content arrived less than a second ago under the counterpart
-        topic.
+        """Return whether the same content arrived less than a second ago under the
+        counterpart topic.
         """
         if not has_counterpart(message.type):
             return False
@@ -238,7 +238,7 @@ class HubNames:
         self._proofs: deque[tuple[float, bytes]] = deque()
 
     def writes_spec(self, now: float) -> bool:
-        """Whether specification names are written at this moment."""
+        """Return whether specification names are written at this moment."""
         if self._proofs and self._proofs[0][0] + _PROOF_S <= now:
             self._proofs.clear()
             self._speak(spec=True)

@@ -83,12 +83,10 @@ class Escalation:
                     self._give_up(session)
 
     def holds_back(self, message: Message, now: float, *, hops: int = 0) -> bool:
-        """Whether a hub message is kept from participants for now.
+        """Return whether a hub message is kept from participants for now.
 
-        What to do is in `take_due`.
-
-        `hops` counts the bridges the utterance has crossed, so that two that escalate
-        to each other come to an end.
+        `take_due` returns what to do about it. `hops` counts the bridges the utterance
+        has crossed, so that two bridges do not escalate to each other for ever.
         """
         session = context_session_id(message.context)
         self._now = now

@@ -30,7 +30,7 @@ class Registrations:
         self._abandoned: list[Effect] = []
 
     def has_room(self, participant: Participant, admitted: Admitted) -> bool:
-        """Whether one more registration of this participant can be tracked."""
+        """Return whether one more registration of a participant can be tracked."""
         skill = _registered_skill(admitted.message)
         if skill is None or admitted.message.type in DEREGISTERING:
             return True

@@ -165,7 +165,7 @@ class Router:
         return None
 
     def _is_hardened(self, record: ParticipantRecord) -> bool:
-        """Whether this participant hears only the topics of a satellite."""
+        """Return whether this participant gets only the topics of a satellite."""
         if self._settings.hardened is not None:
             return self._settings.hardened
         return record.role is not Role.PEER
@@ -217,7 +217,7 @@ class Router:
 
 
 def _is_own(participant: Participant, offer: Offer, echo: Echo) -> bool:
-    """Whether the message is this participant's or the bridge's own (B-21)."""
+    """Return whether a message is this participant's or the bridge's own (B-21)."""
     if echo.author is None:
         return True
     if echo.author != participant.id:

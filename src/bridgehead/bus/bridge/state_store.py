@@ -51,7 +51,7 @@ class StateStore:
         """Note that the participant is connected here now; must not wait."""
 
     def is_elsewhere(self, participant_id: str) -> bool:
-        """Whether the participant is connected to another bridge of the deployment."""
+        """Return whether the participant is at another bridge of the deployment."""
         return False
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:

@@ -42,15 +42,14 @@ class HubClient(Closing):
         self._target = target
         self._conversation: ClientConversation
         self.report: Callable[[str], None] = lambda _sentence: None
-        """Gets a sentence when the connection is lost and when it is there again."""
+        """Called with a sentence when the connection is lost and when it is back."""
         self.session: Session = {"session_id": f"cli-{secrets.token_hex(4)}"}
-        """A session of our own, so that answers can be told from everybody else's."""
+        """Our own session, by which we recognise answers to us."""
 
     @classmethod
     async def connect(cls, url: str, *, token: str | None = None) -> Self:
-        client = cls(
-            Target(url, (("Authorization", f"Bearer {token}"),) if token else ())
-        )
+        headers = (("Authorization", f"Bearer {token}"),) if token else ()
+        client = cls(Target(url, headers))
         await client._dial()
         return client
 
@@ -60,7 +59,7 @@ class HubClient(Closing):
         self._conversation = conversation
 
     async def receive_again(self) -> Message:
-        """Return the next message, also after a hub that went away has come back."""
+        """Return the next message; reconnect if the hub went away."""
         while True:
             try:
                 return await self.receive()
@@ -80,7 +79,7 @@ class HubClient(Closing):
         await self._conversation.send(encode(message))
 
     async def receive(self) -> Message:
-        """Return the next message; frames that are none are skipped."""
+        """Return the next message; skip frames that are not messages."""
         while True:
             read = read_frame(await self._conversation.receive())
             if not isinstance(read, Malformed):
@@ -89,52 +88,59 @@ class HubClient(Closing):
     async def ask(
         self, text: str, lang: str | None = None, *, wait_s: float = 60.0
     ) -> Spoken:
-        """Say something in our own session and collect what is spoken until the round
-        is over.
+        """Say something in our own session and return what is spoken until the turn is
+        over.
         """
-        data: dict[str, Any] = {"utterances": [text]} | ({"lang": lang} if lang else {})
-        asked = Message(HANDLE, data, {"source": OPERATOR, "session": self.session})
+        data: dict[str, Any] = {"utterances": [text]}
+        if lang:
+            data["lang"] = lang
+        question = Message(HANDLE, data, {"source": OPERATOR, "session": self.session})
         try:
-            await self.send(asked)
+            await self.send(question)
         except ConnectionEnded as ended:
             await self._come_back(ended)
-            await self.send(asked)
-        said: list[dict[str, Any]] = []
+            await self.send(question)
+        speech: list[dict[str, Any]] = []
         try:
             async with asyncio.timeout(wait_s):
                 while True:
                     message = await self.receive_again()
-                    if (
-                        context_session_id(message.context)
-                        != self.session["session_id"]
-                    ):
+                    session_id = context_session_id(message.context)
+                    if session_id != self.session["session_id"]:
                         continue
                     if message.type == SPEAK:
-                        said.append(message.data)
+                        speech.append(message.data)
                     elif message.type == HANDLED:
                         self.session = message.context["session"]
-                        return Spoken(tuple(said), handled=True)
+                        return Spoken(tuple(speech), handled=True)
         except TimeoutError:
-            return Spoken(tuple(said), handled=False)
+            return Spoken(tuple(speech), handled=False)
 
     async def undelivered(self, wait_s: float = 5.0) -> str | None:
         """Return why the message that was just sent did not reach its participant.
 
-        None if nobody says so.
+        Return None if no bridge reports that.
         """
-        # The hub keeps the order: when words of ours have come back, a bridge has
-        # answered. The pauses are for NATS.
+        # The hub keeps the order, so when our probe comes back, a bridge has had its
+        # say. The pauses are for NATS.
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 for _ in range(PROBES):
                     await asyncio.sleep(PAUSE_S)
-                    probe = Message(
-                        PROBE, {"n": secrets.token_hex(8)}, {"source": OPERATOR}
-                    )
-                    await self.send(probe)
-                    while (message := await self.receive()) != probe:
-                        if message.type == UNDELIVERED:
-                            return str(message.data.get("reason"))
+                    reason = await self._reason_before_probe()
+                    if reason is not None:
+                        return reason
+        return None
+
+    async def _reason_before_probe(self) -> str | None:
+        """Send a probe; return the reason of a report that comes before its echo."""
+        probe = Message(PROBE, {"n": secrets.token_hex(8)}, {"source": OPERATOR})
+        await self.send(probe)
+        message = await self.receive()
+        while message != probe:
+            if message.type == UNDELIVERED:
+                return str(message.data.get("reason"))
+            message = await self.receive()
         return None
 
     async def close(self) -> None:

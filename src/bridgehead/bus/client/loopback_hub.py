@@ -1,8 +1,8 @@
-"""A hub that is not there: programs that know only the bus's own protocol talk to a
-bridge through it (bus §10.4).
+"""A stand-in for a hub, through which programs that know only the bus's own protocol
+talk to a bridge (bus §10.4).
 
 It listens on loopback like a hub, adds the credential of the join file, and passes
-messages on as they are. One program at a time, because it is one participant.
+messages on unchanged. It serves one program at a time, because it is one participant.
 """
 
 from __future__ import annotations
@@ -59,14 +59,13 @@ class LoopbackHub(Site):
             turned_away = Answer(
                 403, b"this participant belongs to another user of this machine\n"
             )
-        return turned_away or Upgrade(
-            LoopbackProgram(self, self._join), MAX_FRAME_BYTES
-        )
+        if turned_away is not None:
+            return turned_away
+        return Upgrade(LoopbackProgram(self, self._join), MAX_FRAME_BYTES)
 
     async def respond(self, request: Request) -> Answer:
-        return Answer(
-            400 if request.path == HUB_PATH else 404, b"this is a WebSocket\n"
-        )
+        status = 400 if request.path == HUB_PATH else 404
+        return Answer(status, b"this is a WebSocket\n")
 
     async def close(self) -> None:
         for program in list(self.programs):
@@ -76,7 +75,7 @@ class LoopbackHub(Site):
 
 
 class LoopbackProgram(Conversation):
-    """One program on one side, the bridge on the other."""
+    """Carries messages between one program and the bridge."""
 
     def __init__(self, hub: LoopbackHub, join: JoinFile) -> None:
         self._hub = hub
@@ -125,8 +124,8 @@ class LoopbackProgram(Conversation):
             _log.info("%s", ended.exceptions[0])
             self.peer.close(TRY_AGAIN, "the bridge closed the connection")
         finally:
-            # Without a goodbye: stock programs drop and come back all the time, and
-            # grace is made for that.
+            # No goodbye: stock programs disconnect and come back all the time, and the
+            # grace period is made for that.
             await satellite.close(goodbye=False)
 
     async def _carry_out(self, satellite: Satellite) -> None:
@@ -141,7 +140,7 @@ class LoopbackProgram(Conversation):
         while True:
             event = await satellite.receive()
             if isinstance(event, Incoming):
-                # What a slow program does not read waits at the bridge, within its bounds.
+                # What a slow program does not read waits at the bridge, up to a limit.
                 await self._writable.wait()
                 self.peer.send(encode(event.message))
             elif isinstance(event, MessageRefused):

@@ -1,14 +1,14 @@
-"""A participant in a few lines: connect with a join file, say something, hear what
-comes back.
+"""A participant in a few lines: connect with a join file, say something, and get the
+answer.
 
     async with await Satellite.connect(read_join_file(path)) as satellite:
         answer = await satellite.ask("what time is it")
         print(answer.text)
 
 The satellite owns its session (bus §3): it adopts the one every answer brings and sends
-it with the next utterance. A connection that is lost is made again, at whichever
-address of the join file answers, and an open question is sent again: a bridge that has
-it already takes it for the same one.
+it with the next utterance. After a lost connection it connects to whichever address of
+the join file answers and sends an open question again; a bridge that already has the
+question recognises it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Literal, Self
 
 import msgspec
@@ -55,15 +56,12 @@ CLAIM_HEADER: Final = "X-Bridgehead-Claimed-Id"
 FIRST_WAIT_S: Final = 0.25
 LONGEST_WAIT_S: Final = 15.0
 SECOND_ANSWER_S: Final = 3.0
-"""How long to wait for the answer to a question that was sent again.
-
-The first one may have ended without words.
-"""
+"""How long to wait for words after a repeated question ended without any."""
 SENT_AWAY: Final = frozenset(
     {1000, 1002, 1003, 1009, *CloseCode}
     - {CloseCode.GOING_AWAY, CloseCode.SLOW_CONSUMER}
 )
-"""Ends after which nobody comes back by themselves, such as a revoked credential."""
+"""Close codes after which we do not reconnect, such as for a revoked credential."""
 REFUSED: Final = {
     "rate_limited": "That was too fast; wait a moment.",
     "too_large": "That was too long.",
@@ -72,6 +70,8 @@ REFUSED: Final = {
     "turn_lost": "The answer to an earlier question got lost; ask it again.",
 }
 Dial = Callable[[], Awaitable[tuple[ClientConversation, str]]]
+"""Connects, and returns the conversation and our source."""
+Outcome = Literal["", "answer", "unmatched"]
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -100,14 +100,14 @@ class Spoken(msgspec.Struct, frozen=True):
 
     speak: tuple[dict[str, Any], ...]
     handled: bool
-    outcome: Literal["", "answer", "unmatched"] = ""
-    """`answer`: to a question that was asked here (`bus ask`), so the assistant did not
-    get it.
+    outcome: Outcome = ""
+    """`answer` if the utterance answered a question (`bus ask`), so that the assistant
+    did not get it.
     """
 
     @property
     def text(self) -> str:
-        return "\n".join(str(said.get("utterance", "")) for said in self.speak)
+        return "\n".join(str(speech.get("utterance", "")) for speech in self.speak)
 
 
 class _CollectedAnswer:
@@ -116,14 +116,13 @@ class _CollectedAnswer:
     def __init__(self, utterance_id: str) -> None:
         self._utterance_id = utterance_id
         self.speech: list[dict[str, Any]] = []
-        self.outcome: Literal["", "answer", "unmatched"] = ""
+        self.outcome: Outcome = ""
         self.has_ended = False
 
     def owns(self, fields: dict[str, Any]) -> bool:
-        """Whether the context or the refusal with these fields is about this one."""
-        return bool(
-            fields.get("utterance_id", self._utterance_id) == self._utterance_id
-        )
+        """Return whether a context or a refusal with these fields is about us."""
+        utterance_id = fields.get("utterance_id", self._utterance_id)
+        return bool(utterance_id == self._utterance_id)
 
     def add_speech(self, data: dict[str, Any], *, was_repeated: bool) -> None:
         """Add what was spoken, unless it was heard before the question was repeated."""
@@ -156,20 +155,20 @@ class Satellite(Closing):
         self._reconnects = True
         self._turn = asyncio.Lock()
         self._open: Message | None = None
-        """A question without an end; it survives a lost connection."""
-        self._asked_again = False
+        """The question that is being answered; repeated after a lost connection."""
+        self._was_repeated = False
         self.participant = join.participant
         self.source = source
         self.session: Session = {}
         """The session of the last answer; sent with the next utterance."""
         self.aside: Callable[[Message], None] = _disregard
-        """Gets what arrives during `ask` and is no part of the answer, such as a
-        notice.
+        """Called with what arrives during `ask` but is not part of the answer, such as
+        a notice.
         """
         self.shown = ShownQuestions()
-        """The questions that have arrived and that nothing was said after."""
+        """The questions that arrived and after which nothing else was said."""
         self.report: Callable[[str], None] = _disregard
-        """Gets a sentence when the connection is lost and when it is back."""
+        """Called with a sentence when the connection is lost and when it is back."""
 
     @classmethod
     async def connect(
@@ -181,41 +180,29 @@ class Satellite(Closing):
         client_cert: tuple[str, str] | None = None,
         reconnect: bool = True,
     ) -> Self:
-        """Connect and prove who we are.
-
-        Both sides are sure of each other when this returns.
-        """
+        """Connect, and authenticate both sides."""
         headers = [("Authorization", f"Bearer {join.token}")] if join.token else []
         if claimed_id is not None:
             headers.append((CLAIM_HEADER, claimed_id))
-
-        async def dial_again() -> tuple[ClientConversation, str]:
-            problem: BridgeheadError | None = None
-            for url in join.urls:
-                target = Target(
-                    url,
-                    tuple(headers),
-                    frames.SUBPROTOCOL,
-                    join.pin,
-                    client_cert,
-                    ca_file,
-                )
-                try:
-                    return await _enter(target, join, claimed_id)
-                except BridgeheadError as error:
-                    problem = problem if isinstance(problem, NotAdmitted) else error
-            assert problem is not None
-            raise problem
-
-        conversation, source = await dial_again()
-        satellite = cls(dial_again, conversation, join, source)
+        targets = [
+            Target(
+                url,
+                tuple(headers),
+                frames.SUBPROTOCOL,
+                join.pin,
+                client_cert,
+                ca_file,
+            )
+            for url in join.urls
+        ]
+        dial_any = partial(_enter_any, targets, join, claimed_id)
+        conversation, source = await dial_any()
+        satellite = cls(dial_any, conversation, join, source)
         satellite._reconnects = reconnect
         return satellite
 
     async def _come_back(self, ended: ConnectionEnded) -> None:
-        """Be connected again; raises where the bridge has sent us away, or does not
-        want us any more.
-        """
+        """Reconnect; raise if the bridge sent us away or does not admit us any more."""
         if not self._reconnects or ended.code in SENT_AWAY:
             raise ended
         async with self._turn:
@@ -232,7 +219,7 @@ class Satellite(Closing):
                         raise
             if self._open is not None:
                 await self._conversation.send(frames.outgoing(encode(self._open), 0))
-                self._asked_again = True
+                self._was_repeated = True
             self.report("connected again")
 
     async def send(self, message: Message, *, hops: int = 0) -> None:
@@ -249,14 +236,16 @@ class Satellite(Closing):
     async def settled(self, wait_s: float = 5.0) -> None:
         """Return once the bridge has read what was sent.
 
-        Raises `Refused` where it did not take a message.
+        Raise `SendRefused` if it refused a message.
         """
         await self._send(frames.ping(0))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while not isinstance(event := await self.receive(), Ponged):
+                event = await self.receive()
+                while not isinstance(event, Ponged):
                     if isinstance(event, MessageRefused):
                         raise SendRefused(event, self.participant)
+                    event = await self.receive()
 
     async def say(self, text: str, lang: str | None = None) -> None:
         """Send an utterance with the session as we know it."""
@@ -275,57 +264,60 @@ class Satellite(Closing):
     async def ask(
         self, text: str, lang: str | None = None, *, wait_s: float = 60.0
     ) -> Spoken:
-        """Say something and return what is spoken until the round is over.
+        """Say something and return what is spoken until the turn is over.
 
-        After `wait_s` seconds that is what has been spoken so far.
+        After `wait_s` seconds, return what has been spoken so far.
         """
         utterance_id = secrets.token_hex(8)
         self._open = self._utterance(text, lang, {"utterance_id": utterance_id})
-        self._asked_again = False
+        self._was_repeated = False
         collected = _CollectedAnswer(utterance_id)
         try:
             async with asyncio.timeout(wait_s) as limit:
                 await self.send(self._open)
                 while True:
-                    event = await self.receive()
-                    if isinstance(event, MessageRefused) and collected.owns(
-                        event.details
-                    ):
-                        raise SendRefused(event, self.participant)
-                    if not isinstance(event, Incoming):
-                        continue
-                    message = event.message
+                    message = await self._next_message(collected)
                     if not collected.owns(message.context):
                         self._put_aside(message)
-                    elif message.type == SPEAK:
-                        collected.add_speech(
-                            message.data, was_repeated=self._asked_again
-                        )
-                    elif message.type == HANDLED:
-                        if collected.end(message.data, was_repeated=self._asked_again):
-                            return Spoken(
-                                tuple(collected.speech),
-                                handled=True,
-                                outcome=collected.outcome,
-                            )
-                        # The words may have gone to the connection that is lost; a
-                        # second answer is on its way then.
+                    elif message.type != HANDLED:
+                        self._collect(message, collected)
+                    elif collected.end(message.data, was_repeated=self._was_repeated):
+                        break
+                    else:
+                        # The words may have gone to the lost connection. In that case
+                        # a second answer is on its way.
                         now = asyncio.get_running_loop().time()
                         limit.reschedule(now + SECOND_ANSWER_S)
-                    elif message.type == UNMATCHED:
-                        collected.outcome = "unmatched"
-                    else:
-                        self._put_aside(message)
+            return Spoken(
+                tuple(collected.speech), handled=True, outcome=collected.outcome
+            )
         except TimeoutError:
             return Spoken(tuple(collected.speech), collected.has_ended)
         finally:
             self._open = None
 
-    def _put_aside(self, message: Message) -> None:
-        """Pass on what is no part of the answer.
+    async def _next_message(self, collected: _CollectedAnswer) -> Message:
+        """Return the next message; raise `SendRefused` if our question is refused."""
+        while True:
+            event = await self.receive()
+            if isinstance(event, Incoming):
+                return event.message
+            if isinstance(event, MessageRefused) and collected.owns(event.details):
+                raise SendRefused(event, self.participant)
 
-        Answers to a question that is over are left out, unless they were late: they
-        were given twice, by two bridges.
+    def _collect(self, message: Message, collected: _CollectedAnswer) -> None:
+        if message.type == SPEAK:
+            collected.add_speech(message.data, was_repeated=self._was_repeated)
+        elif message.type == UNMATCHED:
+            collected.outcome = "unmatched"
+        else:
+            self._put_aside(message)
+
+    def _put_aside(self, message: Message) -> None:
+        """Pass on a message that is not part of the answer.
+
+        Answers to an earlier question are dropped, because two bridges may answer the
+        same one; answers that come later on purpose are passed on.
         """
         is_answer = message.type in (SPEAK, HANDLED)
         if not is_answer or message.context.get("late") is True:
@@ -343,7 +335,7 @@ class Satellite(Closing):
     async def receive(self) -> Event:
         """Return the next thing the bridge sent.
 
-        Raises `ConnectionEnded` when there will be nothing more.
+        Raise `ConnectionEnded` when there will be nothing more.
         """
         while True:
             try:
@@ -384,7 +376,7 @@ class Satellite(Closing):
         return Ponged() if kind == "pong" else None
 
     def _noticed(self, data: object) -> Notice | None:
-        """Return the notice and remember that its question is in view."""
+        """Return a notice and remember that its question was shown."""
         try:
             notice = msgspec.convert(data, Notice)
         except msgspec.ValidationError:
@@ -402,7 +394,7 @@ class Satellite(Closing):
             self.session = session
 
     async def close(self, *, goodbye: bool = True) -> None:
-        """Leave; with a goodbye the bridge does not wait for us to come back."""
+        """Disconnect; after a goodbye the bridge does not wait for us to come back."""
         self._reconnects = False
         is_open = self._conversation.ended is None and self._conversation.is_writable
         if goodbye and is_open:
@@ -411,9 +403,9 @@ class Satellite(Closing):
 
 
 def waits() -> Iterator[float]:
-    """Yield how long to wait before each attempt to come back.
+    """Yield how long to wait before each attempt to reconnect.
 
-    Longer and longer, and not everybody at the same moment.
+    Waits grow, and are random, so that not everybody returns at the same moment.
     """
     wait_s = FIRST_WAIT_S
     while True:
@@ -423,6 +415,24 @@ def waits() -> Iterator[float]:
 
 def _disregard(_what: object) -> None:
     pass
+
+
+async def _enter_any(
+    targets: list[Target], join: JoinFile, claimed_id: str | None
+) -> tuple[ClientConversation, str]:
+    """Return what `_enter` returns for the first address that admits us.
+
+    If none does, raise the first refusal, or else the last problem.
+    """
+    problem: BridgeheadError | None = None
+    for target in targets:
+        try:
+            return await _enter(target, join, claimed_id)
+        except BridgeheadError as error:
+            if not isinstance(problem, NotAdmitted):
+                problem = error
+    assert problem is not None
+    raise problem
 
 
 async def _enter(
@@ -448,7 +458,7 @@ async def _shake_hands(
 ) -> str:
     """Answer the challenge if there is one, and return the source we were given.
 
-    Raises if a bridge that should have our key does not prove it.
+    Raise if a bridge that should have our key does not prove it.
     """
     key = from_base64(join.key) if join.key is not None else None
     challenge: Challenge | None = None
@@ -489,7 +499,7 @@ def _challenge(
 
 
 def _is_proof(mac: bytes | None, challenge: Challenge | None, key: bytes) -> bool:
-    """Whether only a bridge with our key can have answered the challenge so."""
+    """Return whether this answer to the challenge was made with our key."""
     if challenge is None or not mac:
         return False
     return hmac.compare_digest(challenge.server_mac(key), mac)
@@ -519,7 +529,7 @@ class NotAdmitted(BridgeheadError):
 
 
 class NotOurBridge(ProtocolError):
-    """Whoever answered is not the bridge we were enrolled at."""
+    """The server that answered is not the bridge we were enrolled at."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(

@@ -1,10 +1,8 @@
-"""The chat page (bus §17): one participant for each browser session, in managing mode,
-tested in a real browser.
+"""The chat page (bus §17): each browser session is a participant in managing mode.
 
 The link that `bus serve` prints works once and is exchanged for a cookie that no script
-can read. Only a page that was served from here, with that cookie, gets a WebSocket. The
-cookie is signed and says who it is for, so that a page stays logged in when the bus is
-started again.
+can read. Only a page that we served, with that cookie, gets a WebSocket. The cookie is
+signed and says who it is for, so a page stays logged in when the bus restarts.
 """
 
 from __future__ import annotations
@@ -57,16 +55,16 @@ _FILES: Final = {
 
 
 class _ChatLogin(msgspec.Struct, frozen=True, array_like=True):
-    """What a cookie says."""
+    """The content of a cookie."""
 
     participant: str
     until: float
     user: int | None
-    """Whose browser it is; None where that is not known, as for other machines."""
+    """The account whose browser it is; None if unknown, as on other machines."""
 
 
 class ChatEndpoint(Site):
-    """`/chat`: the page, its files, and the WebSocket behind it."""
+    """Serves `/chat`: the page, its files, and the WebSocket behind it."""
 
     def __init__(
         self,
@@ -99,8 +97,7 @@ class ChatEndpoint(Site):
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/chat":
             return NOT_FOUND
-        # A browser always names the page's origin; a program that leaves it out is no
-        # browser.
+        # A browser always names the page's origin, so this is not one.
         if "origin" not in request.headers:
             return Answer(403, b"this WebSocket is for the chat page\n")
         login = self._login_of(request)
@@ -137,15 +134,11 @@ class ChatEndpoint(Site):
                 401, _file("chat_closed.html"), "text/html; charset=utf-8", PAGE_HEADERS
             )
         secure = "; Secure" if request.secure else ""
-        rights = (
+        attributes = (
             f"Path=/chat; Max-Age={SESSION_S:.0f}; HttpOnly; SameSite=Strict{secure}"
         )
-        return self._page(
-            (
-                "Set-Cookie",
-                f"{_cookie_name(request)}={self._new_cookie(request)}; {rights}",
-            )
-        )
+        cookie = f"{_cookie_name(request)}={self._new_cookie(request)}; {attributes}"
+        return self._page(("Set-Cookie", cookie))
 
     def _page(self, *headers: tuple[str, str]) -> Answer:
         return Answer(
@@ -157,20 +150,21 @@ class ChatEndpoint(Site):
 
     def _new_cookie(self, request: Request) -> str:
         until = self._clock.now().timestamp() + SESSION_S
-        login = _ChatLogin(
-            f"{CHAT_PREFIX}{secrets.token_hex(6)}", until, self._user_of(request)
-        )
-        said = base64.urlsafe_b64encode(msgspec.json.encode(login)).decode("ascii")
-        return f"{said}.{self._signature(said)}"
+        participant = f"{CHAT_PREFIX}{secrets.token_hex(6)}"
+        login = _ChatLogin(participant, until, self._user_of(request))
+        payload = base64.urlsafe_b64encode(msgspec.json.encode(login)).decode("ascii")
+        return f"{payload}.{self._signature(payload)}"
 
-    def _signature(self, said: str) -> str:
-        return hmac.digest(self._key, said.encode(), "sha256").hex()
+    def _signature(self, payload: str) -> str:
+        return hmac.digest(self._key, payload.encode(), "sha256").hex()
 
     def _login_of(self, request: Request) -> _ChatLogin | None:
-        said, _, signature = _cookie(request).partition(".")
-        if not hmac.compare_digest(self._signature(said).encode(), signature.encode()):
+        """Return who is logged in with the cookie of a request."""
+        payload, _, signature = _cookie(request).partition(".")
+        expected = self._signature(payload)
+        if not hmac.compare_digest(expected.encode(), signature.encode()):
             return None
-        login = msgspec.json.decode(base64.urlsafe_b64decode(said), type=_ChatLogin)
+        login = msgspec.json.decode(base64.urlsafe_b64decode(payload), type=_ChatLogin)
         if login.until < self._clock.now().timestamp():
             return None
         # Browsers send a cookie to every port of a host, where servers of other
@@ -179,9 +173,9 @@ class ChatEndpoint(Site):
 
 
 class ChatSocket(RawConnection):
-    """One open page. What it sends and gets is small JSON of its own.
+    """The connection of one open page.
 
-    The page knows nothing of topics.
+    It speaks small JSON objects of its own; the page knows nothing of topics.
     """
 
     def __init__(
@@ -189,32 +183,34 @@ class ChatSocket(RawConnection):
     ) -> None:
         super().__init__(gateway, record, claim)
         self._shown = ShownQuestions()
-        """For answers that are typed; a button answers the question beside it."""
+        """The questions that a typed answer may mean; a button names its question."""
 
     def received(self, payload: bytes, *, text: bool) -> None:
         if not self._joined:
             return
-        read = decode_json(payload)
-        said = read if isinstance(read, dict) else {}
-        given = (
-            _answer_in(said["answer"])
-            if "answer" in said
-            else self._typed_answer(said.get("text"))
-        )
-        if given is not None:
-            if self._gateway.relay.admits(self._participant):
-                self._gateway.pending_answers.answer(
-                    self._participant, given, self._answered
-                )
-        elif said.get("stop") is True:
+        decoded = decode_json(payload)
+        fields = decoded if isinstance(decoded, dict) else {}
+        if "answer" in fields:
+            answer = _answer_in(fields["answer"])
+        else:
+            answer = self._typed_answer(fields.get("text"))
+        if answer is not None:
+            self._pass_on(answer)
+        elif fields.get("stop") is True:
             self._gateway.relay.take(self._participant, payload, value={"type": STOP})
         else:
             value = {
-                "text": said.get("text"),
-                "utterance_id": said.get("id"),
+                "text": fields.get("text"),
+                "utterance_id": fields.get("id"),
                 "pieces": True,
             }
             self._gateway.relay.take(self._participant, payload, value=value)
+
+    def _pass_on(self, answer: ItemAnswer) -> None:
+        if self._gateway.relay.admits(self._participant):
+            self._gateway.pending_answers.answer(
+                self._participant, answer, self._answered
+            )
 
     # -- ParticipantConnection ------------------------------------------------
 
@@ -234,14 +230,11 @@ class ChatSocket(RawConnection):
         elif delivery.topic == SPEAK:
             self._shown.speak()
             data = message["data"]
-            self._send(
-                {
-                    "speak": {
-                        "utterance": str(data.get("utterance", "")),
-                        "lang": data.get("lang"),
-                    }
-                }
-            )
+            speech = {
+                "utterance": str(data.get("utterance", "")),
+                "lang": data.get("lang"),
+            }
+            self._send({"speak": speech})
         elif delivery.topic == NOTICE:
             self._show_question(msgspec.convert(message["data"], Notice))
         elif delivery.topic in (HANDLED, UNMATCHED):
@@ -259,10 +252,10 @@ class ChatSocket(RawConnection):
             return None
         return ItemAnswer(given.id, given.text, self._shown.digest_of(given.id))
 
-    def _answered(self, became: ItemAnswered) -> None:
-        if became.notice is not None:
-            self._shown.show(became.notice)
-        self._send({"answered": became.to_data()})
+    def _answered(self, result: ItemAnswered) -> None:
+        if result.notice is not None:
+            self._shown.show(result.notice)
+        self._send({"answered": result.to_data()})
 
     def _show_question(self, notice: Notice) -> None:
         # A question asked while the page opens comes twice: announced, and in the list
@@ -284,7 +277,10 @@ def _answer_in(value: object) -> ItemAnswer | None:
 
 
 def _cookie_name(request: Request) -> str:
-    """Two chats on one machine must not log each other out: cookies know no ports."""
+    """Return a name of our own port, because browsers send cookies to every port.
+
+    Otherwise two chats on one machine would log each other out.
+    """
     return COOKIE if request.ends is None else f"{COOKIE}_{request.ends.near[1]}"
 
 

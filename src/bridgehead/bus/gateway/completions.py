@@ -1,8 +1,8 @@
-"""The OpenAI-compatible door, for programs that know a chat endpoint.
+"""The OpenAI-compatible endpoint, for programs that can talk to a chat model.
 
-The key is the token of a participant in managing mode. What the person wrote last is
-the utterance; the conversation it belongs to is recognised by its beginning, and has a
-session of its own on the bus.
+The key is the token of a participant in managing mode. The last message of the person
+is the utterance. Its conversation is recognised by how it begins, and has its own
+session on the bus.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SENTENCES: Final = {
 
 
 class CompletionRequest(msgspec.Struct, frozen=True):
-    """What is taken from a request; everything else in it is for models."""
+    """The parts of a request that we use; the rest is for models."""
 
     text: str
     channel: str
@@ -50,7 +50,7 @@ class CompletionRequest(msgspec.Struct, frozen=True):
     is_named: bool = False
     """Whether the request says which conversation it is of, or for whom it is."""
     previous: str = ""
-    """The response that it continues, where it names one."""
+    """The response that it continues, if it names one."""
 
 
 class CompletionsEndpoint(Site):
@@ -76,40 +76,48 @@ class CompletionsEndpoint(Site):
                 f"{request.method} {request.path} is not served here; "
                 f"POST {COMPLETIONS} and POST {RESPONSES} are",
             )
+        return await self._complete(request, record)
+
+    async def _complete(self, request: Request, record: ParticipantRecord) -> Answer:
         is_response = request.path == RESPONSES
         field = "input" if is_response else "messages"
         try:
-            asked = read_completion(request.body, request.headers, field)
+            question = read_completion(request.body, request.headers, field)
         except ValueError as error:
             return _refused(400, str(error))
         created = int(self._clock.now().timestamp())
-        turn: HttpTurn | None = asked.turn
+        turn: HttpTurn | None = question.turn
         form: _Completion | _Response
         if is_response:
-            form = _Response(asked, created)
-            if not asked.is_named:
-                turn = self._calls.turns.response(form.id, asked.previous)
+            form = _Response(question, created)
+            if not question.is_named:
+                turn = self._calls.turns.response(form.id, question.previous)
         else:
-            form = _Completion(asked, created)
-        if record.person is not None and not asked.names_user:
+            form = _Completion(question, created)
+        if record.person is not None and not question.names_user:
             turn = None
-        return await self._put(record, asked, form, turn)
+        return await self._ask(record, question, form, turn)
 
-    async def _put(
+    async def _ask(
         self,
         record: ParticipantRecord,
-        asked: CompletionRequest,
+        question: CompletionRequest,
         form: _Completion | _Response,
         turn: HttpTurn | None,
     ) -> Answer:
-        """Put the question to the assistant and return the answer, or its beginning."""
-        call = HttpCall(asked.channel)
-        body = {"text": asked.text, "channel": asked.channel, "pieces": asked.stream}
+        """Ask the assistant and return its answer, or a stream that carries it."""
+        call = HttpCall(question.channel)
+        body = {
+            "text": question.text,
+            "channel": question.channel,
+            "pieces": question.stream,
+        }
         spoken = self._calls.put(record, body, call, self._wait_s, turn)
-        if not asked.stream:
+        if not question.stream:
             text = "".join([piece async for piece in spoken])
             return _problem(call) or json_answer(form.whole(text))
-        # Before the head of the response is sent, it can still say what is wrong.
+        # Wait for the first piece: once the response has begun, its status can no
+        # longer say what is wrong.
         first = await anext(spoken, None)
         if first is None:
             problem = _problem(call)
@@ -137,7 +145,7 @@ async def _pieces(
     spoken: AsyncGenerator[str, None],
     call: HttpCall,
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the answer as server-sent events while it is spoken."""
+    """Yield the answer piece by piece as server-sent events."""
     text = first or ""
     yield form.begin(text)
     async for piece in spoken:
@@ -153,8 +161,8 @@ async def _pieces(
 class _Completion:
     """The shape of one answer of `/v1/chat/completions`."""
 
-    def __init__(self, asked: CompletionRequest, created: int) -> None:
-        self._asked = asked
+    def __init__(self, question: CompletionRequest, created: int) -> None:
+        self._with_usage = question.with_usage
         self._head = {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "created": created,
@@ -183,7 +191,7 @@ class _Completion:
         return self._chunk({"content": text})
 
     def end(self, _text: str) -> bytes:
-        usage = self._event([], usage=_NO_USAGE) if self._asked.with_usage else b""
+        usage = self._event([], usage=_NO_USAGE) if self._with_usage else b""
         return self._chunk({}, finish="stop") + usage + b"data: [DONE]\n\n"
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -204,12 +212,12 @@ class _Completion:
 class _Response:
     """The shape of one answer of `/v1/responses`.
 
-    Its ID holds the channel, for the question that names it next.
+    Its ID contains the channel, for the question that continues it.
     """
 
-    def __init__(self, asked: CompletionRequest, created: int) -> None:
+    def __init__(self, question: CompletionRequest, created: int) -> None:
         unique = secrets.token_hex(8)
-        self.id = f"resp_{asked.channel}_{unique}"
+        self.id = f"resp_{question.channel}_{unique}"
         self._head = {
             "id": self.id,
             "object": "response",
@@ -284,7 +292,7 @@ def _part(text: str) -> dict[str, Any]:
 
 
 _NO_USAGE: Final = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
-"""Words on a bus are not counted in tokens."""
+"""A bus does not count tokens."""
 
 
 def read_completion(
@@ -292,25 +300,14 @@ def read_completion(
 ) -> CompletionRequest:
     """Return the question in a request.
 
-    Raises ValueError with a sentence if there is none that we can put.
+    Raise ValueError with a sentence for the caller if there is none we can ask.
     """
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         raise ValueError("the body is not JSON") from None
-    messages = document.get(field) if isinstance(document, dict) else None
-    if isinstance(messages, str) and field == "input":
-        messages = [{"role": "user", "content": messages}]
-    if not _is_list_of_messages(messages):
-        raise ValueError(f"{field} must be a non-empty list")
-    if messages[-1].get("role") != "user":
-        raise ValueError(
-            "the last message must be from the user; tools and prefilled answers are "
-            "not supported"
-        )
-    text = _text(messages[-1].get("content")).strip()
-    if not text:
-        raise ValueError("the last message has no text")
+    messages = _messages(document, field)
+    text = _last_text(messages)
     options = document.get("stream_options")
     channel = _channel(messages, document, headers.get(CHAT_ID, ""))
     user = str(document.get("user") or "")
@@ -331,6 +328,29 @@ def read_completion(
     )
 
 
+def _messages(document: Any, field: str) -> list[dict[str, Any]]:
+    messages = document.get(field) if isinstance(document, dict) else None
+    if isinstance(messages, str) and field == "input":
+        return [{"role": "user", "content": messages}]
+    if not _is_list_of_messages(messages):
+        raise ValueError(f"{field} must be a non-empty list")
+    return messages
+
+
+def _last_text(messages: list[dict[str, Any]]) -> str:
+    """Return the text of the last message, which must be the user's."""
+    last = messages[-1]
+    if last.get("role") != "user":
+        raise ValueError(
+            "the last message must be from the user; tools and prefilled answers are "
+            "not supported"
+        )
+    text = _text(last.get("content")).strip()
+    if not text:
+        raise ValueError("the last message has no text")
+    return text
+
+
 def _is_list_of_messages(value: object) -> TypeGuard[list[dict[str, Any]]]:
     if not isinstance(value, list) or not value:
         return False
@@ -340,13 +360,13 @@ def _is_list_of_messages(value: object) -> TypeGuard[list[dict[str, Any]]]:
 def _unnamed_turn(channel: str, messages: list[dict[str, Any]]) -> HttpTurn:
     """Return the turn of a conversation that has no name.
 
-    Whoever continues it sends every question before. Its beginning alone is not
-    enough, because many conversations begin with the same word.
+    A program that continues it sends all earlier questions, and these identify it. Its
+    beginning alone is not enough, because many conversations begin with the same word.
     """
-    asked = [message for message in messages if message.get("role") == "user"]
+    questions = [message for message in messages if message.get("role") == "user"]
     digest = hashlib.sha256(channel.encode())
     names = []
-    for message in asked:
+    for message in questions:
         content = msgspec.json.encode(message.get("content"))
         digest.update(hashlib.sha256(content).digest())
         names.append(f"{channel} {digest.hexdigest()[:24]}")
@@ -368,8 +388,8 @@ def _channel(
 ) -> str:
     """Return the channel of a conversation.
 
-    It is made from what the program calls it, else from its beginning, which is sent
-    with every question.
+    It is made from the name that the program gives the conversation, else from its
+    beginning, which is sent with every question.
     """
     previous = document.get("previous_response_id")
     if previous is not None:
@@ -393,7 +413,7 @@ def _beginning(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _problem(call: HttpCall) -> Answer | None:
-    """Return why there is no answer, or not the whole of it."""
+    """Return the error if there is no answer or it is incomplete, else None."""
     if call.refusal is not None:
         code = str(call.refusal["code"])
         message = call.refusal.get("message")

@@ -1,5 +1,6 @@
-"""Participants' WebSockets at the gateway: the framed profile `bridgehead.v1` and the
-bare one (bus §10.2, §10.4).
+"""Participants' WebSockets at the gateway (bus §10.2, §10.4).
+
+There are two profiles: `bridgehead.v1`, which is framed, and the bare one.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ TRY_LATER: Final = 1013
 MOST_REASON: Final = 100
 """Characters; a closing frame has room for 123 bytes."""
 NOT_YOUR_FAULT: Final = ("hub_down", "turn_lost", "shutdown")
-"""Refusals that even a program that knows nothing of refusals is told about: its person
-waits for an answer.
+"""Refusals that even a program without frames is told about, because a person is
+waiting for an answer.
 """
 UNREAD_BYTES: Final = 1024 * 1024
-"""Pongs, errors and the like that may wait for a far side that does not read."""
+"""How much a client may leave unread before it gets no more pongs and errors."""
 
 
 class ConnectionGateway(Protocol):
@@ -62,9 +63,9 @@ class ConnectionGateway(Protocol):
 
 
 class RawConnection(WatchedConversation):
-    """Bare messages without frames, for programs that speak the bus's own protocol.
+    """A connection that carries bare messages, for programs of the bus itself.
 
-    Also the base of the others.
+    Also the base of the framed one.
     """
 
     listens = True
@@ -126,9 +127,8 @@ class RawConnection(WatchedConversation):
     # -- inside ---------------------------------------------------------------
 
     def _reply(self, payload: bytes) -> None:
-        """Send something that no message of the bus asked for.
-
-        Who reads none of it is cut off (B-43).
+        """Send something that is not a delivery; cut off a client that does not read
+        (B-43).
         """
         if self._peer.unsent > UNREAD_BYTES:
             self._peer.abort()
@@ -152,7 +152,8 @@ class RawConnection(WatchedConversation):
         self._entering = None
         if entering.cancelled():
             return
-        if (error := entering.result()) is not None:
+        error = entering.result()
+        if error is not None:
             self._turn_away(error)
         else:
             self._joined = True
@@ -171,7 +172,7 @@ class RawConnection(WatchedConversation):
 
 
 class FramedConnection(RawConnection):
-    """`bridgehead.v1`: one frame per WebSocket message.
+    """A connection of the profile `bridgehead.v1`: one frame per WebSocket message.
 
     Without a record it begins with the HMAC challenge.
     """
@@ -189,7 +190,7 @@ class FramedConnection(RawConnection):
         self._server_mac: bytes | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ref: object = msgspec.UNSET
-        """What the frame at hand wants to be called in an answer."""
+        """The reference of the current frame, which an error about it repeats."""
 
     # -- Conversation ---------------------------------------------------------
 
@@ -216,7 +217,7 @@ class FramedConnection(RawConnection):
             self._take_other_frame(payload)
 
     def _take_other_frame(self, payload: bytes) -> None:
-        """Take a frame that is no plain message."""
+        """Take a frame that is not simply a message."""
         self._ref = msgspec.UNSET
         frame = frames.read(payload)
         if not self._joined:
@@ -224,12 +225,8 @@ class FramedConnection(RawConnection):
         elif isinstance(frame, Malformed):
             self._take(payload, frame, 0, msgspec.UNSET)
         elif frame.l2 == "msg":
-            self._take(
-                payload,
-                None if frame.m is msgspec.UNSET else frame.m,
-                frame.hops,
-                frame.ref,
-            )
+            message = None if frame.m is msgspec.UNSET else frame.m
+            self._take(payload, message, frame.hops, frame.ref)
         elif frame.l2 not in ("ping", "pong", "bye", "answer"):
             self._take(payload, Malformed("type_missing_or_not_string"), 0, frame.ref)
         elif self._gateway.relay.admits(self._participant):
@@ -248,11 +245,9 @@ class FramedConnection(RawConnection):
         self._peer.send(frames.message(delivery.body, delivery.hops))
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        self._reply(
-            frames.error(
-                code, details, msgspec.UNSET if code == "turn_lost" else self._ref
-            )
-        )
+        # A lost turn has nothing to do with the current frame.
+        ref = msgspec.UNSET if code == "turn_lost" else self._ref
+        self._reply(frames.error(code, details, ref))
 
     def close(self, code: CloseCode) -> None:
         if code is CloseCode.GOING_AWAY:
@@ -265,14 +260,10 @@ class FramedConnection(RawConnection):
     # -- authentication -------------------------------------------------------
 
     def _authenticate(self, frame: frames.Frame | Malformed) -> None:
-        """Take the first frame, which must prove who is there."""
+        """Take the first frame, which must prove who the participant is."""
         if self._deadline is None:
             return
-        record = (
-            None
-            if isinstance(frame, Malformed) or frame.l2 != "auth"
-            else self._prove(frame)
-        )
+        record = self._prove(frame)
         if record is None:
             self._fail()
             return
@@ -282,14 +273,15 @@ class FramedConnection(RawConnection):
         self._gateway.heartbeat.watch(self)
         self._enter()
 
-    def _prove(self, frame: frames.Frame) -> ParticipantRecord | None:
+    def _prove(self, frame: frames.Frame | Malformed) -> ParticipantRecord | None:
+        """Return the participant that a frame proves, or None."""
+        if isinstance(frame, Malformed) or frame.l2 != "auth":
+            return None
         client_nonce = from_base64(frame.nonce, NONCE_BYTES)
         mac = from_base64(frame.mac)
-        if (
-            client_nonce is None
-            or mac is None
-            or not isinstance(frame.participant, str)
-        ):
+        if client_nonce is None or mac is None:
+            return None
+        if not isinstance(frame.participant, str):
             return None
         for binding in self._gateway.bindings:
             challenge = Challenge(frame.participant, self._nonce, client_nonce, binding)
@@ -309,7 +301,7 @@ class FramedConnection(RawConnection):
         )
 
     def give_way(self) -> None:
-        """Leave before having proved anything: others wait, too."""
+        """Close before authentication, to make room for others."""
         self._disarm()
         self._peer.close(TRY_LATER, "too many unauthenticated connections")
 
@@ -326,7 +318,7 @@ class FramedConnection(RawConnection):
         self._gateway.relay.take(self._participant, payload, value, hops)
 
     def _handle(self, frame: frames.Frame) -> None:
-        """Take a frame that is no message; a pong needs only to have arrived."""
+        """Take a frame that is not a message; a pong needs no reaction."""
         if frame.l2 == "ping":
             self._reply(frames.pong(frame.t))
         elif frame.l2 == "bye":
@@ -344,10 +336,10 @@ class FramedConnection(RawConnection):
             self._answered(
                 ItemAnswered(str(item)[:64], False, "an answer needs id and text")
             )
-        else:
-            self._gateway.pending_answers.answer(
-                self._participant, ItemAnswer(item, text, shown), self._answered
-            )
+            return
+        self._gateway.pending_answers.answer(
+            self._participant, ItemAnswer(item, text, shown), self._answered
+        )
 
-    def _answered(self, became: ItemAnswered) -> None:
-        self._reply(frames.answered(became.to_data()))
+    def _answered(self, result: ItemAnswered) -> None:
+        self._reply(frames.answered(result.to_data()))

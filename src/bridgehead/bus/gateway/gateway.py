@@ -1,8 +1,8 @@
-"""The gateway (bus §10): who may come in, before anything they say is looked at.
+"""The gateway (bus §10) decides who may connect, before it reads anything they say.
 
 One listener serves the framed and the bare profile, the chat page, webhooks, pairing
 and metrics. A request is judged by its `Host`, its `Origin`, its address and its
-credential, in this order; only then does a WebSocket exist.
+credential, in this order; only then is a WebSocket opened.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     client_certificates: bool = False
-    """Mutual TLS in place of keys and tokens."""
+    """Use mutual TLS instead of keys and tokens."""
     max_handshakes: int = 256
     failed_attempts: int = 20
     ping_s: float = PING_S
@@ -96,14 +96,14 @@ class Gateway(Site):
         self.directory = directory
         self.settings = settings or GatewaySettings()
         self.bindings: tuple[bytes, ...] = (binding,)
-        """Of the certificate that is shown, and of the one before: somebody may have
-        connected while it changed.
+        """Bindings of the certificate in use and of the previous one, because a client
+        may have connected while it changed.
         """
         self.heartbeat = Heartbeat(
             ping_s=self.settings.ping_s, silence_s=self.settings.silence_s
         )
         self.endpoints: dict[str, Site] = {}
-        """First segment of the path to what is served below it."""
+        """What is served below each first segment of a path."""
         self.pending_answers = PendingAnswers(relay.bridge.known, approvals, notices)
         self.http_turns = HttpTurns()
         relay.hears_answer = self.pending_answers.hears
@@ -116,21 +116,21 @@ class Gateway(Site):
         self.handshakes: WaitingConnections[FramedConnection] = WaitingConnections(
             self.settings.max_handshakes
         )
-        """Those who have not proved themselves yet."""
+        """Connections that have not authenticated yet."""
         self._watching: asyncio.Task[None] | None = None
 
     # -- Site -----------------------------------------------------------------
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
         endpoint = self.endpoints.get(_first_segment(request.path))
-        page = endpoint is not None
-        # Pages served from here may come back; to participants' paths no page may come
-        # unless listed.
+        is_endpoint = endpoint is not None
+        # Endpoints admit the pages we serve; the participants' paths admit only pages
+        # whose origin is listed.
         turned_away = refusal(
             request.headers,
             names=self._names,
-            listed=() if page else self.settings.origins,
-            same_origin=page,
+            listed=() if is_endpoint else self.settings.origins,
+            same_origin=is_endpoint,
             secure=request.secure,
         )
         if turned_away is not None:
@@ -140,10 +140,7 @@ class Gateway(Site):
             return endpoint.upgrade(request)
         if request.path not in (FRAMED_PATH, RAW_PATH):
             return NOT_FOUND
-        offered = request.headers.get("sec-websocket-protocol", "").split(",")
-        if request.path == FRAMED_PATH and frames.SUBPROTOCOL not in map(
-            str.strip, offered
-        ):
+        if request.path == FRAMED_PATH and not _offers_frames(request):
             return NO_FRAMES
         return self._admit(request)
 
@@ -204,15 +201,15 @@ class Gateway(Site):
             )
             return Upgrade(connection, HARD_FRAME_BYTES, frames.SUBPROTOCOL)
         if record.role is Role.PEER:
-            # Without frames nobody counts hops, and two bridges could send a message
-            # round for ever (B-56).
+            # Without frames nobody counts hops, and a message could circulate between
+            # two bridges for ever (B-56).
             return Answer(403, b"a peer needs the framed profile\n")
         return Upgrade(RawConnection(self, record, claim), HARD_FRAME_BYTES)
 
     # -- authentication -------------------------------------------------------
 
     def shows(self, certificate: bytes) -> None:
-        """From now on connections are secured with another certificate."""
+        """Note the certificate with which connections are secured from now on."""
         self.bindings = (certificate_binding(certificate), self.bindings[0])
 
     def timestamp(self) -> str:
@@ -222,7 +219,7 @@ class Gateway(Site):
         return self._failures.too_many(share_of(address), self._clock.monotonic())
 
     def prove(self, challenge: Challenge, mac: bytes) -> ParticipantRecord | None:
-        """Return the participant whose key made `mac`; None for anybody else."""
+        """Return the participant whose key made `mac`, or None."""
         self.reload()
         return self.directory.by_mac(challenge, mac)
 
@@ -237,33 +234,35 @@ class Gateway(Site):
         self.refused(address, "not_authenticated")
 
     def turn_away(self, address: str) -> Answer:
-        """Return what somebody without a good credential is answered.
+        """Return the answer to a request without a valid credential.
 
-        A good one is let in however many bad ones came from the same address: behind it
-        are others, too, and what stops guessing is the length of keys and tokens.
+        A valid one is admitted however many attempts from its address have failed:
+        many clients may share an address, and what prevents guessing is the length of
+        keys and tokens.
         """
         answer = TOO_MANY if self.is_blocked(address) else UNAUTHORIZED
         self.authentication_failed(address)
         return answer
 
     def refused(self, address: str, reason: str) -> None:
-        """Somebody was turned away.
+        """Note that somebody was turned away.
 
-        Reported in summaries, because they decide how often it happens.
+        Refusals are reported in summaries, because strangers decide how many there are.
         """
         self._refusals.note(address, reason)
         self._report_refusals()
 
     def _report_refusals(self) -> None:
         summary = self._refusals.take(self._clock.monotonic())
-        if summary is not None:
-            _log.warning(
-                "refused %d connections or messages, the last from %s: %s",
-                summary.count,
-                summary.address,
-                summary.reason,
-            )
-            self._announce("bus.refused", **msgspec.structs.asdict(summary))
+        if summary is None:
+            return
+        _log.warning(
+            "refused %d connections or messages, the last from %s: %s",
+            summary.count,
+            summary.address,
+            summary.reason,
+        )
+        self._announce("bus.refused", **msgspec.structs.asdict(summary))
 
     def _announce(self, kind: str, **facts: object) -> None:
         self._announcer.announce(kind, {"at": self.timestamp(), **facts})
@@ -271,7 +270,7 @@ class Gateway(Site):
     # -- live reload ----------------------------------------------------------
 
     def watch_files(self) -> None:
-        """Take over changed records and credentials as they appear."""
+        """Apply changes to records and credentials as they appear."""
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -304,6 +303,11 @@ class Gateway(Site):
         self.pending_answers.close()
         if self._watching is not None:
             self._watching.cancel()
+
+
+def _offers_frames(request: Request) -> bool:
+    offered = request.headers.get("sec-websocket-protocol", "").split(",")
+    return frames.SUBPROTOCOL in [name.strip() for name in offered]
 
 
 def _first_segment(path: str) -> str:

@@ -1,5 +1,6 @@
-"""Whose question an HTTP request is, as far as the request tells: one key may stand for
-many people. Pure.
+"""Find out whose question an HTTP request is, as far as the request says.
+
+Many people may share one key. Pure.
 """
 
 from __future__ import annotations
@@ -17,13 +18,9 @@ class HttpTurn(msgspec.Struct, frozen=True):
     """One question over HTTP and the conversation it belongs to."""
 
     conversation: str = ""
-    """Its name here; empty if the request names none, and then no other request belongs
-    to it.
-    """
+    """Its name here. Empty if the request names none; then it has no other requests."""
     continues: tuple[str, ...] = ()
-    """The conversations whose late answers may be told with the answer to this
-    question.
-    """
+    """The conversations whose late answers may be given along with this answer."""
 
     @classmethod
     def named(cls, conversation: str) -> HttpTurn:
@@ -34,7 +31,7 @@ class HttpTurn(msgspec.Struct, frozen=True):
 class HttpTurns:
     """The latest questions over HTTP, by utterance id.
 
-    An answer may be late after its request has ended.
+    They are kept because an answer may come after its request has ended.
     """
 
     def __init__(self) -> None:
@@ -49,16 +46,16 @@ class HttpTurns:
     def response(self, response_id: str, previous_id: str) -> HttpTurn:
         """Return the turn that ends in a response.
 
-        It continues the response it names, if that was given here.
+        It continues the previous response, if we gave that one.
         """
         previous = self._turns.get(previous_id)
-        earlier = (
-            () if previous is None else (previous.conversation, *previous.continues)
-        )
+        earlier: tuple[str, ...] = ()
+        if previous is not None:
+            earlier = (previous.conversation, *previous.continues)
         turn = HttpTurn(response_id, earlier[:MOST_EARLIER])
         self.note(response_id, turn)
         return turn
 
     def of(self, utterance_id: object) -> HttpTurn | None:
-        """Return the turn, None for what was not asked over HTTP."""
+        """Return the turn, or None for a question that did not come over HTTP."""
         return self._turns.get(utterance_id) if isinstance(utterance_id, str) else None

@@ -1,15 +1,18 @@
-"""Answers that take longer than anybody waits for: each is a pending item until it is
-there, and is then told to the person on whichever of their devices is used. What is
-still open survives a restart.
+"""Answers that take longer than anybody waits for.
 
-What was asked in a conversation of its own (a channel, an HTTP request) is told in that
-conversation and nowhere else: one key may stand for many people.
+A question is a pending item until its answer is there; then the person hears it on
+whichever of their devices they use. Open questions survive a restart.
+
+The answer to something that was asked in a separate conversation (a channel, an HTTP
+request) is given in that conversation and nowhere else, because many people may share
+one key.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,35 +45,41 @@ SHOWN: Final = 60
 
 
 class LaterQuestion(msgspec.Struct, frozen=True):
-    """A question whose answer is awaited, or waits for its person."""
+    """A question without an answer yet, or whose answer was not delivered yet."""
 
     id: str
     person: str
     text: str
     lang: str | None
     context: dict[str, Any]
-    """Of the message that asked, so that the answer finds its conversation."""
+    """The context of the message that asked, by which the answer is addressed."""
     expires: float
     answer: str | None = None
     conversation: str | None = None
-    """Where alone it may be told.
+    """The only conversation in which it may be answered.
 
-    None: to its person on any device, empty: with no other request.
+    None means on any device of its person; empty means with no other request.
     """
 
     @property
     def spoken(self) -> dict[str, Any]:
-        """Return the answer as it is said.
+        """Return the data of the message that speaks the answer.
 
-        In English it names the question, which may be long ago.
+        In English it repeats the question, which may have been asked long ago.
         """
-        asked = (
-            self.text if len(self.text) <= SHOWN else self.text[:SHOWN].rstrip() + " …"
-        )
-        lead = f"You asked: {asked}\n" if (self.lang or "en").startswith("en") else ""
-        return {"utterance": f"{lead}{self.answer or SORRY}"} | (
-            {"lang": self.lang} if self.lang else {}
-        )
+        text = self.answer or SORRY
+        is_english = (self.lang or "en").startswith("en")
+        if is_english:
+            text = f"You asked: {self._shortened}\n{text}"
+        if not self.lang:
+            return {"utterance": text}
+        return {"utterance": text, "lang": self.lang}
+
+    @property
+    def _shortened(self) -> str:
+        if len(self.text) <= SHOWN:
+            return self.text
+        return self.text[:SHOWN].rstrip() + " …"
 
 
 class LaterAnswers:
@@ -95,16 +104,15 @@ class LaterAnswers:
         self._waiting: dict[str, asyncio.Future[str]] = {}
         self._delivered: dict[str, asyncio.Event] = {}
         self._last: dict[str, Message] = {}
-        """The last message by which a person asked something, in the order of last use.
-        """
+        """The last message of each person that asked something, by time of use."""
         self._saving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         relay.overhearing.append(self._overhears)
 
     def start(self) -> list[LaterQuestion]:
-        """Go on with what was open when the bus was stopped.
+        """Go on with what was open when the bus stopped.
 
-        Those that must be asked again.
+        Return the questions that must be asked again.
         """
         for question in self._kept.values():
             self._begin(question)
@@ -113,7 +121,7 @@ class LaterAnswers:
     def keep(
         self, question_id: str, text: str, lang: str | None, entry: Message
     ) -> None:
-        """Whoever asked is told later."""
+        """Keep a question whose answer will come later."""
         person = self._person(entry.context.get("source"))
         expires = self._clock.now().timestamp() + self._later_s
         if len(self._kept) >= MOST_KEPT:
@@ -153,42 +161,46 @@ class LaterAnswers:
         await self._save()
         if question.answer is None:
             text = await self._answer(question)
-            if question.id not in self._kept:  # others took its place
+            if question.id not in self._kept:  # dropped to make room for others
                 return
-            question = self._kept[question.id] = msgspec.structs.replace(
-                question, answer=text
-            )
+            question = msgspec.structs.replace(question, answer=text)
+            self._kept[question.id] = question
             await self._save()
-        while not self._delivered[question.id].is_set() and not self._tell(question):
-            if self._clock.now().timestamp() > question.expires + self._later_s:
-                _log.warning("no participant collected the late answer %s", question.id)
-                break
-            try:
-                await asyncio.wait_for(self._delivered[question.id].wait(), ELSEWHERE_S)
-            except TimeoutError:
-                continue
+        await self._deliver(question)
         self._forget(question.id)
         await self._save()
 
+    async def _deliver(self, question: LaterQuestion) -> None:
+        """Try to deliver an answer until somebody has it or it has expired."""
+        delivered = self._delivered[question.id]
+        while not delivered.is_set() and not self._tell(question):
+            if self._clock.now().timestamp() > question.expires + self._later_s:
+                _log.warning("no participant collected the late answer %s", question.id)
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(delivered.wait(), ELSEWHERE_S)
+
     async def _answer(self, question: LaterQuestion) -> str:
+        """Return the answer of the assistant, or what a person answered instead."""
         key = f"later-{question.id}"
-        left = question.expires - self._clock.now().timestamp()
-        title = f"answered later: {question.text.strip().partition(chr(10))[0]}"
+        first_line = question.text.strip().partition("\n")[0]
+        title = f"answered later: {first_line}"
+        remaining_s = max(question.expires - self._clock.now().timestamp(), 1.0)
         waiting = self._waiting[question.id]
         try:
             request = ApprovalRequest(
-                key, title, question.text, max(left, 1.0), choices=()
+                key, title, question.text, remaining_s, choices=()
             )
             await asyncio.to_thread(self._approvals.ask, request)
-            async with asyncio.timeout(max(left, 1.0)):
+            async with asyncio.timeout(remaining_s):
                 return await answered_anywhere(
                     self._approvals, key, "the assistant", waiting
                 )
         except TimeoutError:
             await asyncio.to_thread(withdraw, self._approvals, key)
             return SORRY
-        # The record is away, which is no reason not to answer.
         except BridgeheadError as error:
+            # The list of pending items is unavailable; the assistant still answers.
             _log.warning("%s", error)
             return await waiting
 
@@ -211,8 +223,9 @@ class LaterAnswers:
         return person_of(participant.record) if participant is not None else str(source)
 
     def _conversation(self, message: Message) -> str | None:
-        """Return the conversation of its own that something was asked in, None where it
-        is its person's.
+        """Return the separate conversation a message belongs to.
+
+        None if it belongs to whatever its person says on any device.
         """
         turn = self._turns.of(message.context.get("utterance_id"))
         if turn is not None:
@@ -228,7 +241,7 @@ class LaterAnswers:
         return f"channel {channel}" if is_channel else None
 
     def _may_be_given(self, question: LaterQuestion, asking: Message) -> bool:
-        """Whether the answer may be told to whoever asks this now."""
+        """Return whether the sender of this message may hear the answer."""
         if question.person != self._person(asking.context.get("source")):
             return False
         turn = self._turns.of(asking.context.get("utterance_id"))
@@ -237,31 +250,32 @@ class LaterAnswers:
         return question.conversation == self._conversation(asking)
 
     def _tell(self, question: LaterQuestion) -> bool:
-        """Say it in its conversation, or where the person last asked something, else on
-        another device of theirs.
+        """Say the answer and return whether somebody could hear it.
+
+        It is said in its conversation; if it has none, where the person last asked
+        something, or else on another device of theirs.
         """
         if question.conversation is not None:
             return self._tell_in_conversation(question)
-        here = [
-            participant
+        sources = [
+            participant.source
             for participant in self._relay.bridge.known
             if person_of(participant.record) == question.person
             and self._relay.listens(participant.id)
         ]
-        if not here:
+        if not sources:
             return False
         last = self._last.get(question.person) or Message(HANDLE, {}, question.context)
-        sources = [participant.source for participant in here]
         if last.context.get("source") in sources:
             return self._publish_late(last, question)
         context = {
             "source": self._relay.bridge.settings.bridge_id,
-            "destination": here[0].source,
+            "destination": sources[0],
         }
         return self._relay.publish(Message(SPEAK, question.spoken, context))
 
     def _tell_in_conversation(self, question: LaterQuestion) -> bool:
-        """Say it in the channel that asked, if somebody listens there."""
+        """Say the answer in the channel that asked, if somebody listens there."""
         asker = self._relay.bridge.known.by_source(str(question.context.get("source")))
         is_over_http = not str(question.conversation).startswith("channel ")
         if is_over_http or asker is None or not self._relay.listens(asker.id):
@@ -275,9 +289,9 @@ class LaterAnswers:
         return self._relay.publish(Message(SPEAK, reply.data, context))
 
     def _overhears(self, message: Message) -> bool:
-        """Note which device a person uses.
+        """Note which device a person uses, and tell it the answers that wait.
 
-        One that comes and goes is told what waits before its own answer.
+        A device that is there only while it asks hears them before its own answer.
         """
         if message.type != HANDLE:
             return False
@@ -302,9 +316,7 @@ class LaterAnswers:
 
 
 def person_of(record: ParticipantRecord) -> str:
-    """Return whose device it is: the person in its record, else its own and nobody
-    else's.
-    """
+    """Return a name for the person who uses a device; without one, the device's own."""
     return f"person {record.person}" if record.person else record.id
 
 

@@ -1,9 +1,9 @@
-"""Pairing (bus serve --pairing): an unknown device shows six digits, a person compares
-them and answers yes.
+"""Pair unknown devices (bus serve --pairing): the device shows six digits, a person
+compares them and answers yes.
 
-The digits come from both sides' random numbers and from the certificate the device
-sees, and the device commits to its number before it knows the server's: whoever sits in
-between cannot make both ends show the same digits.
+The digits are computed from a random number of each side and from the certificate the
+device sees. The device commits to its number before it knows the server's, so nobody
+in between can make both ends show the same digits.
 """
 
 from __future__ import annotations
@@ -58,18 +58,15 @@ _log: Final = logging.getLogger("bridgehead.bus")
 WAIT_S: Final = 600.0
 POLL_S: Final = 0.5
 STEP_S: Final = 10.0
-"""How long a device may take to say its name and its number."""
+"""How long a device may take to send its name and its number."""
 MAX_WAITING: Final = 8
 WAITING_EACH: Final = 2
-"""Devices of one address that wait at the same time.
-
-The others leave room for others.
-"""
+"""Devices of one address that may wait at the same time."""
 QUESTIONS_EACH: Final = 6
 QUESTIONS: Final = 30
 QUESTIONS_IN_S: Final = 600.0
-"""Each question is written into the record and shown to a person: so many of one
-address, so many in all.
+"""How many questions one address and all of them may cause in this time: each is
+recorded and shown to a person.
 """
 MAX_BYTES: Final = 4096
 NO_PAIRING: Final = "the bridge does not offer pairing"
@@ -78,20 +75,21 @@ NO_PAIRING: Final = "the bridge does not offer pairing"
 def pairing_code(
     participant: str, device_nonce: bytes, server_nonce: bytes, binding: bytes
 ) -> str:
-    """Six digits both ends compute: `042 917`."""
-    seen = (
+    """Return the six digits that both ends compute, as `042 917`."""
+    transcript = (
         b"bridgehead-v1 pair\x00"
         + device_nonce
         + server_nonce
         + binding
         + participant.encode()
     )
-    number = int.from_bytes(hashlib.sha256(seen).digest()[:8], "big") % 1_000_000
+    digest = hashlib.sha256(transcript).digest()
+    number = int.from_bytes(digest[:8], "big") % 1_000_000
     return f"{number // 1000:03d} {number % 1000:03d}"
 
 
 class PairingEndpoint(Site):
-    """`/pair`: where unknown devices ask to be let in."""
+    """Serves `/pair`, where unknown devices ask to join."""
 
     def __init__(
         self,
@@ -116,8 +114,8 @@ class PairingEndpoint(Site):
         self.waiting: WaitingConnections[PairingSocket] = WaitingConnections(
             MAX_WAITING
         )
-        """When too many wait, the oldest of whoever has most makes room: nobody holds
-        all places.
+        """When too many wait, the oldest of the address with the most has to go, so
+        that nobody takes all places.
         """
         self._questions = FailedAttempts(limit=QUESTIONS, window_s=QUESTIONS_IN_S)
         self._questions_each = FailedAttempts(
@@ -127,8 +125,8 @@ class PairingEndpoint(Site):
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != "/pair" or "origin" in request.headers:
             return NOT_FOUND
-        # Bad keys from the same address are no reason: behind it are others, and a
-        # device has no key yet.
+        # Failed attempts from this address do not count here: other devices may be
+        # behind it, and a new device has no key yet.
         if self.waiting.of(request.share) >= WAITING_EACH:
             self.gateway.refused(request.address, "pairing")
             return BUSY
@@ -137,7 +135,7 @@ class PairingEndpoint(Site):
         )
 
     def may_ask(self, address: str) -> bool:
-        """Whether a person may be asked about one more device; if so it counts."""
+        """Return whether a person may be asked about one more device, and count it."""
         now = self.clock.monotonic()
         if self._questions.too_many("", now) or self._questions_each.too_many(
             share_of(address), now
@@ -150,7 +148,7 @@ class PairingEndpoint(Site):
 
 
 class PairingSocket(Conversation):
-    """One device that waits for a yes."""
+    """The connection of one device that waits for a yes."""
 
     def __init__(self, endpoint: PairingEndpoint, address: str) -> None:
         self._endpoint = endpoint
@@ -176,11 +174,8 @@ class PairingSocket(Conversation):
 
     def received(self, payload: bytes, *, text: bool) -> None:
         frame = decode_json(payload)
-        if (
-            not isinstance(frame, dict)
-            or self._task is not None
-            or not self._step(frame)
-        ):
+        is_expected = isinstance(frame, dict) and self._task is None
+        if not is_expected or not self._step(frame):
             self._endpoint.gateway.authentication_failed(self._address)
             self._refuse("not understood")
 
@@ -194,7 +189,10 @@ class PairingSocket(Conversation):
     # -- steps ----------------------------------------------------------------
 
     def _introduced(self, frame: dict[str, Any]) -> bool:
-        """Take the name of the device and its commitment to a number."""
+        """Take the name of the device and its commitment to a number.
+
+        Return False if the frame is not that.
+        """
         name = frame.get("participant")
         commitment = from_base64(frame.get("commit"), 32)
         if frame.get("l2") != "pair" or not isinstance(name, str) or commitment is None:
@@ -215,7 +213,10 @@ class PairingSocket(Conversation):
         return True
 
     def _revealed(self, frame: dict[str, Any]) -> bool:
-        """Take the number the device was committed to; from now on a person decides."""
+        """Take the number the device committed to, and ask a person.
+
+        Return False if the frame is not that.
+        """
         nonce = from_base64(frame.get("nonce"), NONCE_BYTES)
         if frame.get("l2") != "reveal" or nonce is None:
             return False
@@ -237,17 +238,17 @@ class PairingSocket(Conversation):
         return True
 
     async def _wait_for_answer(self, code: str) -> None:
-        """Enrol the device, if a person says so, with the record they were shown,
-        whatever the file says by then.
+        """Enrol the device if a person agrees.
+
+        It gets the record they were shown, whatever the file says by then.
         """
         endpoint = self._endpoint
         try:
             table = await asyncio.to_thread(
                 kept_table, endpoint.folder, self._participant
             )
-            if not await self._is_wanted(
-                code, parse_record(self._participant, table).rights()
-            ):
+            rights = parse_record(self._participant, table).rights()
+            if not await self._is_wanted(code, rights):
                 self._refuse("refused by the operator")
                 return
             request = Enrolment(
@@ -277,10 +278,10 @@ class PairingSocket(Conversation):
         await asyncio.to_thread(approvals.ask, request)
         answer: str | None = None
         try:
-            while (
-                answer := await asyncio.to_thread(approvals.answer_to, request.key)
-            ) is None:
+            answer = await asyncio.to_thread(approvals.answer_to, request.key)
+            while answer is None:
                 await asyncio.sleep(self._endpoint.poll_s)
+                answer = await asyncio.to_thread(approvals.answer_to, request.key)
         finally:
             if answer is None:
                 approvals.withdraw(request.key)
@@ -289,8 +290,8 @@ class PairingSocket(Conversation):
     def give_way(self) -> None:
         self._refuse("other devices are waiting; try again")
 
-    def _refuse(self, why: str) -> None:
-        self._peer.close(CloseCode.NOT_AUTHENTICATED, why)
+    def _refuse(self, reason: str) -> None:
+        self._peer.close(CloseCode.NOT_AUTHENTICATED, reason)
 
 
 async def pair(
@@ -298,38 +299,27 @@ async def pair(
 ) -> JoinFile:
     """Show the digits on the device, wait for the yes, and return the join file."""
     check_participant_id(participant)
-    conversation = ClientConversation()
-    # Which certificate this is will be judged by a person, by comparing the digits it
-    # goes into.
-    try:
-        await dial(Target(url, accept_any_certificate=True), conversation)
-    except DialRefused as refused:
-        is_full = refused.status == BUSY.status
-        raise PairingRefused(
-            "too many devices wait; try again in a minute" if is_full else NO_PAIRING
-        ) from refused
+    conversation = await _dial_for_pairing(url)
     shown = conversation.peer.certificate
     binding = certificate_binding(shown)
     nonce = secrets.token_bytes(NONCE_BYTES)
     try:
-        asked = {
+        introduction = {
             "l2": "pair",
             "participant": participant,
             "commit": to_base64(hashlib.sha256(nonce).digest()),
         }
-        await conversation.send(msgspec.json.encode(asked))
-        server_nonce = from_base64(
-            _read(await conversation.receive()).get("nonce"), NONCE_BYTES
-        )
+        await conversation.send(msgspec.json.encode(introduction))
+        reply = _read(await conversation.receive())
+        server_nonce = from_base64(reply.get("nonce"), NONCE_BYTES)
         if server_nonce is None:
             raise PairingRefused(NO_PAIRING)
         await conversation.send(
             msgspec.json.encode({"l2": "reveal", "nonce": to_base64(nonce)})
         )
         show_code(pairing_code(participant, nonce, server_nonce, binding))
-        join = msgspec.convert(
-            _read(await conversation.receive()).get("join"), JoinFile
-        )
+        reply = _read(await conversation.receive())
+        join = msgspec.convert(reply.get("join"), JoinFile)
     except ConnectionEnded as ended:
         raise PairingRefused(ended.reason or "the connection ended") from ended
     except msgspec.ValidationError as error:
@@ -341,6 +331,19 @@ async def pair(
     ):
         raise PairingRefused("it sent a different key than it showed")
     return join
+
+
+async def _dial_for_pairing(url: str) -> ClientConversation:
+    conversation = ClientConversation()
+    try:
+        # Any certificate will do: it goes into the digits that a person compares.
+        await dial(Target(url, accept_any_certificate=True), conversation)
+    except DialRefused as refused:
+        is_full = refused.status == BUSY.status
+        raise PairingRefused(
+            "too many devices wait; try again in a minute" if is_full else NO_PAIRING
+        ) from refused
+    return conversation
 
 
 def _read(payload: bytes) -> dict[str, Any]:

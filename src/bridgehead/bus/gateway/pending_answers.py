@@ -1,7 +1,6 @@
-"""Pending items and the participants who may know of them or answer them (design §1).
+"""Let participants see and answer pending items (design §1).
 
-An answer is taken once, wherever it is given; whoever comes second learns who was
-first.
+An answer counts once, wherever it is given; whoever comes second learns who was first.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ _log: Final = logging.getLogger("bridgehead.bus")
 MAX_AT_ONCE: Final = 64
 """Answers and look-ups under way at once; each occupies a worker thread."""
 ELSEWHERE_S: Final = 1.0
-"""How often it is looked whether somebody else has answered."""
+"""How often to check whether somebody else has answered."""
 AT_ONCE_EACH: Final = 4
-"""So many of one participant, so that nobody takes all the places."""
+"""The limit for one participant, so that nobody takes all the places."""
 
 
 class PendingAnswers:
-    """Where participants of one gateway answer."""
+    """Takes answers of one gateway's participants to pending items."""
 
     def __init__(
         self, known: Register, approvals: Approvals | None, notices: Notices | None
@@ -54,11 +53,11 @@ class PendingAnswers:
         self._approvals = approvals
         self._notices = notices
         self._tasks: dict[asyncio.Task[None], str] = {}
-        """Each with the participant it is done for."""
+        """Running tasks, each with the participant it is for."""
         self._announced: dict[str, Notice] = {}
 
     def note(self, notice: Notice) -> None:
-        """Remember the questions that people were told, while they are open."""
+        """Remember a question that was announced, until it is settled."""
         if notice.awaits:
             self._announced[notice.id] = notice
         else:
@@ -73,22 +72,23 @@ class PendingAnswers:
     ) -> bool:
         """Take an answer that was said at a door.
 
-        False for what is meant for the assistant.
+        Return False if the words are meant for the assistant.
         """
-        given = spoken_answer(text, next(reversed(self._announced.values()), None))
+        last_announced = next(reversed(self._announced.values()), None)
+        given = spoken_answer(text, last_announced)
         if given is None or not self.may(participant_id, Grant.APPROVE):
             return False
-        # Else a yes to one would approve another.
+        # With several open questions, a yes to one must not approve another.
         if len(self._announced) > 1 and typed_answer(text) is None:
             which = f"say which: answer {given.id} {given.text}"
             reply(ItemAnswered(given.id, False, f"several questions are open; {which}"))
             return True
-        seen = ItemAnswer(given.id, given.text, shown.digest_of(given.id))
-        self.answer(participant_id, seen, reply)
+        answer = ItemAnswer(given.id, given.text, shown.digest_of(given.id))
+        self.answer(participant_id, answer, reply)
         return True
 
     def may(self, participant_id: str, grant: Grant) -> bool:
-        """Whether the record in force gives this right.
+        """Return whether the participant has this right now.
 
         A changed record counts at once (bus §10.3).
         """
@@ -101,9 +101,7 @@ class PendingAnswers:
         given: ItemAnswer,
         reply: Callable[[ItemAnswered], None],
     ) -> None:
-        """Give a participant's answer to a pending item and read back what became of
-        it.
-        """
+        """Pass on an answer to a pending item, and reply with the result."""
         if not self.may(participant_id, Grant.APPROVE):
             reply(ItemAnswered(given.id, False, "this participant may not answer"))
         elif self._approvals is None:
@@ -119,24 +117,20 @@ class PendingAnswers:
     def send_open_items(
         self, participant_id: str, send: Callable[[Notice], None]
     ) -> None:
-        """Send what waits to a page that was just opened, if it may know."""
-        is_wanted = self._notices is not None and self.may(
-            participant_id, Grant.NOTICES
-        )
-        if (
-            self._notices is not None
-            and is_wanted
-            and not self._is_busy(participant_id)
-        ):
+        """Send open items to a page that was just opened, if it may see them."""
+        if self._notices is None or not self.may(participant_id, Grant.NOTICES):
+            return
+        if not self._is_busy(participant_id):
             self._run(participant_id, _send_open_items(self._notices, send))
 
     def close(self) -> None:
-        for work in self._tasks:
-            work.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     def _is_busy(self, participant_id: str) -> bool:
-        own = sum(name == participant_id for name in self._tasks.values())
-        return own >= AT_ONCE_EACH or len(self._tasks) >= MAX_AT_ONCE
+        if len(self._tasks) >= MAX_AT_ONCE:
+            return True
+        return list(self._tasks.values()).count(participant_id) >= AT_ONCE_EACH
 
     def _run(self, participant_id: str, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -168,54 +162,54 @@ async def _send_open_items(notices: Notices, send: Callable[[Notice], None]) -> 
         _log.warning("pending items could not be read: %s", error.message)
 
 
-class Told(msgspec.Struct, frozen=True):
-    """Whom an announcement reached."""
+class Announced(msgspec.Struct, frozen=True):
+    """The participants an announcement reached."""
 
     participants: tuple[str, ...] = ()
 
 
 class SpokenAnswer(msgspec.Struct, frozen=True):
-    """What came of a question: an answer, or why there is none."""
+    """The answer to a question, or why there is none."""
 
     text: str | None = None
     problem: str | None = None
 
 
 class Speaker:
-    """Speaks to participants without having been asked: announcements, and questions to
-    one of them.
+    """Makes announcements to participants, and asks one of them a question.
 
-    A question is a pending item. What its participant says next answers it and goes no
-    further; somebody else may answer it instead, wherever pending items are answered.
+    A question is a pending item. What its participant says next is the answer and does
+    not reach the hub. Somebody else may answer instead, wherever pending items are
+    answered.
     """
 
     def __init__(self, relay: Relay, approvals: Approvals | None) -> None:
         self._relay = relay
         self._approvals = approvals
         self._waiting: dict[str, asyncio.Future[str]] = {}
-        """By source."""
+        """Who is to answer, by source."""
 
-    def announce(self, text: str, lang: str | None, site: str | None) -> Told:
-        """Say it to everybody who is there for it, or to those of one site."""
-        here = [
-            self._relay.bridge.known.get(name)
-            for name in self._relay.connected
-            if self._relay.listens(name)
-        ]
-        return Told(
-            tuple(
-                participant.id
-                for participant in here
-                if participant is not None
-                and site
-                in (None, participant.site or participant.record.site_determination)
-                and self._say(participant, text, lang)
-            )
-        )
+    def announce(self, text: str, lang: str | None, site: str | None) -> Announced:
+        """Say something to everybody who listens, or to those of one site."""
+        reached = []
+        for participant in self._listeners():
+            own_site = participant.site or participant.record.site_determination
+            if site is not None and site != own_site:
+                continue
+            if self._say(participant, text, lang):
+                reached.append(participant.id)
+        return Announced(tuple(reached))
+
+    def _listeners(self) -> list[Participant]:
+        known = self._relay.bridge.known
+        names = [name for name in self._relay.connected if self._relay.listens(name)]
+        found = [known.get(name) for name in names]
+        return [participant for participant in found if participant is not None]
 
     async def ask(
         self, participant_id: str, text: str, lang: str | None, wait_s: float
     ) -> SpokenAnswer:
+        """Ask a participant and wait for the answer."""
         participant = self._relay.bridge.known.get(participant_id)
         if participant is None or not self._relay.listens(participant_id):
             return SpokenAnswer(problem=f"{participant_id} is not connected")
@@ -224,24 +218,21 @@ class Speaker:
                 problem=f"{participant_id} has not answered an earlier question yet"
             )
         key = f"ask-{secrets.token_hex(8)}"
-        waiting = self._waiting[participant.source] = (
-            asyncio.get_running_loop().create_future()
-        )
+        first_line = text.strip().partition("\n")[0]
+        title = f"{participant_id}: {first_line}"
+        request = ApprovalRequest(key, title, text, wait_s, choices=())
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting[participant.source] = waiting
         self._relay.overhearing.append(self._overhears)
         try:
-            title = f"{participant_id}: {text.strip().partition(chr(10))[0]}"
-            await asyncio.to_thread(
-                self._approvals.ask,
-                ApprovalRequest(key, title, text, wait_s, choices=()),
-            )
+            await asyncio.to_thread(self._approvals.ask, request)
             if not self._say(participant, text, lang, expect_response=True):
                 return SpokenAnswer(problem="the hub is not connected")
             async with asyncio.timeout(wait_s):
-                return SpokenAnswer(
-                    await answered_anywhere(
-                        self._approvals, key, f"bus {participant_id}", waiting
-                    )
+                answer = await answered_anywhere(
+                    self._approvals, key, f"bus {participant_id}", waiting
                 )
+                return SpokenAnswer(answer)
         except TimeoutError:
             return SpokenAnswer(problem=f"{participant_id} did not answer in time")
         finally:
@@ -256,21 +247,22 @@ class Speaker:
             "source": self._relay.bridge.settings.bridge_id,
             "destination": participant.source,
         }
-        said = {"utterance": text, **({"lang": lang} if lang else {}), **more}
-        return self._relay.publish(Message(SPEAK, said, context))
+        data: dict[str, object] = {"utterance": text}
+        if lang:
+            data["lang"] = lang
+        return self._relay.publish(Message(SPEAK, data | more, context))
 
     def _overhears(self, message: Message) -> bool:
-        waiting = self._waiting.get(str(message.context.get("source")))
-        spoken = message.data.get("utterances")
-        if (
-            message.type != HANDLE
-            or waiting is None
-            or waiting.done()
-            or not isinstance(spoken, list)
-            or not spoken
-        ):
+        """Take what a participant says if it is to answer a question."""
+        if message.type != HANDLE:
             return False
-        waiting.set_result(str(spoken[0]))
+        waiting = self._waiting.get(str(message.context.get("source")))
+        if waiting is None or waiting.done():
+            return False
+        utterances = message.data.get("utterances")
+        if not isinstance(utterances, list) or not utterances:
+            return False
+        waiting.set_result(str(utterances[0]))
         self._relay.publish(message.reply(HANDLED, {"is_answer": True}))
         return True
 
@@ -278,10 +270,7 @@ class Speaker:
 async def answered_anywhere(
     approvals: Approvals, key: str, by: str, waiting: asyncio.Future[str]
 ) -> str:
-    """Return the answer to a pending item.
-
-    The one awaited here, unless somebody gives another one elsewhere first.
-    """
+    """Return the answer to a pending item: ours, unless somebody else is faster."""
     while not waiting.done():
         await asyncio.wait((waiting,), timeout=ELSEWHERE_S)
         given = await asyncio.to_thread(approvals.answer_to, key)
@@ -292,5 +281,6 @@ async def answered_anywhere(
 
 
 def withdraw(approvals: Approvals, key: str) -> None:
-    with suppress(BridgeheadError):  # it was answered
+    """Withdraw a pending item, unless it was answered."""
+    with suppress(BridgeheadError):
         approvals.withdraw(key)

@@ -1,5 +1,6 @@
-"""The operator's status site: a loopback listener for the owner of the state folder,
-found through `running.json`.
+"""The operator's status site: a listener on loopback for the owner of the state folder.
+
+`running.json` says where it is.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class StatusSite(Site):
-    """A site for its operator: how the bridge stands, what one message carries, a link
-    to the chat page, speaking.
+    """Serves the bridge's status, single messages and links to the chat page, and
+    speaks to participants.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class StatusSite(Site):
         write_running(folder.path, self._running)
 
     async def close(self, folder: StateFolder) -> None:
-        # Another bridge may have written its own.
+        # Leave the file if another bridge has written its own.
         if read_running(folder.path) == self._running:
             (folder.path / NAME).unlink(missing_ok=True)
         self._sampling.cancel()
@@ -100,6 +101,9 @@ class StatusSite(Site):
             return await self._speak(request.body)
         if request.method != "GET":
             return Answer(405, b"read only\n", headers=(("Allow", "GET"),))
+        return self._read(request)
+
+    def _read(self, request: Request) -> Answer:
         if request.path == "/status":
             return json_answer(self._status(_number(request, "after")))
         if request.path == "/message":
@@ -109,18 +113,16 @@ class StatusSite(Site):
 
     async def _speak(self, body: bytes) -> Answer:
         try:
-            asked = msgspec.json.decode(body, type=SpeakRequest)
+            speech = msgspec.json.decode(body, type=SpeakRequest)
         except msgspec.DecodeError as error:
             return Answer(400, f"{error}\n".encode())
-        if asked.participant is None:
-            return json_answer(
-                self._speaker.announce(asked.text, asked.lang, asked.site)
-            )
-        return json_answer(
-            await self._speaker.ask(
-                asked.participant, asked.text, asked.lang, asked.wait_s
-            )
+        if speech.participant is None:
+            announced = self._speaker.announce(speech.text, speech.lang, speech.site)
+            return json_answer(announced)
+        answer = await self._speaker.ask(
+            speech.participant, speech.text, speech.lang, speech.wait_s
         )
+        return json_answer(answer)
 
     def _status(self, after: int) -> BusStatus:
         heads = self._tail.heads(after, self._clock.monotonic())
@@ -140,15 +142,16 @@ class StatusSite(Site):
 
 
 def _number(request: Request, name: str) -> int:
-    given = request.query.get(name, "")
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
+    text = request.query.get(name, "")
+    is_number = text.isascii() and text.isdigit() and len(text) < 16
+    return int(text) if is_number else 0
 
 
 class MetricsEndpoint(Site):
-    """`/metrics` for Prometheus (bus §10.6): counters of a relay, and of the embedded
-    hub where there is one.
+    """Serves `/metrics` for Prometheus (bus §10.6): counters of the relay and of the
+    embedded hub.
 
-    Readable from this machine only: the page has no credential of its own.
+    Only this machine may read them, because they need no credential.
     """
 
     def __init__(self, relay: Relay, hub: Hub | None) -> None:
@@ -196,16 +199,18 @@ class MetricsEndpoint(Site):
                 self._relay.bridge.offered,
             ),
         ]
-        events: list[str] = []
-        if self._hub is not None:
-            figures.append(
-                ("bridgehead_hub_members", "Programs on the hub.", self._hub.members())
-            )
-            happened = {**self._hub.counts, "published": self._hub.published}
-            counts = {f'event="{event}"': count for event, count in happened.items()}
-            events = counter_lines(
-                "bridgehead_hub_events_total", "What happened on the hub.", counts
-            )
-        return self._relay.counters.prometheus(figures) + "".join(
-            f"{line}\n" for line in events
+        if self._hub is None:
+            return self._relay.counters.prometheus(figures)
+        figures.append(
+            ("bridgehead_hub_members", "Programs on the hub.", self._hub.members())
         )
+        return self._relay.counters.prometheus(figures) + _hub_events(self._hub)
+
+
+def _hub_events(hub: Hub) -> str:
+    events = {**hub.counts, "published": hub.published}
+    counts = {f'event="{event}"': count for event, count in events.items()}
+    lines = counter_lines(
+        "bridgehead_hub_events_total", "What happened on the hub.", counts
+    )
+    return "".join(f"{line}\n" for line in lines)

@@ -1,5 +1,6 @@
-"""Webhooks (bus §17): a program posts a text and gets back what was spoken, without
-knowing anything of a bus.
+"""Webhooks (bus §17): a program posts a text and gets back what was spoken.
+
+It need not know that there is a bus.
 """
 
 from __future__ import annotations
@@ -43,9 +44,7 @@ _REFUSED_STATUS: Final = {
 
 
 class HttpCalls:
-    """Questions that programs put over HTTP, each for the participant whose token it
-    shows.
-    """
+    """Puts questions that come over HTTP, as the participant whose token they carry."""
 
     def __init__(self, gateway: Gateway, *, clock: Clock | None = None) -> None:
         self._gateway = gateway
@@ -62,11 +61,9 @@ class HttpCalls:
         """
         token = bearer_token(request.headers.get("authorization"))
         self._gateway.reload()
-        record = (
-            self._gateway.directory.by_token(token, self._clock.now())
-            if token
-            else None
-        )
+        record = None
+        if token:
+            record = self._gateway.directory.by_token(token, self._clock.now())
         if record is None or (expected is not None and record.id != expected):
             return self._gateway.turn_away(request.address)
         if record.mode != "manage":
@@ -76,16 +73,15 @@ class HttpCalls:
     async def put(
         self,
         record: ParticipantRecord,
-        asked: dict[str, Any],
+        question: dict[str, Any],
         call: HttpCall,
         wait_s: float,
         turn: HttpTurn | None,
     ) -> AsyncGenerator[str, None]:
         """Put a question and yield what is spoken, as it is spoken.
 
-        `call` knows in the end how it went.
-
-        Without a `turn` everybody who has this key is the person of its record.
+        Afterwards `call` says how it went. Without a `turn` the question counts as
+        asked by the person in the record.
         """
         participant = self._participants.setdefault(record.id, HttpParticipant())
         if len(participant.waiting) >= MAX_WAITING:
@@ -102,7 +98,7 @@ class HttpCalls:
             if error is not None:
                 call.refusal = {"code": "hub_down", "message": error.message}
                 return
-            body = {**asked, "utterance_id": utterance_id}
+            body = {**question, "utterance_id": utterance_id}
             self._gateway.relay.take(record.id, msgspec.json.encode(body), value=body)
             while True:
                 left_s = deadline - loop.time()
@@ -138,7 +134,7 @@ class HttpCalls:
 
 
 class WebhookEndpoint(Site):
-    """`POST /hook/<participant>` with its bearer token."""
+    """Serves `POST /hook/<participant>` with its bearer token."""
 
     def __init__(self, calls: HttpCalls, *, wait_s: float = WAIT_S) -> None:
         self._calls = calls
@@ -150,29 +146,29 @@ class WebhookEndpoint(Site):
         record = self._calls.caller(request, request.path.removeprefix("/hook/"))
         if isinstance(record, Answer):
             return record
-        asked = _read_text(request)
-        if isinstance(asked, Answer):
-            return asked
+        question = _read_question(request)
+        if isinstance(question, Answer):
+            return question
         wait_s = _wait(request, self._wait_s)
         if wait_s is None:
             return Answer(400, b"wait_s must be a number of seconds up to 300\n")
-        channel = asked.get("channel")
-        user = asked.pop("user", None)
+        channel = question.get("channel")
+        user = question.pop("user", None)
         if user is not None:
-            channel = asked["channel"] = _channel_of_user(user, channel)
-        is_of_person = record.person is not None and user is None
-        turn = None if is_of_person else _turn_in(channel)
+            channel = _channel_of_user(user, channel)
+            question["channel"] = channel
+        is_from_person_in_record = record.person is not None and user is None
+        turn = None if is_from_person_in_record else _turn_in(channel)
         call = HttpCall(channel)
-        async for _said in self._calls.put(record, asked, call, wait_s, turn):
-            pass
-        preferred = request.headers.get("accept", "").partition(",")[0]
-        media_type = preferred.partition(";")[0].strip()
-        return _answer(call, plain=media_type == "text/plain")
+        async for _text in self._calls.put(record, question, call, wait_s, turn):
+            pass  # `call` collects it
+        return _answer(call, plain=_prefers_plain_text(request))
 
 
 class HttpParticipant:
-    """The connection of a participant that asks over HTTP: there while at least one
-    request waits.
+    """The connection of a participant that asks over HTTP.
+
+    It exists while at least one request waits.
     """
 
     listens = False
@@ -208,13 +204,13 @@ class HttpParticipant:
     def _call_for(self, context: dict[str, Any]) -> HttpCall | None:
         """Return the request that a message answers.
 
-        A core that drops the id still answers in order, so its words go to the request
-        of this session that has waited longest.
+        A core that drops the utterance id still answers in order, so its answer goes to
+        the request of this session that has waited longest.
         """
         utterance_id = context.get("utterance_id")
         if isinstance(utterance_id, str) and utterance_id:
             return self.waiting.get(utterance_id)
-        # The session of a channel is called as the channel is.
+        # The session of a channel has the name of the channel.
         session = context_session_id(context)
         calls = list(self.waiting.values())
         in_channel = [call for call in calls if call.channel == session]
@@ -222,9 +218,9 @@ class HttpParticipant:
         return next(iter(in_channel or without_channel), None)
 
     def refuse(self, code: str, details: dict[str, Any]) -> None:
-        """End a request that was refused.
+        """End the request that was refused.
 
-        The one that is named, else the newest, which is being taken.
+        If it is not named, it is the newest, which is just being taken.
         """
         newest = next(reversed(self.waiting), "")
         call = self.waiting.get(str(details.get("utterance_id", newest)))
@@ -248,14 +244,14 @@ class HttpCall:
         self.handled = False
         self.refusal: dict[str, Any] | None = None
         self.heard: asyncio.Queue[str | None] = asyncio.Queue()
-        """What is spoken, as it comes; None is the end."""
+        """What is spoken, as it comes; None marks the end."""
         self.shown = ""
-        """Pieces of what is being said, ahead of the whole."""
+        """The pieces of an utterance that came before the whole of it."""
 
     def rest_of(self, spoken: str) -> str:
-        """Return what is left to show of speech whose pieces were shown.
+        """Return the part of an utterance that was not shown in pieces yet.
 
-        Each speech has lines of its own.
+        Each utterance begins on a new line.
         """
         shown = self.shown
         self.shown = ""
@@ -276,8 +272,7 @@ class _Posted(msgspec.Struct, frozen=True):
     lang: str | None = None
     channel: str | None = None
     user: str | None = None
-    """Who asks, where several people use one hook: each has conversations of their own.
-    """
+    """Who asks, if several people use one hook; each has separate conversations."""
 
 
 def _turn_in(channel: str | None) -> HttpTurn:
@@ -286,38 +281,45 @@ def _turn_in(channel: str | None) -> HttpTurn:
 
 def _channel_of_user(user: str, channel: str | None) -> str:
     """Return the name of one user's channel; no other user has it."""
-    named = msgspec.json.encode([user, channel])
-    return "hook-" + hashlib.sha256(named).hexdigest()[:24]
+    identity = msgspec.json.encode([user, channel])
+    return "hook-" + hashlib.sha256(identity).hexdigest()[:24]
 
 
-def _read_text(request: Request) -> dict[str, Any] | Answer:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in ("text/plain", "application/json"):
+def _read_question(request: Request) -> dict[str, Any] | Answer:
+    """Return the fields of the question that are set, or a refusal."""
+    header = request.headers.get("content-type", "")
+    content_type = header.partition(";")[0].strip().lower()
+    if content_type not in ("text/plain", "application/json"):
         return Answer(415, b"send application/json or text/plain\n")
     try:
-        if kind == "text/plain":
-            asked = _Posted(request.body.decode())
+        if content_type == "text/plain":
+            question = _Posted(request.body.decode())
         else:
-            asked = msgspec.json.decode(request.body, type=_Posted)
+            question = msgspec.json.decode(request.body, type=_Posted)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         return Answer(400, f"the body cannot be read: {error}\n".encode())
-    if not asked.text.strip():
+    if not question.text.strip():
         return Answer(400, b"the body needs a text\n")
-    if asked.channel is not None and not is_channel(asked.channel):
+    if question.channel is not None and not is_channel(question.channel):
         return Answer(
             400, b"channel must be a name of up to 128 printable characters\n"
         )
-    return {
-        name: given for name, given in msgspec.structs.asdict(asked).items() if given
-    }
+    fields = msgspec.structs.asdict(question)
+    return {name: value for name, value in fields.items() if value}
+
+
+def _prefers_plain_text(request: Request) -> bool:
+    preferred = request.headers.get("accept", "").partition(",")[0]
+    return preferred.partition(";")[0].strip() == "text/plain"
 
 
 def _wait(request: Request, default: float) -> float | None:
-    given = request.query.get("wait_s")
-    if given is None:
+    """Return how long the request wants to wait; None if that is not possible."""
+    text = request.query.get("wait_s")
+    if text is None:
         return default
     try:
-        seconds = float(given)
+        seconds = float(text)
     except ValueError:
         return None
     return seconds if 0 <= seconds <= LONGEST_WAIT_S else None

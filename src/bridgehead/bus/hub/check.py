@@ -1,15 +1,15 @@
-"""`bus check`: look at a hub the way a bridge would use it, and say what is wrong with
-it.
+"""Check a hub for `bus check` the way a bridge would use it, and say what is wrong.
 
-Each finding has a stable class, says whether it is fine, to be looked at or broken, and
-what to do about it.
+Each finding has a stable kind, says whether something is fine, worth a look or broken,
+and what to do about it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Literal
+from contextlib import suppress
+from typing import Final, Literal
 
 import msgspec
 
@@ -40,6 +40,31 @@ from bridgehead.bus.wire.topics import (
 from bridgehead.errors import BridgeheadError
 
 State = Literal["fine", "look", "broken"]
+LEGACY_TOPICS: Final = frozenset(
+    {
+        "recognizer_loop:utterance",
+        "speak",
+        "complete_intent_failure",
+        UPDATE_DEFAULT,
+    }
+)
+SPEC_TOPICS: Final = frozenset(
+    {
+        MATCHED,
+        UNMATCHED,
+        "ovos.utterance.handle",
+        "ovos.utterance.speak",
+    }
+)
+ORCHESTRATOR_TOPICS: Final = frozenset(
+    {
+        MATCHED,
+        UNMATCHED,
+        HANDLED,
+        "complete_intent_failure",
+    }
+)
+"""What only a program that handles utterances sends."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -52,7 +77,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class CheckOptions(msgspec.Struct, frozen=True):
-    """What is looked at and for how long."""
+    """What to check and for how long."""
 
     url: str
     token: str | None = None
@@ -61,13 +86,11 @@ class CheckOptions(msgspec.Struct, frozen=True):
     """Whether our own assistant answers on this hub."""
     profile: str = "auto"
     foreign: bool = False
-    """Whether a bridge stands in front of this hub, and not in the process that serves
-    it.
-    """
+    """Whether the bridge runs in another process than the hub."""
 
 
 async def check_hub(options: CheckOptions) -> list[Finding]:
-    """Return all that is worth saying about the hub, in a deployer's order."""
+    """Return the findings about a hub, in the order in which one would fix them."""
     conversation = ClientConversation()
     headers = (("Authorization", f"Bearer {options.token}"),) if options.token else ()
     try:
@@ -185,36 +208,29 @@ async def _origin(options: CheckOptions) -> Finding:
 async def _traffic(
     conversation: ClientConversation, options: CheckOptions
 ) -> list[Finding]:
-    """Listen for a while: who orchestrates here, and in which names?"""
+    """Listen for a while to find out who handles utterances, and under which names."""
     topics: set[str] = set()
-    bad = 0
+    invalid_frames = 0
     # Stock clients ask this when they connect; a core of the legacy generation answers.
     await conversation.send(encode(Message(SYNC, {}, {"source": "bridgehead-check"})))
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(options.listen_s):
             while True:
                 read = read_value(decode_json(await conversation.receive()))
                 if isinstance(read, Malformed):
-                    bad += 1
+                    invalid_frames += 1
                 else:
                     topics.add(read.message.type)
-    except TimeoutError:
-        pass
     findings = [_names(topics, options)]
-    if bad:
+    if invalid_frames:
         findings.append(
             Finding(
                 "hub-bad-frames",
                 "look",
-                f"{bad} invalid frames were relayed to all clients",
+                f"{invalid_frames} invalid frames were relayed to all clients",
             )
         )
-    if options.assistant and topics & {
-        MATCHED,
-        UNMATCHED,
-        HANDLED,
-        "complete_intent_failure",
-    }:
+    if options.assistant and topics & ORCHESTRATOR_TOPICS:
         findings.append(
             Finding(
                 "two-orchestrators",
@@ -228,18 +244,9 @@ async def _traffic(
 
 
 def _names(topics: set[str], options: CheckOptions) -> Finding:
-    legacy = topics & {
-        "recognizer_loop:utterance",
-        "speak",
-        "complete_intent_failure",
-        UPDATE_DEFAULT,
-    }
-    spec = topics & {
-        MATCHED,
-        UNMATCHED,
-        "ovos.utterance.handle",
-        "ovos.utterance.speak",
-    }
+    """Judge whether the names on the hub fit the profile in use."""
+    legacy = topics & LEGACY_TOPICS
+    spec = topics & SPEC_TOPICS
     if legacy and options.profile == "spec":
         return Finding(
             "hub-names",

@@ -11,10 +11,7 @@ import msgspec
 
 
 class HealthState(StrEnum):
-    """What a link says about itself.
-
-    `unknown` is a reader's conclusion and never said.
-    """
+    """The states a link reports; `unknown` is only concluded by a reader."""
 
     STARTING = "starting"
     CONNECTING = "connecting"
@@ -31,10 +28,7 @@ _OTHERWISE_S: Final = 60
 
 
 class HealthEvent(msgspec.Struct, frozen=True):
-    """One statement of a link.
-
-    Silence for longer than `ttl_s` means that nobody knows.
-    """
+    """A report of a link about its state, which holds for `ttl_s` seconds."""
 
     state: HealthState
     previous: HealthState | None
@@ -81,7 +75,7 @@ class LinkHealth:
         return self._become(HealthState.BAD_CREDENTIALS, now, reason)
 
     def reloaded(self, now: float) -> HealthEvent | None:
-        """New configuration may hold new credentials."""
+        """Note that the configuration changed; it may hold new credentials."""
         if self.state is HealthState.BAD_CREDENTIALS:
             return self._become(HealthState.CONNECTING, now)
         return None
@@ -91,11 +85,9 @@ class LinkHealth:
 
     def tick(self, now: float) -> HealthEvent | None:
         """Repeat the unchanged state when half of its lifetime has passed."""
-        if (
-            self.state is None
-            or self._is_final
-            or now - self._announced_at < self._ttl_s / 2
-        ):
+        if self.state is None or self._is_final:
+            return None
+        if now - self._announced_at < self._ttl_s / 2:
             return None
         self._announced_at = now
         return HealthEvent(
@@ -104,7 +96,7 @@ class LinkHealth:
 
     @property
     def next_refresh(self) -> float | None:
-        """Return when `tick` has something to say."""
+        """Return when `tick` is due, or None if never."""
         if self.state is None or self._is_final:
             return None
         return self._announced_at + self._ttl_s / 2

@@ -1,10 +1,10 @@
-"""The embedded hub (bus §12): what ovos-messagebus does, with a check on entry and
-bounds everywhere.
+"""The embedded hub (bus §12): does what ovos-messagebus does, but checks what comes in
+and has limits.
 
-Unmodified bus clients use it: same path, same greeting, every frame verbatim to
-everybody including its sender. Frames that would make those clients fall over are
-dropped on the way in. What was published between two turns of the event loop goes out
-as one write per member.
+Bus clients can use it unmodified: same path, same greeting, every frame verbatim to
+everybody including its sender. Frames that would crash those clients are dropped on
+the way in. What is published in one turn of the event loop goes to each member in one
+write.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class HubSettings(msgspec.Struct, frozen=True):
     max_frame_bytes: int = 25 * MIB
     max_unsent_bytes: int = 32 * MIB
     token: str | None = None
-    """What every member must show.
+    """The token every member must send.
 
-    None lets in the user the hub runs as, and nobody else of this machine.
+    None admits the user the hub runs as, and no other user of this machine.
     """
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
@@ -81,16 +81,16 @@ class HubSettings(msgspec.Struct, frozen=True):
 
 class _Published(msgspec.Struct, frozen=True):
     frame: bytes | None
-    """As a member sent it.
+    """The frame as a member sent it.
 
-    None for a message of this process, which is encoded when a member is to get it.
+    None for a message of this process, which is encoded only if there are members.
     """
     message: Message
     sender: object
 
 
 class Hub(Site):
-    """Everybody gets everything, in one order."""
+    """Sends every message to everybody, in the same order."""
 
     def __init__(
         self, settings: HubSettings | None = None, *, user_of: UserOf = user_behind
@@ -102,11 +102,12 @@ class Hub(Site):
         self._names = own_names(socket.gethostname(), self.settings.hosts)
         self._members: dict[HubMember, None] = {}
         self.members: Final = self._members.__len__
-        """How many are connected; listeners inside this process do not count."""
+        """Returns how many are connected, without listeners inside this process."""
         self._listeners: dict[object, OnMessage] = {}
         self._everybody: tuple[OnMessage, ...] = ()
         self._others: dict[object, tuple[OnMessage, ...]] = {}
-        """By the token of a listener that does not get its own messages: all the rest.
+        """For each listener that does not get its own messages, by its token: the
+        others.
         """
         self._pending: deque[tuple[Message, object]] = deque()
         self._unsent: list[_Published] = []
@@ -121,8 +122,8 @@ class Hub(Site):
     def upgrade(self, request: Request) -> Upgrade | Answer:
         if request.path != HUB_PATH:
             return NOT_FOUND
-        # Bus clients send the address they dialled as their origin, so that one is let
-        # in.
+        # Bus clients send the address they dialled as their origin, so our own origin
+        # is admitted.
         turned_away = refusal(
             request.headers,
             names=self._names,
@@ -142,7 +143,7 @@ class Hub(Site):
         )
 
     def _refusal(self, request: Request) -> Answer | None:
-        """Return the answer to somebody who may not use this hub."""
+        """Return the answer to a client that may not use this hub, else None."""
         token = self.settings.token
         if token is None:
             if whose(request, self._user_of) != "own":
@@ -171,9 +172,9 @@ class Hub(Site):
         self._heartbeat.forget(member)
 
     def listen(self, listener: OnMessage, *, echo: bool = True) -> object:
-        """Get every message inside this process.
+        """Call a listener in this process with every message.
 
-        The returned token names the listener when it publishes.
+        The returned token identifies it as the sender when it publishes.
         """
         token = object()
         self._listeners[token] = listener
@@ -186,11 +187,13 @@ class Hub(Site):
 
     def _arrange(self, without_echo: Iterable[object]) -> None:
         self._everybody = tuple(self._listeners.values())
-        self._others = {own: self._all_but(own) for own in without_echo}
+        self._others = {token: self._all_but(token) for token in without_echo}
 
-    def _all_but(self, own: object) -> tuple[OnMessage, ...]:
+    def _all_but(self, excluded: object) -> tuple[OnMessage, ...]:
         return tuple(
-            listener for token, listener in self._listeners.items() if token is not own
+            listener
+            for token, listener in self._listeners.items()
+            if token is not excluded
         )
 
     def take(self, frame: bytes, sender: HubMember) -> None:
@@ -219,15 +222,15 @@ class Hub(Site):
     ) -> None:
         """Put a message on the bus.
 
-        `frame` is how it came, None for a message of this process.
+        `frame` is what a member sent; a message of this process has none.
         """
         if self._members:
             self._unsent.append(_Published(frame, message, sender))
             if not self._flush_due:
                 self._flush_due = True
                 asyncio.get_running_loop().call_soon(self.flush)
-        # A listener may publish while it is being called; that waits its turn, so all
-        # see one order.
+        # A listener may publish while it is being called. Its message waits, so that
+        # all listeners see the same order.
         if self._notifying:
             self._pending.append((message, sender))
             return
@@ -244,7 +247,7 @@ class Hub(Site):
             self._notifying = False
 
     def flush(self) -> None:
-        """Write what was published since the last time."""
+        """Send members what was published since the last flush."""
         self._flush_due = False
         if not self._unsent:
             return
@@ -272,7 +275,7 @@ class Hub(Site):
         _log.warning("dropped a frame from %s: %s", sender.address, reason)
 
     async def close(self) -> None:
-        """Say goodbye to everybody."""
+        """Dismiss all members and wait until they are gone."""
         self.flush()
         self._heartbeat.stop()
         for member in list(self._members):
@@ -297,14 +300,9 @@ class HubMember(WatchedConversation):
         return self._topics is None or self._topics.match(message.type)
 
     def subscribe(self, message: Message) -> None:
-        """From now on only these topics (bus §12)."""
-        topics = message.data.get("topics")
+        """Send this member only the topics that the message names (bus §12)."""
         try:
-            if not isinstance(topics, list) or not all(
-                isinstance(topic, str) for topic in topics
-            ):
-                raise BadTopicPattern(str(topics))
-            self._topics = TopicPatterns.parse(topics)
+            self._topics = _topics_in(message)
         except BadTopicPattern as error:
             _log.warning("ignored a subscription from %s: %s", self.address, error)
             return
@@ -337,7 +335,7 @@ class HubMember(WatchedConversation):
         self._hub.joined(self)
 
     def received(self, payload: bytes, *, text: bool) -> None:
-        # The reference bus passes a binary frame on as text, so both kinds are one.
+        # The reference bus passes binary frames on as text, so we do not distinguish.
         self._hub.take(payload, self)
 
     def caught_up(self) -> None:
@@ -348,15 +346,22 @@ class HubMember(WatchedConversation):
         self._hub.left(self)
 
 
+def _topics_in(message: Message) -> TopicPatterns:
+    topics = message.data.get("topics")
+    if not isinstance(topics, list):
+        raise BadTopicPattern(str(topics))
+    if not all(isinstance(topic, str) for topic in topics):
+        raise BadTopicPattern(str(topics))
+    return TopicPatterns.parse(topics)
+
+
 class MemoryTransport:
-    """A place at a hub of this process."""
+    """Connects a bridge to a hub in the same process."""
 
     def __init__(
         self, hub: Hub, expect: Callable[[Audience], None] = lambda _audience: None
     ) -> None:
-        """`expect` is called with whom the bridge serves, for a hub that is part of a
-        fabric.
-        """
+        """`expect` tells the fabric, if the hub is part of one, whom we serve."""
         self._hub = hub
         self.expect: Final = expect
         self._listener_token: object | None = None

@@ -1,8 +1,8 @@
-"""A hub's place in the fabric (bus §13): takes what participants anywhere say, and
-sends answers where they belong.
+"""Connect a hub to the fabric (bus §13).
 
-Several hubs of one deployment share the work: each message of a participant goes to one
-of them.
+The hub takes what participants at any bridge say, and sends the answers back to them.
+Several hubs of one deployment share the work: each message of a participant goes to
+one of them.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class Fabric:
         self._access = access
         self._name = secrets.token_hex(8)
         self._open: deque[tuple[tuple[str, object], str]] = deque(maxlen=MOST_TURNS)
-        """Questions taken from bridges that have no end yet, and where their bridge is
-        told what became of them.
+        """Turns taken from bridges that have not ended, each with the subject on which
+        its bridge hears of it.
         """
         self._ended: deque[str] = deque(maxlen=MOST_TURNS)
-        """The same of those that ended: of a lost link nobody knows what the server
-        still passed on.
+        """The subjects of turns that ended. When a link is lost, nobody knows which of
+        the answers the server still passed on.
         """
         self._taking: Any = None
         self._beating: asyncio.Task[None] | None = None
@@ -80,8 +80,8 @@ class Fabric:
         self._listener_token: object | None = None
 
     async def connect(self, listener: HubLink) -> None:
-        """Join the fabric; called by the link that keeps it up."""
-        unsure = len(self._ended)
+        """Join the fabric."""
+        unconfirmed = len(self._ended)
         self._client = await open_nats(
             self._access, listener.lost, name="bridgehead hub"
         )
@@ -99,33 +99,34 @@ class Fabric:
         await self._client.subscribe(
             self._subjects.taken(self._name, "*"), cb=self._unheard
         )
-        await self._client.flush()  # the server knows of us when the link counts as up
+        # The link counts as up only when the server knows of our subscriptions.
+        await self._client.flush()
         self._registry.reaches_others = True
-        for _ in range(unsure):
-            # Means nothing to a bridge that has heard the end.
+        for _ in range(unconfirmed):
+            # A bridge that has received the end of the turn ignores this.
             self._publisher.put(self._ended.popleft(), b"")
         if self._listener_token is None:
             self._listener_token = self._hub.listen(self._received, echo=False)
 
     async def _beat(self, publisher: Publisher) -> None:
-        """Say that this hub is there, so that bridges notice when it is not."""
+        """Keep announcing this hub, so that bridges notice when it is gone."""
         while True:
             publisher.put(self._subjects.hubs, self._name.encode())
             await asyncio.sleep(HUB_BEAT_S)
 
     async def drain(self, wait_s: float = 10.0) -> None:
-        """Take nothing more, and answer what was taken.
+        """Take no more questions and wait until those taken are answered.
 
-        Other hubs have the work from now on.
+        Other hubs take the work from now on.
         """
         from nats.errors import Error
 
         if self._taking is None:
             return
-        # Without a link there is nothing to take, and nobody to answer.
+        # Errors do not matter: without a link there is nobody to answer.
         with suppress(Error, OSError, TimeoutError):
             async with asyncio.timeout(wait_s):
-                # What the server has sent us already is ours to answer.
+                # Draining takes what the server has already sent us.
                 await self._taking.drain()
                 while self._open:
                     await asyncio.sleep(0.02)
@@ -140,7 +141,7 @@ class Fabric:
         await close_nats(self._client)
 
     def expect(self, audience: Audience) -> None:
-        """Follow whom the bridge serves.
+        """Subscribe for those the bridge serves.
 
         What other hubs have for them is put on this one.
         """
@@ -149,9 +150,9 @@ class Fabric:
             self._follower.expect(audience)
 
     async def _from_participant(self, delivered: Any) -> None:
-        """Take what a participant or a bridge said.
+        """Take a message of a participant or a bridge.
 
-        Whoever waits for an answer learns that we have it.
+        If it asks for a reply, say that we have it.
         """
         if delivered.reply and self._publisher is not None:
             self._publisher.put(delivered.reply, self._name.encode())
@@ -183,21 +184,22 @@ class Fabric:
             reply = self._subjects.taken(self._name, name) if is_elsewhere else ""
             was_sent = publisher.put(subject, encode(message), reply)
             if is_elsewhere and not was_sent:
-                # Not before the bridge here has seen it too, which must not report it
-                # again.
+                # Later, because our own bridge must see the message first; otherwise
+                # it would report it, too.
                 asyncio.get_running_loop().call_soon(
                     self._registry.not_there, untoken(name)
                 )
 
     def _end_turns(self, turn: tuple[str, object]) -> None:
-        """Close what an end marker ends: without an utterance id the oldest turn."""
-        over = [entry for entry in self._open if entry[0] == turn]
+        """Close the turns an end marker ends; without an utterance id, the oldest."""
+        ended = [entry for entry in self._open if entry[0] == turn]
         _session, utterance_id = turn
         if not utterance_id:
-            over = over[:1]
-        for entry in over:
+            ended = ended[:1]
+        for entry in ended:
             self._open.remove(entry)
-            self._ended.append(entry[1])
+            _turn_ended, reply = entry
+            self._ended.append(reply)
 
     async def _unheard(self, delivered: Any) -> None:
         """Report speech for a participant that no bridge follows."""
@@ -207,15 +209,15 @@ class Fabric:
         """Return the subjects of the participants that a message is for."""
         if message.type == UNDELIVERED:
             return [self._subjects.reports]
-        named = destinations(message.context)
-        if named:
-            return [self._subjects.for_source(name) for name in dict.fromkeys(named)]
+        names = destinations(message.context)
+        if names:
+            return [self._subjects.for_source(name) for name in dict.fromkeys(names)]
         subjects = []
         source = self._owner_of_session(context_session_id(message.context))
         if source is not None:
             subjects.append(self._subjects.for_source(source))
-        carried = message.context.get("session")
-        site = carried.get("site_id") if isinstance(carried, dict) else None
+        session = message.context.get("session")
+        site = session.get("site_id") if isinstance(session, dict) else None
         if isinstance(site, str) and site and message.type in self._group_topics:
             subjects.append(self._subjects.for_site(site))
         return subjects

@@ -1,5 +1,5 @@
-"""Staying connected to a hub: dial, notice the loss, dial again with growing patience,
-and say how it stands.
+"""Keep a hub connected: dial, notice the loss, dial again after growing pauses, and
+report the state of the link.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Dialled(Protocol):
 
 
 class HubLink:
-    """One link that is kept up until it is stopped."""
+    """Keeps one link up until it is stopped."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class HubLink:
     ) -> None:
         self._dialled = dialled
         self._listener = listener
-        # The transport's listener: messages go straight on, what becomes of the link is
-        # ours.
+        # We are the transport's listener. Messages go straight on to the real one; what
+        # becomes of the link is handled here.
         self.received = listener.received
         self.ignored = listener.ignored
         self.turn_lost = listener.turn_lost
@@ -75,7 +75,7 @@ class HubLink:
     def lost(self, reason: str) -> None:
         self._up.clear()
         self._listener.lost(reason)
-        # The words of the other side are for the log; the event has a code (B-73).
+        # The other side's words go to the log only; the event has a code (B-73).
         _log.warning("the link was lost: %s", reason)
         self._report(self.health.lost(self._now(), "connection_lost"))
         self._down.set()
@@ -109,12 +109,12 @@ class HubLink:
             _log.info("%s", error)
             self._report(self.health.lost(self._now()))
             return False
-        except Exception:  # a transport is a guest; the link goes on trying
+        except Exception:  # a transport is a plug-in; the link goes on trying
             _log.exception("dialling failed")
             self._report(self.health.lost(self._now()))
             return False
-        # Of a link that is being stopped too: a library may swallow that we were
-        # cancelled (nats does while it writes).
+        # A link that is being stopped can get here too, because a library may swallow
+        # our cancellation (nats does while it writes).
         if not self._down.is_set() and not self._stopping:
             self._up.set()
             self._report(self.health.opened(self._now()))
@@ -122,12 +122,12 @@ class HubLink:
         return False
 
     async def _refresh(self) -> None:
-        while (due := self.health.next_refresh) is not None:
+        while self.health.next_refresh is not None:
             # A change may bring the next refresh forward: a lost link is announced more
             # often (B-74).
             self._changed.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(due):
+                async with asyncio.timeout_at(self.health.next_refresh):
                     await self._changed.wait()
             self._report(self.health.tick(self._now()))
 

@@ -1,11 +1,10 @@
-"""Being a participant of another bridge, so that what is not understood here can be
-asked there (bus §7).
-"""
+"""Take part in another bridge, to ask there what is not understood here (bus §7)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any, Final
 
 from bridgehead.bus.access.join_file import JoinFile
@@ -67,13 +66,13 @@ class Upstream(HubListener):
             self._alarm.cancel()
 
     def _holds_back(self, message: Message) -> bool:
-        read = to_spec(message)
-        if read is None:
+        spec_message = to_spec(message)
+        if spec_message is None:
             return False
-        hops = self._relay.bridge.hops_in(context_session_id(read.context))
-        held = self._escalation.holds_back(read, self._now(), hops=hops)
+        hops = self._relay.bridge.hops_in(context_session_id(spec_message.context))
+        is_held_back = self._escalation.holds_back(spec_message, self._now(), hops=hops)
         self._carry_out(self._escalation.take_due())
-        return held
+        return is_held_back
 
     # -- Dialled --------------------------------------------------------------
 
@@ -87,11 +86,10 @@ class Upstream(HubListener):
         )
 
     async def close(self) -> None:
-        for task in (
-            *self._sending,
-            *([self._reading] if self._reading is not None else []),
-        ):
+        for task in self._sending:
             task.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
         if self._satellite is not None:
             await self._satellite.close()
 
@@ -144,11 +142,11 @@ class Upstream(HubListener):
         task.add_done_callback(self._sending.discard)
 
     async def _send(self, effect: Escalate) -> None:
-        if self._satellite is not None:
-            try:
-                await self._satellite.send(effect.message, hops=effect.hops)
-            except ConnectionEnded:
-                pass  # the reader notices too, and gives up what was open
+        if self._satellite is None:
+            return
+        # If the connection has ended, `_read` notices and reports that it is lost.
+        with suppress(ConnectionEnded):
+            await self._satellite.send(effect.message, hops=effect.hops)
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:

@@ -27,7 +27,7 @@ class Backlog:
         self.bytes += len(delivery.body)
 
     def fits(self, delivery: Delivery, *, count: int, size: int) -> bool:
-        """Whether one more stays within the bounds."""
+        """Return whether one more stays within the limits."""
         return len(self._waiting) < count and self.bytes + len(delivery.body) <= size
 
     def hold(self, delivery: Delivery, *, count: int, size: int) -> list[Delivery]:
@@ -171,7 +171,7 @@ class ViolationCount:
 
 
 def is_deeper_than(value: Any, limit: int) -> bool:
-    """Whether objects and arrays are nested more than `limit` levels.
+    """Return whether objects and arrays are nested more than `limit` levels.
 
     Walks without recursion.
     """

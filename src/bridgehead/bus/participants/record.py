@@ -119,9 +119,9 @@ class ParticipantRecord(msgspec.Struct, frozen=True):
         return grant in self.grants
 
     def may_publish(self, topic: str) -> bool:
-        """Whether the publish list lets this topic in.
+        """Return whether the participant may publish this topic.
 
-        What only a bridge says is never let in.
+        Topics that only a bridge may send are never allowed.
         """
         if topic in BRIDGE_ONLY:
             return False

@@ -84,8 +84,8 @@ class Sources:
         return claim
 
     def belongs_to_another(self, name: str, participant_id: str) -> bool:
-        """Whether `name` is another participant's, at whichever bridge of the
-        deployment it is served.
+        """Return whether `name` belongs to another participant, at any bridge of the
+        deployment.
         """
         return self.owner(name) not in (None, participant_id)
 
@@ -104,9 +104,9 @@ class Sources:
 
 
 def _is_claim(claim: str) -> bool:
-    """Whether somebody may be called so.
+    """Return whether a participant may claim this name.
 
-    Nothing that looks like an option or a path is a name.
+    It must not look like an option or a path.
     """
     if not 0 < len(claim) <= _MAX_CLAIM or not claim.isprintable():
         return False

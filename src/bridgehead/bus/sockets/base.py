@@ -1,8 +1,8 @@
-"""What the bus needs of a WebSocket, whichever library speaks it.
+"""What the bus needs of a WebSocket, whichever library implements it.
 
-A `Conversation` is told what happens on one connection; the `Peer` it is given on
-opening is how it talks back. Nothing here waits: sending puts bytes into the transport,
-and `paused` says that the far side does not keep up.
+A `Conversation` is called with what happens on one connection; it talks back through
+the `Peer` it is given on opening. Nothing here waits: sending puts bytes into the
+transport, and `paused` means that the other side does not keep up.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ UNSUPPORTED: Final = 1003
 ABNORMAL: Final = 1006
 TOO_BIG: Final = 1009
 UNREAD_PONGS: Final = 256 * 1024
-"""Bytes that may wait for a far side that sends pings.
-
-Beyond, it is not read until it has read.
+"""How many unsent bytes there may be before we stop reading from a peer that keeps
+sending pings.
 """
 PING_S: Final = 20.0
 SILENCE_S: Final = 60.0
@@ -31,16 +30,16 @@ CLOSE_WAIT_S: Final = 2.0
 
 
 class Peer(Protocol):
-    """The far side of one open WebSocket."""
+    """The other side of one open WebSocket."""
 
     @property
     def unsent(self) -> int:
-        """Bytes the operating system has not taken yet."""
+        """Return how many bytes the operating system has not taken yet."""
         ...
 
     @property
     def certificate(self) -> bytes | None:
-        """Return the certificate (DER) the far side showed, None without TLS."""
+        """Return the certificate (DER) of the other side, or None without TLS."""
         ...
 
     def send(self, payload: bytes) -> None:
@@ -48,20 +47,17 @@ class Peer(Protocol):
         ...
 
     def write(self, frames: bytes) -> None:
-        """Write ready-made server frames (see `text_frame`).
-
-        Lets one fan-out share its bytes.
-        """
+        """Write server frames made with `text_frame`, which many peers can share."""
         ...
 
     def ping(self) -> None: ...
 
     def lift_allowance(self) -> None:
-        """Trust the far side; the allowance of its first bytes no longer applies."""
+        """Trust the other side: stop limiting how much it may send."""
         ...
 
     def pause_reading(self) -> None:
-        """Take nothing more for now; the far side notices in time."""
+        """Read nothing more for now; in time the other side notices."""
         ...
 
     def resume_reading(self) -> None: ...
@@ -79,9 +75,9 @@ class Peer(Protocol):
 
 
 class Conversation:
-    """One connection as its owner sees it; each notices what it cares for.
+    """One connection as its owner sees it; a subclass overrides what it needs.
 
-    Called on the event loop, in order.
+    Methods are called on the event loop, in order.
     """
 
     def opened(self, peer: Peer) -> None: ...
@@ -89,10 +85,7 @@ class Conversation:
     def received(self, payload: bytes, *, text: bool) -> None: ...
 
     def caught_up(self) -> None:
-        """Note that everything that had arrived was handed over.
-
-        A good moment to pass things on.
-        """
+        """Note that everything that has arrived so far was handed over."""
 
     def ponged(self) -> None: ...
 
@@ -104,8 +97,8 @@ class Conversation:
 
 
 ENDED: Final = Conversation()
-"""Takes the place of a conversation that has ended, so that it and its peer do not keep
-each other alive.
+"""Replaces a conversation that has ended, so that it and its peer do not keep each
+other alive.
 """
 
 
@@ -117,26 +110,26 @@ class Ends(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """The head of an HTTP request, and its body where there is one."""
+    """An HTTP request."""
 
     method: str
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    """Lower-case names; a repeated header is joined with a comma, so it equals nothing
-    that was expected.
+    """By lower-case name. A repeated header is joined with a comma, so that it equals
+    no expected value.
     """
     address: str
     secure: bool
     peer_certificate: bytes | None = None
-    """DER of the client certificate the listener's authorities vouch for."""
+    """The client certificate (DER), verified by the listener's authorities."""
     body: bytes = b""
     ends: Ends | None = None
     """None for a Unix socket."""
 
     @property
     def share(self) -> str:
-        """Return whose share of the places this request counts against."""
+        """Return the neighbour whose limits this request counts against."""
         return share_of(self.address)
 
 
@@ -148,10 +141,7 @@ class Answer(msgspec.Struct, frozen=True):
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
     stream: AsyncGenerator[bytes, None] | None = None
-    """What follows the body piece by piece.
-
-    The response then ends with the connection.
-    """
+    """Yields what follows the body; the response then ends with the connection."""
 
 
 def json_answer(value: object, status: int = 200) -> Answer:
@@ -159,14 +149,14 @@ def json_answer(value: object, status: int = 200) -> Answer:
 
 
 class Upgrade(msgspec.Struct, frozen=True):
-    """The request may become a WebSocket."""
+    """The decision that a request becomes a WebSocket."""
 
     conversation: Conversation
     max_message_bytes: int
     subprotocol: str | None = None
     first_bytes: float = float("inf")
-    """How much is read before `lift_allowance` is called, so that nobody unknown fills
-    memory.
+    """How much is read before `lift_allowance` is called, so that strangers cannot fill
+    the memory.
     """
 
 
@@ -175,16 +165,16 @@ BODY_BYTES: Final = 256 * 1024
 
 
 class Site:
-    """What is served behind one listener: nothing but what it says."""
+    """What one listener serves; by default nothing."""
 
     def upgrade(self, request: Request) -> Upgrade | Answer:
-        """Decide about a WebSocket before it exists."""
+        """Return whether a request may become a WebSocket, or the refusal."""
         return NOT_FOUND
 
     def body_limit(self, request: Request) -> int | Answer:
-        """Return how long the body of a request may be, or why it is not even read.
+        """Return how long the body of a request may be, or a refusal to read it.
 
-        `request` is its head alone.
+        `request` has only the head.
         """
         return BODY_BYTES
 
@@ -196,7 +186,7 @@ class Site:
 def share_of(address: str) -> str:
     """Return what counts as one neighbour: an IPv4 address, or an IPv6 network.
 
-    Everybody there has addresses to spare.
+    With IPv6 everybody has a whole network of addresses.
     """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
@@ -213,11 +203,11 @@ Waiter = TypeVar("Waiter")
 
 
 class WaitingConnections(Generic[Waiter]):
-    """Connections that have not said yet what they want, by address.
+    """Connections that have not sent their request yet, by address.
 
-    When there are too many, the oldest of the address that has most of them gives way:
-    whoever opens sockets and says nothing pushes out their own, and somebody who asks
-    at once is heard.
+    When there are too many, the oldest of the address with the most has to go. So
+    whoever opens connections and says nothing loses their own, and everybody else is
+    served.
     """
 
     def __init__(self, limit: int) -> None:
@@ -229,11 +219,11 @@ class WaitingConnections(Generic[Waiter]):
         return self._total
 
     def of(self, address: str) -> int:
-        """Return how many of this address wait."""
+        """Return how many connections of an address wait."""
         return len(self._by_address.get(address, ()))
 
     def add(self, address: str, connection: Waiter) -> Waiter | None:
-        """Add one that waits, and return the one that must leave for it."""
+        """Add a connection, and return the one that must go for it, if any."""
         leaving = None
         if self._total >= self._limit:
             crowded = max(
@@ -246,27 +236,31 @@ class WaitingConnections(Generic[Waiter]):
         return leaving
 
     def discard(self, address: str, connection: Waiter) -> None:
-        here = self._by_address.get(address)
-        if here is None or connection not in here:
+        connections = self._by_address.get(address)
+        if connections is None or connection not in connections:
             return
-        del here[connection]
+        del connections[connection]
         self._total -= 1
-        if not here:
+        if not connections:
             del self._by_address[address]
 
 
 def has_two_lengths(names: Iterable[bytes]) -> bool:
-    """Whether a request says in two ways where its body ends: two readers would see two
-    different requests.
+    """Return whether a request says in two ways where its body ends.
+
+    Two readers could take it for two different requests.
     """
     lower = {name.lower() for name in names}
     return b"content-length" in lower and b"transfer-encoding" in lower
 
 
 def shown_certificate(transport: asyncio.BaseTransport) -> bytes | None:
-    """Return the certificate (DER) the other end of a connection showed."""
-    secured = transport.get_extra_info("ssl_object")
-    return secured.getpeercert(binary_form=True) if secured is not None else None
+    """Return the certificate (DER) of the other end, or None without TLS."""
+    ssl_object = transport.get_extra_info("ssl_object")
+    if ssl_object is None:
+        return None
+    certificate: bytes | None = ssl_object.getpeercert(binary_form=True)
+    return certificate
 
 
 def text_frame(payload: bytes) -> bytes:
@@ -280,10 +274,10 @@ def text_frame(payload: bytes) -> bytes:
 
 
 class WatchedConversation(Conversation):
-    """A conversation whose silence matters."""
+    """A conversation that a `Heartbeat` watches."""
 
     _keeps_up = True
-    """Whether the far side reads what it is sent."""
+    """Whether the other side reads what it is sent."""
     last_received = 0.0
     last_pinged = 0.0
     _peer: Peer
@@ -308,9 +302,7 @@ class WatchedConversation(Conversation):
 
 
 class Heartbeat:
-    """Watches all connections of one server with one timer: who is silent is pinged,
-    who stays silent is cut off.
-    """
+    """Pings silent connections of one server, and cuts off those that stay silent."""
 
     def __init__(self, *, ping_s: float = PING_S, silence_s: float = SILENCE_S) -> None:
         self._ping_s = ping_s
@@ -323,7 +315,7 @@ class Heartbeat:
         return len(self._watched)
 
     def now(self) -> float:
-        """Return the time connections note when something arrives."""
+        """Return the time on the clock that connections use."""
         return monotonic()
 
     def watch(self, connection: WatchedConversation) -> None:
@@ -345,12 +337,14 @@ class Heartbeat:
             await asyncio.sleep(self._ping_s / 4)
             now = self.now()
             for connection in list(self._watched):
-                if now - connection.last_received >= self._silence_s:
-                    self.forget(connection)
-                    connection.cut_off()
-                elif (
-                    now - max(connection.last_received, connection.last_pinged)
-                    >= self._ping_s
-                ):
-                    connection.last_pinged = now
-                    connection.ping()
+                self._check(connection, now)
+
+    def _check(self, connection: WatchedConversation, now: float) -> None:
+        if now - connection.last_received >= self._silence_s:
+            self.forget(connection)
+            connection.cut_off()
+            return
+        last_sign = max(connection.last_received, connection.last_pinged)
+        if now - last_sign >= self._ping_s:
+            connection.last_pinged = now
+            connection.ping()

@@ -1,7 +1,4 @@
-"""Opening a WebSocket to somebody else's listener.
-
-The client's side keeps what arrives in order, within bounds.
-"""
+"""Open a WebSocket to a server, and receive from it in order, with a bounded queue."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ _KEEP_ALIVE: Final = {
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where to connect, and what to show and to expect there."""
+    """Where to connect, what to send and which certificate to expect."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
@@ -57,7 +54,7 @@ async def dial(
 ) -> None:
     """Connect and return once the WebSocket is open.
 
-    Raises `DialRefused` or `Unreachable` otherwise.
+    Raise `DialRefused` or `Unreachable` if it cannot be opened.
     """
     place = _place(target.url)
     headers = list(target.headers)
@@ -88,7 +85,7 @@ async def dial(
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What a WebSocket URL says."""
+    """The parts of a WebSocket URL."""
 
     host: str
     port: int
@@ -136,7 +133,7 @@ async def _open(target: Target, place: _Place) -> asyncio.Transport:
 
 
 def keep_alive(transport: asyncio.Transport) -> None:
-    """Let the system find out if the other machine is gone without a word."""
+    """Let the operating system find out if the other machine has vanished."""
     connection = transport.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEP_ALIVE.items():
@@ -187,9 +184,7 @@ class Closing(ABC):
 
 
 class ClientConversation(Conversation):
-    """The conversation of a client: `dial` it, then `receive` until it raises
-    `ConnectionEnded`.
-    """
+    """A client's conversation: `dial`, then `receive` until `ConnectionEnded`."""
 
     def __init__(self) -> None:
         self.peer: Peer
@@ -202,16 +197,16 @@ class ClientConversation(Conversation):
 
     @property
     def ended(self) -> ConnectionEnded | None:
-        """Return how the conversation ended, None while it is open."""
+        """Return how the conversation ended, or None while it is open."""
         return self._ended
 
     @property
     def is_writable(self) -> bool:
-        """Whether the far side keeps up, so that `send` does not wait."""
+        """Return whether the other side keeps up, so that `send` does not wait."""
         return self._writable.is_set()
 
     async def receive(self) -> bytes:
-        """Return the next message; what arrived before the end is still handed out."""
+        """Return the next message, also one that arrived before the end."""
         while not self._waiting:
             if self._ended is not None:
                 raise self._ended
@@ -224,14 +219,14 @@ class ClientConversation(Conversation):
         return message
 
     async def send(self, payload: bytes) -> None:
-        """Send one message, waiting while the far side does not keep up."""
+        """Send one message, waiting while the other side does not keep up."""
         await self._writable.wait()
         if self._ended is not None:
             raise self._ended
         self.peer.send(payload)
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Close and wait until that is done."""
+        """Close, and wait until the connection has ended."""
         if self._ended is None:
             self.peer.close(code, reason)
         while self._ended is None:
@@ -273,7 +268,7 @@ class BadUrl(UserError):
 
 
 class Unreachable(BridgeheadError):
-    """Nobody answered, or not as a WebSocket server does."""
+    """Nobody answered, or something that is not a WebSocket server did."""
 
     def __init__(self, url: str, cause: str) -> None:
         super().__init__(
@@ -297,7 +292,7 @@ class DialRefused(BridgeheadError):
 
 
 class ConnectionEnded(BridgeheadError):
-    """The far side closed the connection, or it broke."""
+    """The other side closed the connection, or it broke."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Which event loop runs (uvloop, else asyncio), and for how long."""
+"""Run a program on an event loop: uvloop, or else asyncio's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Return the fastest loop there is on this machine."""
+    """Return the fastest event loop that is installed."""
     try:
         import uvloop
     except ImportError:
@@ -22,11 +22,10 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run `main` to its end on a loop of its own.
+    """Run `main` to its end on a new event loop.
 
-    SIGTERM cancels it, and is given to its handler when everything is closed: an
-    exception raised by a handler inside one of the loop's callbacks would be logged and
-    lost.
+    SIGTERM cancels it. Its handler is called only when everything is closed, because
+    an exception it raised inside a callback of the loop would be logged and lost.
     """
     if threading.current_thread() is not threading.main_thread():
         return _run(main)
@@ -60,10 +59,10 @@ async def _cancelled_by_sigterm(
 
 
 def settle_memory() -> None:
-    """For a process that only serves from now on: what exists stays, and is not looked
-    through again and again.
+    """Exclude everything that exists from garbage collection, in a process that only
+    serves from now on.
 
-    Messages make no reference cycles, so collections are rare; a full one over a large
+    Messages make no reference cycles, so collections are rare. A full one over a large
     heap would cost milliseconds in the middle of somebody's sentence.
     """
     gc.collect()

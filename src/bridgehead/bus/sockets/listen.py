@@ -1,5 +1,6 @@
-"""Listening on an address or a Unix socket, with or without TLS: read the head of a
-request, then upgrade or answer it.
+"""Listen on an address or a Unix socket, with or without TLS.
+
+A connection reads the head of a request, then upgrades or answers it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _log: Final = logging.getLogger("bridgehead.bus")
 BACKLOG: Final = 1024
 HEAD_BYTES: Final = 16 * 1024
 ARRIVAL_S: Final = 5.0
-"""How long a request may take to arrive, handshake of the WebSocket included."""
+"""How long a request may take to arrive, including the WebSocket handshake."""
 SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
     ("Referrer-Policy", "no-referrer"),
@@ -58,7 +59,7 @@ class Listener:
         return int(self.address.rpartition(":")[2])
 
     async def close(self) -> None:
-        """Take no new connections; the site closes its open WebSockets itself."""
+        """Accept no more connections; the site closes its open WebSockets itself."""
         self._server.close()
         self._connections.close()
 
@@ -121,7 +122,7 @@ class HttpConnections:
             leaving.abort()
 
     def arrived(self, connection: HttpConnection) -> None:
-        """Note that the whole request is there; from now on we are the slow ones."""
+        """Note that the whole request is there, so the client owes us nothing more."""
         self._waiting.discard(share_of(connection.address), connection)
 
     def discard(self, connection: HttpConnection) -> None:
@@ -135,7 +136,7 @@ class HttpConnections:
         return task
 
     def close(self) -> None:
-        """End them all."""
+        """End all connections."""
         for connection in list(self._open):
             connection.abort()
         for task in list(self._tasks):
@@ -165,7 +166,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._leave()
-        if self._responding is not None:  # whoever went away needs no answer
+        if self._responding is not None:  # nobody is left to read the answer
             self._responding.cancel()
 
     def abort(self) -> None:
@@ -219,7 +220,7 @@ class HttpConnection(asyncio.Protocol):
             self._answer(limit)
             return False
         self._body_limit = limit
-        # The head was enough to trust it, so it may take its time.
+        # The site trusts this request by its head, so it may take its time.
         if limit > BODY_BYTES:
             self._disarm()
         return True
@@ -283,7 +284,7 @@ def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
         value = raw_value.decode("latin-1")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     target = urlsplit(event.target.decode("ascii", "replace"))
-    secured = transport.get_extra_info("ssl_object")
+    is_secure = transport.get_extra_info("ssl_object") is not None
     peername = transport.get_extra_info("peername")
     return Request(
         event.method.decode("ascii"),
@@ -291,7 +292,7 @@ def _read_request(event: h11.Request, transport: asyncio.Transport) -> Request:
         dict(parse_qsl(target.query)),
         headers,
         _address(peername),
-        secured is not None,
+        is_secure,
         shown_certificate(transport),
         ends=_ends(peername, transport.get_extra_info("sockname")),
     )
@@ -308,17 +309,13 @@ def _ends(far: object, near: object) -> Ends | None:
 
 
 def _response(answer: Answer) -> bytes:
-    headers = [
-        ("Content-Type", answer.content_type),
-        *([("Content-Length", str(len(answer.body)))] if answer.stream is None else ()),
-        ("Connection", "close"),
-        *(
-            pair
-            for pair in SECURITY_HEADERS
-            if pair[0] not in {name for name, _ in answer.headers}
-        ),
-        *answer.headers,
-    ]
+    headers = [("Content-Type", answer.content_type)]
+    if answer.stream is None:
+        headers.append(("Content-Length", str(len(answer.body))))
+    headers.append(("Connection", "close"))
+    given = {name for name, _value in answer.headers}
+    headers += [pair for pair in SECURITY_HEADERS if pair[0] not in given]
+    headers += answer.headers
     lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in headers]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + answer.body

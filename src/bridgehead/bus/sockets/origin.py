@@ -1,6 +1,4 @@
-"""Who may reach a listener: which pages and host names, and which users of this
-machine.
-"""
+"""Decide which pages, host names and users of this machine may reach a listener."""
 
 from __future__ import annotations
 
@@ -16,34 +14,33 @@ from bridgehead.bus.sockets.base import Answer, Ends, Request
 TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 ROOT: Final = 0
 _ESTABLISHED: Final = "01"
-"""No other state counts: a socket that was closed by its program is listed as root's.
-"""
+"""No other state counts: a socket that its program has closed is listed as root's."""
 
 Whose = Literal["own", "other", "unknown"]
 UserOf = Callable[[Request], int | None]
-"""The user id behind a request, None where it is not known."""
+"""Returns the user id behind a request, or None if it is not known."""
 
 
 def user_at(ends: Ends) -> int | None:
-    """Return who opened this connection.
+    """Return the user who opened a connection.
 
-    None when the kernel does not tell, as for other machines.
+    Return None if the kernel does not say, as for other machines.
     """
     try:
         return find_user(ends, _tables())
-    except ValueError:  # an end that is no address
+    except ValueError:  # an end that is not an address
         return None
 
 
 def user_behind(request: Request) -> int | None:
-    """Return who opened the connection of this request."""
+    """Return the user who opened the connection of a request."""
     return None if request.ends is None else user_at(request.ends)
 
 
 def whose(request: Request, user_of: UserOf = user_behind) -> Whose:
-    """Whether the user this process runs as is asking.
+    """Return whether a request comes from the user this process runs as.
 
-    Root counts as well: it could read our memory.
+    Root counts as that user, because it could read our memory anyway.
     """
     if request.address == "local":
         return "own"  # a Unix socket of mode 0600
@@ -54,22 +51,29 @@ def whose(request: Request, user_of: UserOf = user_behind) -> Whose:
 
 
 def find_user(ends: Ends, tables: Iterable[bytes]) -> int | None:
-    """Return the owner of the far end of a connection in tables as /proc/net/tcp has
-    them.
+    """Return the owner of the far end of a connection.
+
+    The tables have the form of /proc/net/tcp.
     """
-    wanted = [
+    entries = [
         f" {far} {near} {_ESTABLISHED} ".encode()
         for far, near in zip(_spellings(*ends.far), _spellings(*ends.near), strict=True)
     ]
     for table in tables:
-        for line in wanted:
-            at = table.find(line)
-            if at >= 0:
-                # Queues, timer and retransmits stand between the state and the user.
-                fields = table[at + len(line) :].split(b"\n", 1)[0].split()
-                has_user = len(fields) > 3 and fields[3].isdigit()
-                return int(fields[3]) if has_user else None
+        for entry in entries:
+            _before, found, rest = table.partition(entry)
+            if found:
+                return _user_in(rest)
     return None
+
+
+def _user_in(rest: bytes) -> int | None:
+    """Return the user id from what follows the state of a connection in a table."""
+    line = rest.split(b"\n", 1)[0]
+    # Queues, timer and retransmits come before the user.
+    fields = line.split()
+    has_user = len(fields) > 3 and fields[3].isdigit()
+    return int(fields[3]) if has_user else None
 
 
 def _spellings(host: str, port: int) -> tuple[str, str]:
@@ -79,11 +83,9 @@ def _spellings(host: str, port: int) -> tuple[str, str]:
     address = ipaddress.ip_address(host.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    mapped = (
-        bytes(10) + b"\xff\xff" + address.packed
-        if address.version == 4
-        else address.packed
-    )
+    mapped = address.packed
+    if address.version == 4:
+        mapped = bytes(10) + b"\xff\xff" + mapped
     return f"{_hex(address.packed)}:{port:04X}", f"{_hex(mapped)}:{port:04X}"
 
 
@@ -102,7 +104,7 @@ def _tables() -> Iterable[bytes]:
 
 
 def own_names(hostname: str, extra: Iterable[str] = ()) -> frozenset[str]:
-    """Names under which this machine may be addressed."""
+    """Return the names under which this machine may be addressed."""
     names = {
         "localhost",
         hostname.lower(),
@@ -120,9 +122,9 @@ def refusal(
     same_origin: bool = False,
     secure: bool = False,
 ) -> Answer | None:
-    """Return why a request may not come in, None if it may.
+    """Return the refusal of a request that is not admitted, else None.
 
-    `same_origin` lets in what was served from here.
+    With `same_origin`, pages that we served ourselves are admitted.
     """
     host = headers.get("host", "")
     if not _is_ours(host, names):

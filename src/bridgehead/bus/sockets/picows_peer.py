@@ -1,8 +1,7 @@
-"""WebSockets by picows: frames are parsed and unmasked in C, which is what the hub's
-speed rests on.
+"""WebSockets by picows, which parses and unmasks frames in C; the hub's speed rests on
+that.
 
-picows hands over frames, not messages: fragments are joined here, and reserved bits are
-refused here.
+picows delivers frames, not messages, so we join fragments and refuse reserved bits.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from bridgehead.bus.sockets.base import (
 )
 
 _log: Final = logging.getLogger("bridgehead.bus.picows")
-# What goes wrong on a connection is told to its conversation.
+# The conversation hears what goes wrong on its connection; the log need not.
 _log.setLevel(logging.CRITICAL)
 _READ_BUFFER: Final = 4096
 _HANDSHAKE_S: Final = 5.0
@@ -45,9 +44,7 @@ _LAST_BYTES: Final = 64 * 1024
 
 
 class PicowsPeer(WSListener):
-    """One WebSocket: passes what picows reports to its conversation and sends what that
-    says.
-    """
+    """Connects one WebSocket of picows with its conversation, both ways."""
 
     def __init__(self, conversation: Conversation, max_message_bytes: int) -> None:
         self._conversation = conversation
@@ -90,11 +87,13 @@ class PicowsPeer(WSListener):
         conversation = self._conversation
         self._conversation = ENDED
         handshake = transport.close_handshake
-        said = (handshake.recv or handshake.sent) if handshake is not None else None
-        if said is None:
+        closing = None
+        if handshake is not None:
+            closing = handshake.recv or handshake.sent
+        if closing is None:
             conversation.closed(ABNORMAL, "")
         else:
-            conversation.closed(_code(said.code), said.reason or "")
+            conversation.closed(_code(closing.code), closing.reason or "")
 
     def pause_writing(self) -> None:
         self._conversation.paused()
@@ -109,7 +108,7 @@ class PicowsPeer(WSListener):
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake came to its end."""
+        """Return whether the handshake is complete."""
         return self._transport is not None
 
     @property
@@ -124,19 +123,17 @@ class PicowsPeer(WSListener):
         self._transport.send(WSMsgType.TEXT, payload)
 
     def write(self, frames: bytes) -> None:
-        if (
-            not self._transport.is_close_frame_sent
-            and not self._transport.is_disconnected
-        ):
-            self._transport.underlying_transport.write(frames)
+        if self._transport.is_close_frame_sent or self._transport.is_disconnected:
+            return
+        self._transport.underlying_transport.write(frames)
 
     def ping(self) -> None:
         self._transport.send_ping()
 
     def grant(self, protocol: _Protocol, allowance: float) -> None:
-        """Let the far side send so many bytes before it is trusted."""
-        # The protocol holds its listener; held in turn, each ended connection would
-        # wait for the garbage collector.
+        """Let the other side send so many bytes before it is trusted."""
+        # The protocol refers to its listener. A strong reference back would leave each
+        # ended connection to the garbage collector.
         self._protocol = weakref.ref(protocol)
         protocol.allowance = allowance
 
@@ -155,8 +152,7 @@ class PicowsPeer(WSListener):
 
     def close(self, code: int, reason: str = "") -> None:
         self._transport.send_close(code, reason)
-        # Written data still goes out, but a far side that reads nothing cannot keep the
-        # connection.
+        # Written data still goes out, but a client that reads nothing is cut off.
         if self._cutting_off is None:
             self._cutting_off = asyncio.get_running_loop().call_later(
                 CLOSE_WAIT_S, self.abort
@@ -182,13 +178,16 @@ class PicowsPeer(WSListener):
         self._transport.disconnect()
 
     def _take_part(self, frame: WSFrame) -> None:
-        starts = frame.msg_type in (WSMsgType.TEXT, WSMsgType.BINARY)
-        if starts is (self._parts is not None):
+        """Take a fragment, or a whole binary message."""
+        is_first = frame.msg_type in (WSMsgType.TEXT, WSMsgType.BINARY)
+        expects_first = self._parts is None
+        if is_first is not expects_first:
             self._fail(PROTOCOL_ERROR, "fragments out of order")
             return
-        if starts:
+        if self._parts is None:
+            self._parts = bytearray()
             self._parts_are_text = frame.msg_type == WSMsgType.TEXT
-        parts = self._parts = self._parts if self._parts is not None else bytearray()
+        parts = self._parts
         parts += frame.get_payload_as_memoryview()
         if len(parts) > self._max_message_bytes:
             self._parts = None
@@ -203,9 +202,7 @@ class PicowsPeer(WSListener):
 
 
 class _Protocol(WSProtocol):  # type: ignore[misc]
-    """picows' protocol with an allowance of bytes for a far side that has not said who
-    it is.
-    """
+    """The protocol of picows, with a limit on the bytes of an unknown client."""
 
     allowance = float("inf")
 
@@ -215,21 +212,18 @@ class _Protocol(WSProtocol):  # type: ignore[misc]
             self.transport.underlying_transport.abort()
             return
         super().buffer_updated(size)
-        # After an error picows would go on reading; what still comes is at most a close
-        # frame.
+        # After an error picows would go on reading, but we expect only a close frame.
         if self.transport.is_close_frame_sent and self.allowance > _LAST_BYTES:
             self.allowance = _LAST_BYTES
 
 
 def _code(code: Any) -> int:
-    # Codes picows has a name for come as its enum, ours as plain numbers.
+    # picows uses an enum for the codes it knows, and plain numbers for ours.
     return int(code.value) if isinstance(code, WSCloseCode) else int(code)
 
 
 class _WithoutTcp:
-    """A Unix connection as picows knows it: the options of TCP, which it sets on every
-    socket, mean nothing there.
-    """
+    """A Unix connection that ignores the TCP options picows sets on every socket."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -252,11 +246,11 @@ class _WithoutTcp:
 
 
 def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> None:
-    """Go on with a connection whose request head has been read and found acceptable."""
+    """Turn a connection whose request head was read and accepted into a WebSocket."""
     peer = PicowsPeer(upgrade.conversation, upgrade.max_message_bytes)
-    headers = (
-        {"Sec-WebSocket-Protocol": upgrade.subprotocol} if upgrade.subprotocol else None
-    )
+    headers = None
+    if upgrade.subprotocol:
+        headers = {"Sec-WebSocket-Protocol": upgrade.subprotocol}
     response = WSUpgradeResponse.create_101_response(headers)
     protocol = _protocol(
         None,
@@ -265,13 +259,12 @@ def take_over(transport: asyncio.Transport, head: bytes, upgrade: Upgrade) -> No
         lambda _request: Accepted(response, peer),
         upgrade.max_message_bytes,
     )
-    # Event loops choose how they read when reading starts, so it is stopped while the
-    # protocol changes.
+    # An event loop decides how to read when reading starts, so it must stop while we
+    # change the protocol.
     transport.pause_reading()
     transport.set_protocol(protocol)
-    is_unix = transport.get_extra_info("socket").family == getattr(
-        socket, "AF_UNIX", None
-    )
+    family = transport.get_extra_info("socket").family
+    is_unix = family == getattr(socket, "AF_UNIX", None)
     protocol.connection_made(_WithoutTcp(transport) if is_unix else transport)
     _feed(protocol, head)
     peer.grant(protocol, upgrade.first_bytes)

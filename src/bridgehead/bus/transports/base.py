@@ -1,6 +1,4 @@
-"""What a bridge needs of a hub: to get every message in order, and to put messages on
-it.
-"""
+"""What a bridge needs of a hub: receive every message in order, and send messages."""
 
 from __future__ import annotations
 
@@ -13,11 +11,10 @@ _ENCRYPTED_KEYS: Final = {"ciphertext", "tag", "nonce"}
 
 
 class HubListener:
-    """Gets what the hub carries and what becomes of the link to it.
+    """Receives what the hub carries and hears what becomes of the link to it.
 
-    Each notices what it cares for.
-
-    Called on the event loop, in the order of the hub.
+    Methods are called on the event loop, in the hub's order. A subclass overrides
+    those it needs.
     """
 
     def opened(self) -> None:
@@ -26,7 +23,7 @@ class HubListener:
     def received(self, message: Message) -> None: ...
 
     def ignored(self, reason: str) -> None:
-        """Note that a frame that is no message was dropped."""
+        """Note that a frame was dropped because it is not a message."""
 
     def lost(self, reason: str) -> None:
         """Note that the connection ended; the transport may be connected again."""
@@ -36,7 +33,7 @@ class HubListener:
 
 
 class Audience(Protocol):
-    """Those a bridge serves at this moment."""
+    """The sources and sites a bridge serves at this moment."""
 
     def sources(self) -> frozenset[str]: ...
 
@@ -47,16 +44,13 @@ class Transport(Protocol):
     """One way to reach a hub."""
 
     async def connect(self, listener: HubListener) -> None:
-        """Be on the hub when this returns.
-
-        Raises `HubRefused` or any other `BridgeheadError`.
-        """
+        """Connect to the hub; raise `HubRefused` or another `BridgeheadError`."""
         ...
 
     def send(self, message: Message, echo: bool = True) -> bool:
-        """Put a message on the hub without waiting; False when it takes nothing more.
+        """Send a message without waiting; return False if the hub takes no more.
 
-        Our own leave the echo out.
+        Without `echo` a hub of ours does not send the message back.
         """
         ...
 
@@ -71,7 +65,7 @@ class Transport(Protocol):
 
 
 def is_encrypted(value: object) -> bool:
-    """Whether a decoded frame is an encrypted message of the reference bus."""
+    """Return whether a decoded frame is an encrypted message of the reference bus."""
     return isinstance(value, dict) and value.keys() >= _ENCRYPTED_KEYS
 
 

@@ -1,9 +1,9 @@
-"""A fabric of many hubs over core NATS (bus §13): at most once, in order for each
-publisher, nothing kept.
+"""A fabric of many hubs over core NATS (bus §13).
 
-A bridge publishes what its participants say and subscribes to what is addressed to
-them, so the traffic of others never reaches it. What it publishes it also receives
-itself, as it would from a hub.
+Messages are delivered at most once, in order for each publisher, and not stored. A
+bridge publishes what its participants say and subscribes to what is addressed to them,
+so the traffic of others never reaches it. It also receives what it publishes itself,
+as it would from a hub.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 HUB_BEAT_S: Final = 1.0
 HUB_SILENT_S: Final = 4.0
-"""A hub that has said nothing for so long is gone, and with it the questions it had
-taken.
-"""
+"""A hub that is silent for so long is gone, and with it the questions it had taken."""
 TURN_S: Final = 120.0
 
 
@@ -47,8 +45,9 @@ class _Turn(msgspec.Struct):
 
 
 class OpenTurns:
-    """Questions on the fabric: which hub has taken each, and which are lost because
-    that hub is gone. No I/O.
+    """Tracks which hub has taken each question, and which are lost with their hub.
+
+    Does no I/O.
     """
 
     def __init__(self) -> None:
@@ -62,11 +61,12 @@ class OpenTurns:
         return self._number
 
     def taken(self, number: int, hub: str | None) -> list[Message]:
-        """A hub has it; None where there is none, and then it is lost."""
-        if number in self._open and hub is None:
+        """Note which hub took a question; return it as lost if there is no hub."""
+        if number not in self._open:
+            return []
+        if hub is None:
             return [self._open.pop(number).message]
-        if number in self._open:
-            self._open[number].hub = hub
+        self._open[number].hub = hub
         return []
 
     def seen(self, hub: str, now: float, *, leaves: bool = False) -> None:
@@ -75,20 +75,23 @@ class OpenTurns:
     def ended(self, handled: Message) -> None:
         """Close the question an end marker names, else the oldest of its session."""
         session = context_session_id(handled.context)
-        word = handled.context.get("utterance_id")
-        here = [
-            n
-            for n, t in self._open.items()
-            if context_session_id(t.message.context) == session
+        utterance_id = handled.context.get("utterance_id")
+        in_session = [
+            number
+            for number, turn in self._open.items()
+            if context_session_id(turn.message.context) == session
         ]
-        named = [
-            n for n in here if self._open[n].message.context.get("utterance_id") == word
-        ]
-        if here:
-            del self._open[(named or here)[0]]
+        if not in_session:
+            return
+        for number in in_session:
+            if self._open[number].message.context.get("utterance_id") == utterance_id:
+                del self._open[number]
+                return
+        oldest = in_session[0]
+        del self._open[oldest]
 
     def lost(self, now: float) -> list[Message]:
-        """Questions whose hub is gone, or that no hub has taken in time."""
+        """Return and drop questions whose hub is gone or that no hub took in time."""
         self._seen = {
             hub: at for hub, at in self._seen.items() if now - at < HUB_SILENT_S
         }
@@ -97,16 +100,16 @@ class OpenTurns:
             for number, turn in self._open.items()
             if now - turn.at < TURN_S
         }
-        gone = [
-            n
-            for n, t in self._open.items()
-            if t.hub not in self._seen and now - t.at >= HUB_SILENT_S
+        lost = [
+            number
+            for number, turn in self._open.items()
+            if turn.hub not in self._seen and now - turn.at >= HUB_SILENT_S
         ]
-        return [self._open.pop(number).message for number in gone]
+        return [self._open.pop(number).message for number in lost]
 
 
 class NatsTransport:
-    """A bridge's place in the fabric."""
+    """Connects a bridge to the fabric."""
 
     def __init__(self, access: NatsAccess, deployment: str) -> None:
         self._access = access
@@ -124,7 +127,7 @@ class NatsTransport:
             self._access, self._lost, name="bridgehead bridge"
         )
         self._turns = OpenTurns()
-        # What is said of earlier questions is not for these.
+        # A new name, so that replies to earlier questions are not taken for these.
         self._name = secrets.token_hex(8)
         await self._client.subscribe(
             self._subjects.taken(self._name, "*"), cb=self._taken
@@ -144,7 +147,7 @@ class NatsTransport:
         subject = self._subjects.said_by(source if isinstance(source, str) else "")
         reply = ""
         if message.type == UNDELIVERED:
-            subject = self._subjects.reports  # whoever spoke may be at any hub
+            subject = self._subjects.reports  # the speaker may be at any hub
         if message.type == HANDLE:
             number = self._turns.asked(message, asyncio.get_running_loop().time())
             reply = self._subjects.taken(self._name, number)
@@ -170,14 +173,16 @@ class NatsTransport:
         read = read_frame(frame)
         if isinstance(read, Malformed):
             self._listener.ignored("malformed")
-        else:
-            if read.message.type == HANDLED:
-                self._turns.ended(read.message)
-            self._listener.received(read.message)
+            return
+        if read.message.type == HANDLED:
+            self._turns.ended(read.message)
+        self._listener.received(read.message)
 
     async def _taken(self, delivered: Any) -> None:
-        """A hub has our question, or the answer is lost: there is no hub, or it had no
-        link when it answered.
+        """Note that a hub has taken our question.
+
+        An empty reply means that the answer is lost: there is no hub, or it had no link
+        when it answered.
         """
         number = int(delivered.subject.rpartition(".")[2])
         self._report(self._turns.taken(number, delivered.data.decode() or None))

@@ -1,8 +1,8 @@
-"""Core NATS for the fabric between hubs (bus §13): connecting, publishing in order,
-following, and the subjects.
+"""Core NATS for the fabric between hubs (bus §13).
 
-Identifiers of participants may hold characters that are not legal in subjects, so they
-travel as base32 tokens.
+Connects, publishes in order, keeps subscriptions and names the subjects. Participant
+ids may contain characters that are not legal in subjects, so they travel as base32
+tokens.
 """
 
 from __future__ import annotations
@@ -33,32 +33,28 @@ CLOSE_S: Final = 3.0
 FLUSH_S: Final = 10
 WATCH_S: Final = 0.5
 PING_S: Final = 2
-"""A server that is gone without a word is noticed after two of these."""
+"""A server that vanished is noticed after two of these."""
 
 
 _watching: Final[set[asyncio.Task[None]]] = set()
 
 
 class NatsAccess(msgspec.Struct, frozen=True):
-    """Where the servers of a fabric are, and how they are told who comes."""
+    """The addresses of a fabric's servers and what we authenticate with."""
 
     urls: tuple[str, ...]
     credentials: str | None = None
     """A credentials file (user JWT and seed)."""
     ca: str | None = None
-    """File with the authority of servers whose certificates no public one vouches for.
-    """
+    """A file with the certificate authority of the servers, if it is not public."""
 
     @classmethod
     def parse(
         cls, text: str, credentials: str | None = None, ca: str | None = None
     ) -> NatsAccess:
         """Read `nats://one:4222,nats://two:4222`; `tls://` insists on TLS."""
-        return cls(
-            tuple(part.strip() for part in text.split(",") if part.strip()),
-            credentials,
-            ca,
-        )
+        urls = tuple(part.strip() for part in text.split(",") if part.strip())
+        return cls(urls, credentials, ca)
 
     def __str__(self) -> str:
         return ", ".join(map(without_credentials, self.urls))
@@ -69,18 +65,18 @@ async def open_nats(
 ) -> Client:
     """Connect to the first server that answers.
 
-    `lost` is called once when the connection ends by itself.
+    `lost` is called once when the connection ends without our closing it.
     """
     problems = []
     for url in access.urls:
         try:
-            return await _open_one(url, access, lost, name)
+            return await _open_url(url, access, lost, name)
         except NatsUnreachable as error:
             problems.append(error.cause)
     raise NatsUnreachable(str(access), "; ".join(dict.fromkeys(problems)))
 
 
-async def _open_one(
+async def _open_url(
     url: str, access: NatsAccess, lost: Callable[[str], None], name: str
 ) -> Client:
     try:
@@ -89,16 +85,8 @@ async def _open_one(
         raise ConfigError(
             "NATS support is not installed", hint="pip install 'bridgehead[nats]'"
         ) from error
-    options = _shown_credentials(Path(access.credentials)) if access.credentials else {}
-    if access.ca is not None or url.startswith("tls://"):
-        options["tls"] = ssl.create_default_context(cafile=access.ca)
-    ending = _Ending(lost)
-    problems: list[Exception] = []
-
-    async def note(error: Exception) -> None:
-        problems.append(error)
-        _log.info("nats: %s", error)
-
+    options = _login_options(access, url)
+    events = _ConnectionEvents(lost)
     client = _strict_client(needs_tls="tls" in options)
     try:
         await client.connect(
@@ -106,70 +94,92 @@ async def _open_one(
             name=name,
             allow_reconnect=False,
             connect_timeout=CONNECT_S,
-            disconnected_cb=ending.report,
-            closed_cb=ending.report,
-            error_cb=note,
+            disconnected_cb=events.report_end,
+            closed_cb=events.report_end,
+            error_cb=events.note_error,
             ping_interval=PING_S,
-            # The library would dial a dead address for ever, and say nothing of why it
-            # is dead.
+            # Otherwise the library dials a dead address for ever without saying why
+            # it is dead.
             max_reconnect_attempts=1,
             reconnect_time_wait=0,
             no_echo=True,
             **options,
         )
-    except BaseException as error:  # also when nobody waits for it any more
-        ending.is_reported = True  # what was never there is not lost
+    except BaseException as error:  # also when we are cancelled
+        events.is_end_reported = True  # a connection that never was is not lost
         await close_nats(client)
         if not isinstance(error, TimeoutError | Error | OSError):
             raise
-        shows_nothing = access.credentials is None and "@" not in url
-        causes = [problem for problem in reversed(problems) if str(problem)]
-        cause = str(causes[0] if causes else error)
-        # The server's last word may be lost with the connection; that it asks who we
-        # are was its first.
-        if shows_nothing and client._server_info.get("auth_required"):
-            raise HubRefused(
-                without_credentials(url),
-                "it asks for credentials, and none are configured",
-            ) from error
-        if "authorization" in cause.lower():
-            raise HubRefused(without_credentials(url), cause) from error
-        raise NatsUnreachable(
-            without_credentials(url), cause or "it does not answer"
+        cause = str(events.last_error or error)
+        has_credentials = access.credentials is not None or "@" in url
+        wants_credentials = bool(client._server_info.get("auth_required"))
+        raise _connection_error(
+            url, cause, lacks_credentials=wants_credentials and not has_credentials
         ) from error
-    task = asyncio.get_running_loop().create_task(ending.watch(client))
+    task = asyncio.get_running_loop().create_task(events.watch_end(client))
     _watching.add(task)
     task.add_done_callback(_watching.discard)
     return client
 
 
-class _Ending:
-    """Reports once that a connection has ended."""
+def _login_options(access: NatsAccess, url: str) -> dict[str, Any]:
+    """Return what the library needs to authenticate, and for TLS if we insist on it."""
+    options: dict[str, Any] = {}
+    if access.credentials:
+        options |= _credential_options(Path(access.credentials))
+    if access.ca is not None or url.startswith("tls://"):
+        options["tls"] = ssl.create_default_context(cafile=access.ca)
+    return options
+
+
+def _connection_error(
+    url: str, cause: str, *, lacks_credentials: bool
+) -> HubRefused | NatsUnreachable:
+    """Return the error that explains why a server could not be connected to."""
+    address = without_credentials(url)
+    # The server's refusal may be lost with the connection, so what it said about
+    # credentials at the beginning comes first.
+    if lacks_credentials:
+        return HubRefused(address, "it asks for credentials, and none are configured")
+    if "authorization" in cause.lower():
+        return HubRefused(address, cause)
+    return NatsUnreachable(address, cause or "it does not answer")
+
+
+class _ConnectionEvents:
+    """Takes what the library reports about one connection."""
 
     def __init__(self, lost: Callable[[str], None]) -> None:
         self._lost = lost
-        self.is_reported = False
+        self.is_end_reported = False
+        self.last_error: Exception | None = None
+        """The last error that has a text."""
 
-    async def report(self, *_reason: object) -> None:
-        if not self.is_reported:
-            self.is_reported = True
+    async def note_error(self, error: Exception) -> None:
+        _log.info("nats: %s", error)
+        if str(error):
+            self.last_error = error
+
+    async def report_end(self, *_reason: object) -> None:
+        if not self.is_end_reported:
+            self.is_end_reported = True
             self._lost("the NATS server closed the connection")
 
-    async def watch(self, client: Client) -> None:
-        """Report the end also if the library fails while it closes and calls nobody."""
+    async def watch_end(self, client: Client) -> None:
+        """Report the end even if the library fails while closing and calls nobody."""
         while not client.is_closed:
             await asyncio.sleep(WATCH_S)
-        await self.report()
+        await self.report_end()
 
 
 def _strict_client(*, needs_tls: bool) -> Client:
-    """Return a client that shows nothing without TLS if it is needed."""
+    """Return a client that, if TLS is needed, sends no credentials without it."""
     from nats.aio.client import Client as NatsClient
     from nats.errors import Error
 
     class StrictClient(NatsClient):
         def _connect_command(self) -> bytes:
-            """Return what the client says about itself.
+            """Return the command that carries our credentials.
 
             The library leaves it to the server whether there is TLS.
             """
@@ -178,11 +188,11 @@ def _strict_client(*, needs_tls: bool) -> Client:
             return super()._connect_command()
 
         async def flush(self, timeout: int = FLUSH_S) -> None:
-            """Return when the server has all that was sent so far.
+            """Return when the server has everything that was sent so far.
 
-            The library writes its ping past what its flusher has not written yet, an
-            unsubscription for example; once that ping has been answered everything
-            before it is written, and a second one comes behind it.
+            The library's ping may overtake what its flusher has not written yet, an
+            unsubscription for example. When that ping is answered, everything before
+            it has been written, so a second ping arrives last.
             """
             await super().flush(timeout)
             await super().flush(timeout)
@@ -190,17 +200,19 @@ def _strict_client(*, needs_tls: bool) -> Client:
     return StrictClient()
 
 
-def _shown_credentials(path: Path) -> dict[str, Any]:
-    """Return what the library asks for, from a credentials file: the user's JWT, and
-    its seed to sign with.
+def _credential_options(path: Path) -> dict[str, Any]:
+    """Return the callbacks that authenticate us with a credentials file.
+
+    The file holds the user's JWT and the seed of the key to sign with.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     try:
-        found = re.findall(
+        blocks = re.findall(
             r"-+BEGIN [A-Z ]+-+\s*(\S+)\s*-+END", path.read_text("ascii")
         )
-        seed = base64.b32decode(found[1] + "=" * (-len(found[1]) % 8))
+        encoded_seed = blocks[1]
+        seed = base64.b32decode(_padded(encoded_seed))
         key = Ed25519PrivateKey.from_private_bytes(seed[2:34])
     except (OSError, ValueError, IndexError) as error:
         raise ConfigError(
@@ -208,19 +220,19 @@ def _shown_credentials(path: Path) -> dict[str, Any]:
             hint="it must contain a user JWT and a seed, as written by nsc",
         ) from error
     return {
-        "user_jwt_cb": lambda: found[0].encode(),
+        "user_jwt_cb": lambda: blocks[0].encode(),
         "signature_cb": lambda nonce: base64.b64encode(key.sign(nonce.encode())),
     }
 
 
 async def close_nats(client: Client | None) -> None:
-    """Close without complaint, whatever state it is in."""
+    """Close a client in whatever state it is, without raising."""
     if client is None or client.is_closed:
         return
     from nats.errors import Error
 
     try:
-        # The library may wait for a server that is gone; our own end must not.
+        # The library may wait for a server that is gone.
         async with asyncio.timeout(CLOSE_S):
             await client.close()
     except (Error, OSError, TimeoutError) as error:
@@ -236,9 +248,9 @@ class Publisher:
         self._task = asyncio.get_running_loop().create_task(self._publish())
 
     def put(self, subject: str, payload: bytes, reply: str = "") -> bool:
-        """Whether it will be sent.
+        """Queue a message and return whether it will be sent.
 
-        False when it is too large for the server or too much waits already.
+        It is not if it is too large for the server or too many are waiting.
         """
         if len(payload) > self._client.max_payload or self._client.is_closed:
             return False
@@ -263,7 +275,7 @@ class Publisher:
 
 
 class Follower:
-    """Subscriptions to everything for those a bridge serves, and nothing else."""
+    """Keeps subscriptions for exactly the sources and sites a bridge serves."""
 
     def __init__(
         self, client: Client, subjects: Subjects, deliver: Callable[[bytes], None]
@@ -282,10 +294,7 @@ class Follower:
         self._changed.set()
 
     async def begin(self, access: NatsAccess) -> None:
-        """Follow everybody there is at the start.
-
-        A server that goes away meanwhile was never reached.
-        """
+        """Subscribe for the first time; raise NatsUnreachable if the server goes."""
         from nats.errors import Error
 
         try:
@@ -294,9 +303,9 @@ class Follower:
             raise NatsUnreachable(str(access), str(error)) from error
 
     async def catch_up(self) -> None:
-        """Subscribe to whom we serve now, and no longer to whom we do not.
+        """Subscribe for those we serve now and unsubscribe for those we do not.
 
-        The server knows when this returns.
+        When this returns, the server knows.
         """
         async with self._turn:
             self._changed.clear()
@@ -309,8 +318,8 @@ class Follower:
                 await self._client.flush()
             self.followed |= new
             gone = self.followed.keys() - wanted
-            # What the server has sent by now is still taken: of speech for whoever
-            # left, nobody else could tell.
+            # Drain, to take what the server has already sent: nobody else could report
+            # speech for a participant that just left.
             await asyncio.gather(*(self.followed[subject].drain() for subject in gone))  # type: ignore[no-untyped-call]
             for subject in gone:
                 del self.followed[subject]
@@ -318,12 +327,10 @@ class Follower:
     def _wanted(self) -> set[str]:
         if self._audience is None:
             return set()
-        wanted = {
-            self._subjects.for_source(source) for source in self._audience.sources()
-        }
-        return wanted | {
-            self._subjects.for_site(site) for site in self._audience.sites()
-        }
+        sources = self._audience.sources()
+        sites = self._audience.sites()
+        wanted = {self._subjects.for_source(source) for source in sources}
+        return wanted | {self._subjects.for_site(site) for site in sites}
 
     async def _keep_up(self) -> None:
         from nats.errors import Error
@@ -332,9 +339,8 @@ class Follower:
             await self._changed.wait()
             try:
                 await self.catch_up()
-            except (
-                Error
-            ) as error:  # the connection is going down, and its owner is told by it
+            except Error as error:
+                # The connection is going down; its owner hears of that elsewhere.
                 _log.debug("nats: %s", error)
 
     async def _received(self, delivered: Any) -> None:
@@ -348,10 +354,10 @@ class Subjects(msgspec.Struct, frozen=True):
     """The subjects of one deployment."""
 
     deployment: str
-    """Stands in them as it is, so that permissions of a server can name it."""
+    """Part of each subject, unencoded, so that a server's permissions can name it."""
 
     def said_by(self, source: str) -> str:
-        """Messages from one participant."""
+        """Return the subject of messages from one participant."""
         return f"bh.{self.deployment}.in.{token(source)}"
 
     @property
@@ -359,63 +365,60 @@ class Subjects(msgspec.Struct, frozen=True):
         return f"bh.{self.deployment}.in.*"
 
     def for_source(self, source: str) -> str:
-        """Deliveries to one participant."""
+        """Return the subject of deliveries to one participant."""
         return f"bh.{self.deployment}.out.{token(source)}"
 
     def for_site(self, site: str) -> str:
-        """Deliveries to one group."""
+        """Return the subject of deliveries to one group."""
         return f"bh.{self.deployment}.site.{token(site)}"
 
     def taken(self, bridge: str, number: int | str) -> str:
-        """Return the subject by which a hub says that it has taken a question."""
+        """Return the subject on which a hub says that it has taken a question."""
         return f"bh.{self.deployment}.taken.{bridge}.{number}"
 
     @property
     def hubs(self) -> str:
-        """Return the subject by which hubs say that they are there."""
+        """Return the subject on which hubs say that they are running."""
         return f"bh.{self.deployment}.hubs"
 
     @property
     def reports(self) -> str:
-        """Return the subject by which bridges report what did not reach its
-        participant.
-        """
+        """Return the subject on which bridges report undelivered messages."""
         return f"bh.{self.deployment}.reports"
 
     def bucket(self, name: str) -> str:
-        """Return a key-value bucket of the registry."""
+        """Return the name of a key-value bucket of the registry."""
         return f"bh-{self.deployment}-{name}"
 
 
 def token(identifier: str) -> str:
     """Return an identifier as one token of a subject or one key of a bucket."""
-    return (
-        base64.b32encode(identifier.encode("utf-8", "surrogatepass"))
-        .decode("ascii")
-        .rstrip("=")
-        .lower()
-        or "0"
-    )
+    encoded = base64.b32encode(identifier.encode("utf-8", "surrogatepass"))
+    return encoded.decode("ascii").rstrip("=").lower() or "0"
 
 
 def untoken(text: str) -> str:
     """Return the identifier a token stands for."""
     if text == "0":
         return ""
-    padded = text.upper() + "=" * (-len(text) % 8)
     try:
-        return base64.b32decode(padded).decode("utf-8", "surrogatepass")
+        encoded = _padded(text.upper())
+        return base64.b32decode(encoded).decode("utf-8", "surrogatepass")
     except (binascii.Error, UnicodeDecodeError) as error:
         raise ValueError(f"not a token: {text!r}") from error
+
+
+def _padded(base32: str) -> str:
+    return base32 + "=" * (-len(base32) % 8)
 
 
 class NatsUnreachable(BridgeheadError):
     """No NATS server answers."""
 
     def __init__(self, url: str, cause: str, *, is_temporary: bool = False) -> None:
-        shown = without_credentials(url)
+        address = without_credentials(url)
         super().__init__(
-            f"{shown} cannot be reached: {cause}",
+            f"{address} cannot be reached: {cause}",
             hint="check the address of the NATS server",
         )
         self.cause = cause

@@ -1,7 +1,8 @@
-"""Who a participant is in a deployment and which source it has (bus §13), settled by
-compare-and-set in one bucket.
+"""Settle who a participant is in a deployment and which source it has (bus §13).
 
-Whoever was first keeps it, over restarts, until the bridge that enrolled it revokes it.
+Identities and sources are entries in one bucket, written by compare-and-set. Whoever
+writes first keeps the entry, across restarts, until the bridge that enrolled the
+participant revokes it.
 """
 
 from __future__ import annotations
@@ -22,118 +23,127 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger("bridgehead.bus.nats")
 ASKING_S: Final = 5.0
-"""How long somebody who wants a source waits for a register that is away."""
+"""How long a joining participant waits for a registry that does not answer."""
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whose an identity or a source is: the bridge that enrolled the participant, and a
-    digest of its credential.
-    """
+    """The participant an identity or a source belongs to."""
 
     bridge: str
+    """The bridge that enrolled the participant."""
     participant: str
     proof: str
+    """A digest of its credential."""
 
     def is_same(self, other: Owner) -> bool:
-        """Whether both are one participant, which may be enrolled at several bridges,
-        with one credential.
+        """Return whether both are the same participant.
+
+        It may be enrolled at several bridges with one credential.
         """
-        return self.participant == other.participant and (
-            self.bridge == other.bridge or self.proof == other.proof
-        )
+        if self.participant != other.participant:
+            return False
+        return self.bridge == other.bridge or self.proof == other.proof
 
 
 class NameOwners:
     """The bucket `owners` as one bridge sees it."""
 
-    def __init__(self, bridge: str, there: asyncio.Event) -> None:
-        """`there` is set while the register can be asked."""
+    def __init__(self, bridge: str, is_connected: asyncio.Event) -> None:
+        """Start with no entries; `is_connected` is set while the registry answers."""
         self._bridge = bridge
-        self._there = there
+        self._is_connected = is_connected
         self.bucket: KeyValue
         self.secret = b""
         self._owners: dict[str, Owner] = {}
-        """By key: `id.<participant>` is who a participant is, `name.<source>` who has a
-        source.
+        """By key: `id.<participant>` says who a participant is, `name.<source>` who has
+        a source.
         """
         self.enrolled: Callable[[], Mapping[str, Credential]] = dict
-        """Participants of this bridge and what they prove it with.
+        """Returns the participants of this bridge and their credentials.
 
-        A new mapping when something changes.
+        It is a new mapping whenever something has changed.
         """
         self._registered: Mapping[str, Credential] | None = None
 
     def noted(self, key: str, value: bytes | None) -> None:
-        """The bucket says so."""
+        """Take an entry of the bucket; no value means that it was deleted."""
         self._owners.pop(key, None)
         if value is not None:
             self._owners[key] = msgspec.json.decode(value, type=Owner)
 
     def owner_of(self, name: str) -> str | None:
-        """Return the participant a source belongs to, or that is enrolled under this
-        name at some bridge.
+        """Return the participant that has this source or is enrolled under this name,
+        at any bridge.
         """
         owner = self._owners.get(_name_key(name)) or self._owners.get(_id_key(name))
         return None if owner is None else owner.participant
 
     def own(self, participant_id: str, source: str) -> Coroutine[Any, Any, bool] | None:
-        """Make a source the participant's: None if it is, else what to wait for."""
-        us = self._owner(participant_id)
-        identity = self._owners.get(_id_key(participant_id))
-        named = self._owners.get(_name_key(source))
-        is_known = identity is not None and identity.proof == us.proof
-        if is_known and named is not None and named.participant == participant_id:
-            return None
-        return self._own(us, source)
+        """Claim a source for a participant.
 
-    async def _own(self, us: Owner, source: str) -> bool:
+        Return None if the participant has it already, else a coroutine that asks the
+        registry and returns whether the participant got it.
+        """
+        owner = self._owner(participant_id)
+        identity = self._owners.get(_id_key(participant_id))
+        source_owner = self._owners.get(_name_key(source))
+        has_identity = identity is not None and identity.proof == owner.proof
+        has_source = (
+            source_owner is not None and source_owner.participant == participant_id
+        )
+        if has_identity and has_source:
+            return None
+        return self._own(owner, source)
+
+    async def _own(self, owner: Owner, source: str) -> bool:
         from nats.errors import Error
 
         try:
             async with asyncio.timeout(ASKING_S):
-                await self._there.wait()
-                await self._own_identity(us)
-                return (
-                    await self._first_to_write(_name_key(source), us)
-                ).participant == us.participant
+                await self._is_connected.wait()
+                await self._own_identity(owner)
+                source_owner = await self._first_to_write(_name_key(source), owner)
+                return source_owner.participant == owner.participant
         except (TimeoutError, Error) as error:
-            why = str(error) or "it does not answer"
+            cause = str(error) or "it does not answer"
             raise BridgeheadError(
-                f"{us.participant!r} cannot join until the deployment's registry "
-                f"answers: {why}",
+                f"{owner.participant!r} cannot join until the deployment's registry "
+                f"answers: {cause}",
                 hint="check the NATS server; the participant retries automatically",
             ) from error
 
     async def register_enrolled(self) -> None:
-        """Nobody else in the deployment is who our participants are, also before they
-        have joined.
+        """Claim the identities of our participants, before they join.
+
+        From then on no other bridge can enrol a different participant under the name.
         """
         enrolled = self.enrolled()
         if enrolled is self._registered:
             return
-        for participant in [
-            name for name, credential in enrolled.items() if not credential.revoked
-        ]:
-            us = self._owner(participant)
-            if self._owners.get(_id_key(participant)) != us:
-                try:
-                    await self._own_identity(us)
-                except ParticipantElsewhere as error:
-                    _log.warning("%s", error)
+        for participant, credential in enrolled.items():
+            if credential.revoked:
+                continue
+            owner = self._owner(participant)
+            if self._owners.get(_id_key(participant)) == owner:
+                continue
+            try:
+                await self._own_identity(owner)
+            except ParticipantElsewhere as error:
+                _log.warning("%s", error)
         self._registered = enrolled
 
-    async def _own_identity(self, us: Owner) -> None:
-        key = _id_key(us.participant)
-        found = await self._first_to_write(key, us)
-        if not us.is_same(found):
-            raise ParticipantElsewhere(us.participant, found.bridge)
-        # It has a new credential.
-        if us.bridge == found.bridge and us.proof != found.proof:
-            await self.bucket.put(key, msgspec.json.encode(us))
-            self._owners[key] = us
+    async def _own_identity(self, owner: Owner) -> None:
+        key = _id_key(owner.participant)
+        first = await self._first_to_write(key, owner)
+        if not owner.is_same(first):
+            raise ParticipantElsewhere(owner.participant, first.bridge)
+        has_new_credential = owner.bridge == first.bridge and owner.proof != first.proof
+        if has_new_credential:
+            await self.bucket.put(key, msgspec.json.encode(owner))
+            self._owners[key] = owner
 
     async def _first_to_write(self, key: str, owner: Owner) -> Owner:
-        """Return whose the entry is now: that of whoever came first."""
+        """Create an entry unless somebody else has; return whose it is."""
         from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 
         while True:
@@ -143,7 +153,7 @@ class NameOwners:
             except KeyWrongLastSequenceError:
                 try:
                     self.noted(key, (await self.bucket.get(key)).value)
-                except KeyNotFoundError:  # given up in between
+                except KeyNotFoundError:  # deleted since we failed to create it
                     continue
             return self._owners[key]
 
@@ -152,18 +162,19 @@ class NameOwners:
         return Owner(self._bridge, participant_id, credential.digest(self.secret))
 
     async def give_up(self, participant_id: str) -> bool:
-        """Its credential was withdrawn.
+        """Delete the entries of a participant whose credential was revoked.
 
-        Only the bridge that enrolled it lets go of who it was.
+        Only the bridge that enrolled it does so; return whether that is this one.
         """
         identity = self._owners.get(_id_key(participant_id))
         if identity is None or identity.bridge != self._bridge:
             return False
-        for key in [
+        keys = [
             key
             for key, owner in self._owners.items()
             if owner.participant == participant_id
-        ]:
+        ]
+        for key in keys:
             await self.bucket.delete(key)
             self._owners.pop(key, None)
         return True

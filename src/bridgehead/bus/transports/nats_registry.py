@@ -1,10 +1,10 @@
-"""The register of a deployment in NATS key-value buckets (bus §13), shared by its
-bridges.
+"""The registry that the bridges of a deployment share, in NATS key-value buckets
+(bus §13).
 
-Presence ends by itself when a bridge stops renewing it. Sources, hub ids and skills
-have no such end: a participant that comes back at another bridge keeps them, and skills
-of one that does not come back are cleaned up exactly once, by whichever bridge manages
-to delete their entry. Who a participant is and which source it has: nats_owners.py.
+Presence expires when a bridge stops renewing it. Sources, hub ids and skills do not
+expire: a participant that comes back at another bridge keeps them, and the skills of
+one that does not come back are cleaned up exactly once, by whichever bridge manages to
+delete their entry. nats_owners.py settles who a participant is and which source it has.
 """
 
 from __future__ import annotations
@@ -40,22 +40,57 @@ LAST_WRITES_S: Final = 3.0
 MIRROR_S: Final = 10.0
 REPLICAS: Final = 3
 ELECTION_S: Final = 15.0
-"""How long a cluster may take to agree on who leads its JetStream when everything
-starts at once.
-"""
+"""How long a cluster that is just starting may take to elect a JetStream leader."""
 NO_LEADER: Final = 10008
 MAX_UNWRITTEN: Final = 10_000
 
 
+NoteEntry = Callable[[str, bytes | None], None]
+"""Takes the key and value of an entry; None as the value means it was deleted."""
+
+
 class RegisteredSession(msgspec.Struct, frozen=True):
-    """Whose session a hub id stands for."""
+    """The participant's session that a hub id stands for."""
 
     participant: str
     local: str
 
 
+class _Mirror:
+    """Reports the entries of one bucket and every change to them."""
+
+    def __init__(self, watcher: Any, note: NoteEntry, known: set[str]) -> None:
+        """`known` are the keys that were in the bucket when we last were connected."""
+        self._watcher = watcher
+        self._note = note
+        self._known = known
+        self.keys = set[str]()
+        self.is_complete = asyncio.Event()
+
+    async def take_next(self) -> None:
+        """Wait for the next change, for a minute at most, and report it."""
+        try:
+            entry = await self._watcher.updates(timeout=60)
+        except TimeoutError:
+            return
+        if entry is None:  # everything that was in the bucket has been read
+            self._report_deleted()
+            self.is_complete.set()
+        elif entry.operation in ("DEL", "PURGE"):
+            self.keys.discard(entry.key)
+            self._note(entry.key, None)
+        else:
+            self.keys.add(entry.key)
+            self._note(entry.key, entry.value)
+
+    def _report_deleted(self) -> None:
+        """Report what was deleted while we were not connected."""
+        for key in self._known - self.keys:
+            self._note(key, None)
+
+
 class NatsRegistry(StateStore):
-    """A state store that several bridges share; also knows who is present where."""
+    """A state store shared by several bridges that also knows who is present where."""
 
     def __init__(
         self,
@@ -73,41 +108,41 @@ class NatsRegistry(StateStore):
         self._loop = asyncio.get_running_loop()
         self._mirrors: list[asyncio.Task[None]] = []
         self._keys: dict[str, set[str]] = {}
-        self._lasting: list[asyncio.Task[None]] = []
-        self._there = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_connected = asyncio.Event()
         self._closing = False
         self._unwritten: deque[StateChange] = deque(maxlen=MAX_UNWRITTEN)
         self._something_to_write = asyncio.Event()
         self._arrived: set[str] = set()
         self._seen_elsewhere: dict[str, float] = {}
-        """When another bridge last said that a participant is there."""
+        """When another bridge last said that it has a participant."""
         self.reaches_others = True
-        """False on a hub whose own link to the fabric is down."""
+        """False while the link of our own hub to the fabric is down."""
         self._renewal = asyncio.Event()
         self.sources: dict[str, str] = {}
         self.sessions: dict[str, RegisteredSession] = {}
         self.skills: dict[str, dict[tuple[str, str], None]] = {}
-        self.owners = NameOwners(bridge, self._there)
+        self.owners = NameOwners(bridge, self._is_connected)
         self.moved: Callable[[str], None] = lambda _participant: None
-        """Told when a participant is now present at another bridge."""
+        """Called when a participant is now present at another bridge."""
         self.unheard: Callable[[str], None] = lambda _participant: None
-        """Told when speech found its participant at no bridge, though one had said that
-        it is there.
+        """Called when speech reached no bridge, though one had said that it has the
+        participant.
         """
 
-    # -- life -----------------------------------------------------------------
+    # -- connection -----------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect, make the buckets if they are not there, and read what is in them."""
-        patience = self._loop.time() + ELECTION_S
-        while not self._there.is_set():
+        """Connect, create missing buckets, and read what is in them."""
+        deadline = self._loop.time() + ELECTION_S
+        while not self._is_connected.is_set():
             try:
                 await self._connect()
             except nats_client.NatsUnreachable as error:
-                if not error.is_temporary or self._loop.time() > patience:
+                if not error.is_temporary or self._loop.time() > deadline:
                     raise
                 await asyncio.sleep(RETRY_S)
-        self._lasting.append(self._loop.create_task(self._write()))
+        self._tasks.append(self._loop.create_task(self._write()))
 
     async def _connect(self) -> None:
         from nats.errors import ConnectionClosedError, Error
@@ -116,23 +151,8 @@ class NatsRegistry(StateStore):
             self._access, self._lost, name="bridgehead registry"
         )
         try:
-            stream = self._client.jetstream()
-            for name in BUCKETS:
-                self._buckets[name] = await _bucket(
-                    stream, self._subjects.bucket(name), None
-                )
-            self._buckets["presence"] = await _bucket(
-                stream, self._subjects.bucket("presence"), self._grace_s
-            )
-            self.owners.bucket = self._buckets["owners"]
-            for name, note in (
-                ("sources", self._noted_source),
-                ("sessions", self._noted_session),
-                ("skills", self._noted_skill),
-                ("owners", self.owners.noted),
-                ("presence", self._noted_presence),
-            ):
-                await self._mirror(name, note)
+            await self._open_buckets(self._client.jetstream())
+            await self._mirror_buckets()
             if self._client.is_closed:
                 raise ConnectionClosedError
         except (TimeoutError, Error) as error:
@@ -146,11 +166,29 @@ class NatsRegistry(StateStore):
             raise nats_client.NatsUnreachable(
                 str(self._access), cause, is_temporary=is_temporary
             ) from error
-        self._there.set()
+        self._is_connected.set()
+
+    async def _open_buckets(self, stream: JetStreamContext) -> None:
+        for name in BUCKETS:
+            self._buckets[name] = await _bucket(
+                stream, self._subjects.bucket(name), None
+            )
+        self._buckets["presence"] = await _bucket(
+            stream, self._subjects.bucket("presence"), self._grace_s
+        )
+        self.owners.bucket = self._buckets["owners"]
+
+    async def _mirror_buckets(self) -> None:
+        await self._mirror("sources", self._noted_source)
+        await self._mirror("sessions", self._noted_session)
+        await self._mirror("skills", self._noted_skill)
+        await self._mirror("owners", self.owners.noted)
+        await self._mirror("presence", self._noted_presence)
 
     async def shared_secret(self, own: bytes) -> bytes:
-        """Return the secret all bridges of the deployment use, so that one participant
-        has one hub id everywhere (B-24).
+        """Return the secret that all bridges of the deployment use.
+
+        With it, one participant has one hub id everywhere (B-24).
         """
         from nats.js.errors import KeyWrongLastSequenceError
 
@@ -162,48 +200,30 @@ class NatsRegistry(StateStore):
         self.owners.secret = own
         return own
 
-    async def _mirror(
-        self, name: str, note: Callable[[str, bytes | None], None]
-    ) -> None:
-        """Keep a copy of a bucket in memory.
-
-        Returns when everything in it has been read.
-        """
+    async def _mirror(self, name: str, note: NoteEntry) -> None:
+        """Keep a copy of a bucket in memory; return when all of it has been read."""
         watcher = await self._buckets[name].watchall()
-        complete = asyncio.Event()
-        before = self._keys.get(name, set())
-        keys = set[str]()
-        self._keys[name] = keys
-
-        async def follow() -> None:
-            while not self._closing:
-                try:
-                    entry = await watcher.updates(timeout=60)  # type: ignore[no-untyped-call]
-                except TimeoutError:
-                    continue
-                if entry is None:
-                    for gone in before - keys:  # deleted while we were away
-                        note(gone, None)
-                    complete.set()
-                    continue
-                is_gone = entry.operation in ("DEL", "PURGE")
-                (keys.discard if is_gone else keys.add)(entry.key)
-                note(entry.key, None if is_gone else entry.value)
-
-        self._mirrors.append(self._loop.create_task(follow()))
+        mirror = _Mirror(watcher, note, known=self._keys.get(name, set()))
+        self._keys[name] = mirror.keys
+        self._mirrors.append(self._loop.create_task(self._follow(mirror)))
         async with asyncio.timeout(MIRROR_S):
-            await complete.wait()
+            await mirror.is_complete.wait()
+
+    async def _follow(self, mirror: _Mirror) -> None:
+        # See `shut` for why being cancelled does not always end this loop.
+        while not self._closing:
+            await mirror.take_next()
 
     def _lost(self, reason: str) -> None:
-        """Of a connection that was never complete, whoever made it tries again."""
-        if self._there.is_set() and not self._closing:
-            self._there.clear()
+        """Reconnect, unless the connection was never complete: then `open` retries."""
+        if self._is_connected.is_set() and not self._closing:
+            self._is_connected.clear()
             _log.warning("nats: the registry cannot be reached: %s", reason)
-            self._lasting.append(self._loop.create_task(self._come_back()))
+            self._tasks.append(self._loop.create_task(self._reconnect()))
 
-    async def _come_back(self) -> None:
+    async def _reconnect(self) -> None:
         self._stop_mirrors()
-        while not self._there.is_set() and not self._closing:
+        while not self._is_connected.is_set() and not self._closing:
             await asyncio.sleep(RETRY_S)
             try:
                 await self._connect()
@@ -215,28 +235,28 @@ class NatsRegistry(StateStore):
             self._mirrors.pop().cancel()
 
     async def shut(self) -> None:
-        """Write what is still to be written, within reason, and let go."""
+        """Write what is left, for a few seconds at most, and disconnect."""
         try:
             async with asyncio.timeout(LAST_WRITES_S):
-                while self._unwritten and self._there.is_set():
+                while self._unwritten and self._is_connected.is_set():
                     await asyncio.sleep(0.01)
         except TimeoutError:
             _log.warning(
                 "nats: %d changes were not written to the registry",
                 len(self._unwritten),
             )
-        # The library may answer a cancelled request with a timeout, so being cancelled
-        # is not enough to end a loop.
+        # The library may turn the cancellation of a request into a timeout, so
+        # cancelling a task is not enough to end its loop.
         self._closing = True
         self._renewal.set()
         self._something_to_write.set()
         self._stop_mirrors()
-        for task in self._lasting:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._lasting, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await nats_client.close_nats(self._client)
 
-    # -- what the buckets say -------------------------------------------------
+    # -- entries of the buckets -----------------------------------------------
 
     def _noted_source(self, key: str, value: bytes | None) -> None:
         if key == "secret":
@@ -266,35 +286,33 @@ class NatsRegistry(StateStore):
             self._seen_elsewhere[participant] = self._loop.time()
             self.moved(participant)
 
-    # -- StateStore; `load` stays empty: nobody is ours until they join here --
+    # -- StateStore; nobody is ours until they join, so `load` stays empty ----
 
     def recall(self, participant_id: str) -> RememberedState:
         source = self.sources.get(participant_id)
         if source is None:
             return RememberedState()
-        owned = {
-            hub: s.local
-            for hub, s in self.sessions.items()
-            if s.participant == participant_id
+        local_sessions = {
+            hub_id: session.local
+            for hub_id, session in self.sessions.items()
+            if session.participant == participant_id
         }
         return RememberedState(
             {participant_id: source},
-            {participant_id: owned},
+            {participant_id: local_sessions},
             {participant_id: tuple(self.skills.get(participant_id, {}))},
         )
 
     def is_elsewhere(self, participant_id: str) -> bool:
-        seen = self._seen_elsewhere.get(participant_id)
-        return (
-            self.reaches_others
-            and seen is not None
-            and self._loop.time() - seen < self._grace_s
-        )
+        last_seen = self._seen_elsewhere.get(participant_id)
+        if last_seen is None or not self.reaches_others:
+            return False
+        return self._loop.time() - last_seen < self._grace_s
 
     def not_there(self, source: str) -> None:
-        """Nobody takes what is sent to this source.
+        """Note that no bridge takes what is sent to this source.
 
-        Whoever believed its participant elsewhere learns that.
+        If we thought that its participant is at another bridge, call `unheard`.
         """
         owner = self.owners.owner_of(source)
         if owner is not None and self._seen_elsewhere.pop(owner, None) is not None:
@@ -304,13 +322,13 @@ class NatsRegistry(StateStore):
         return self.owners.own(participant_id, source)
 
     def apply(self, changes: Iterable[StateChange]) -> None:
-        """Called in a worker thread.
+        """Queue changes, from a worker thread.
 
-        Written on the event loop as soon as the register is there.
+        The event loop writes them as soon as the registry is connected.
         """
-        self._loop.call_soon_threadsafe(self._wait_in_line, list(changes))
+        self._loop.call_soon_threadsafe(self._enqueue, list(changes))
 
-    def _wait_in_line(self, changes: list[StateChange]) -> None:
+    def _enqueue(self, changes: list[StateChange]) -> None:
         self._unwritten.extend(changes)
         self._something_to_write.set()
 
@@ -319,17 +337,17 @@ class NatsRegistry(StateStore):
 
         while not self._closing:
             await self._something_to_write.wait()
-            await self._there.wait()
+            await self._is_connected.wait()
             try:
                 while self._unwritten:
-                    await self._write_one(self._unwritten[0])
+                    await self._write_change(self._unwritten[0])
                     self._unwritten.popleft()
                 self._something_to_write.clear()
             except (TimeoutError, Error) as error:
                 _log.warning("nats: the registry was not written: %s", error)
                 await asyncio.sleep(RETRY_S)
 
-    async def _write_one(self, change: StateChange) -> None:
+    async def _write_change(self, change: StateChange) -> None:
         match change:
             case actions.RememberSource(participant, source):
                 await self._buckets["sources"].put(token(participant), source.encode())
@@ -351,7 +369,7 @@ class NatsRegistry(StateStore):
                 )
 
     def present(self, participant_id: str) -> None:
-        """Say at once that a participant is here; another bridge lets go of it."""
+        """Announce at once that a participant is here; its former bridge drops it."""
         self._arrived.add(participant_id)
         self._renewal.set()
 
@@ -360,10 +378,10 @@ class NatsRegistry(StateStore):
     def renew(
         self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]
     ) -> None:
-        """Keep saying who is present here, and look for skills whose host is present
-        nowhere.
+        """Keep announcing who is present here, and call `orphaned` with skills whose
+        host is present nowhere.
         """
-        self._lasting.append(self._loop.create_task(self._renew(present, orphaned)))
+        self._tasks.append(self._loop.create_task(self._renew(present, orphaned)))
 
     async def _renew(
         self, present: Callable[[], Iterable[str]], orphaned: Callable[[str, str], None]
@@ -371,7 +389,7 @@ class NatsRegistry(StateStore):
         from nats.errors import Error
 
         while not self._closing:
-            await self._there.wait()
+            await self._is_connected.wait()
             try:
                 here = set(present())
                 for participant in self._arrived or here:
@@ -387,7 +405,7 @@ class NatsRegistry(StateStore):
             await self._pause()
 
     async def _pause(self) -> None:
-        """Until it is time to renew, or somebody has just arrived."""
+        """Wait until it is time to renew or somebody has arrived."""
         if self._closing:
             return
         self._renewal.clear()
@@ -400,11 +418,12 @@ class NatsRegistry(StateStore):
     async def _clean_up(
         self, here: set[str], orphaned: Callable[[str, str], None]
     ) -> None:
-        for participant in [
+        absent = [
             name
             for name, tracked in self.skills.items()
             if tracked and name not in here
-        ]:
+        ]
+        for participant in absent:
             if await self._is_present(participant):
                 continue
             for hub_id, skill in list(self.skills[participant]):
@@ -421,7 +440,7 @@ class NatsRegistry(StateStore):
         return True
 
     async def _claim(self, key: str) -> bool:
-        """Delete an entry; True for the one bridge that managed to."""
+        """Delete an entry; return True only to the one bridge that managed to."""
         from nats.js.errors import KeyNotFoundError, KeyWrongLastSequenceError
 
         try:
@@ -432,30 +451,36 @@ class NatsRegistry(StateStore):
 
 
 async def _bucket(stream: JetStreamContext, name: str, ttl_s: float | None) -> KeyValue:
-    """Return the bucket, made if it is not there.
+    """Return the bucket, created if it does not exist.
 
-    The lifetime the first bridge chose counts for all.
-
-    It is kept on three servers where there are as many, so that one of them may fail.
+    The lifetime of entries is the one the first bridge chose. The bucket is kept on
+    three servers if there are that many, so that one of them may fail.
     """
     from nats.js.errors import APIError, NotFoundError
 
     try:
         bucket = await stream.key_value(name)
     except NotFoundError:
-        try:
-            return await stream.create_key_value(
-                bucket=name, history=1, ttl=ttl_s, replicas=REPLICAS
-            )
-        except APIError:
-            with suppress(APIError):  # another bridge may have been faster
-                return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)
-            return await stream.key_value(name)
+        return await _create_bucket(stream, name, ttl_s)
     config = (await bucket.status()).stream_info.config
     if (config.num_replicas or 1) < REPLICAS:
         with suppress(APIError):  # the cluster has not grown yet
             await stream.update_stream(config.evolve(num_replicas=REPLICAS))
     return bucket
+
+
+async def _create_bucket(
+    stream: JetStreamContext, name: str, ttl_s: float | None
+) -> KeyValue:
+    from nats.js.errors import APIError
+
+    with suppress(APIError):  # there may be fewer than three servers
+        return await stream.create_key_value(
+            bucket=name, history=1, ttl=ttl_s, replicas=REPLICAS
+        )
+    with suppress(APIError):  # another bridge may have been faster
+        return await stream.create_key_value(bucket=name, history=1, ttl=ttl_s)
+    return await stream.key_value(name)
 
 
 def _skill_key(participant: str, hub_id: str, skill: str) -> str:

@@ -69,10 +69,7 @@ class WebSocketTransport:
 
 
 class _HubConversation(WatchedConversation):
-    """The hub's side of the connection.
-
-    A hub that answers no ping any more is as good as gone.
-    """
+    """A conversation with a hub; ends if the hub stops answering pings."""
 
     def __init__(self, url: str, listener: HubListener, heartbeat: Heartbeat) -> None:
         self._url = url
@@ -84,8 +81,7 @@ class _HubConversation(WatchedConversation):
         if not self._is_open:
             return False
         if not self._keeps_up and self._peer.unsent > MAX_UNSENT_BYTES:
-            # A hub that does not read is as good as gone; dialling again shows whether
-            # it lives.
+            # The hub does not read. Dialling again shows whether it is alive.
             self._peer.abort()
             return False
         self._peer.send(encode(message))
@@ -109,8 +105,8 @@ class _HubConversation(WatchedConversation):
         if not isinstance(read, Malformed):
             self._listener.received(read.message)
         elif is_encrypted(value):
-            # Its members share a key; without websocket.secret_key, and with its port
-            # protected, it can be used.
+            # The members of this hub share a key. It can be used once
+            # websocket.secret_key is unset and its port is protected otherwise.
             self._end(
                 f"the hub at {self._url} carries encrypted payloads "
                 "(websocket.secret_key), which are not supported"

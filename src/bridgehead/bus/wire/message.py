@@ -156,7 +156,7 @@ def read_value(value: object) -> Accepted | Malformed:
 
 @lru_cache(maxsize=2048)
 def is_topic(text: str) -> bool:
-    """Whether this can be the type of a message.
+    """Return whether this can be the type of a message.
 
     Topics repeat, so the last ones are remembered.
     """
@@ -176,7 +176,7 @@ def _warnings(value: dict[str, Any]) -> tuple[str, ...]:
 
 
 def has_malformed_carrier(message: Message) -> bool:
-    """Whether `context.session` is neither an object nor null (bus §1.1)."""
+    """Return whether `context.session` is neither an object nor null (bus §1.1)."""
     session = message.context.get("session")
     return session is not None and not isinstance(session, dict)
 

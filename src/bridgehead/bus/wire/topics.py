@@ -125,8 +125,8 @@ _POLL_ANSWERS: Final = frozenset(
 
 @lru_cache(maxsize=_CACHED_TOPICS)
 def is_poll(topic: str) -> bool:
-    """Whether this is internal coordination between an orchestrator and skills (bus
-    §4.6).
+    """Return whether this is internal coordination between an orchestrator and skills
+    (bus §4.6).
     """
     return (
         _poll_word(topic) is not None
@@ -136,7 +136,7 @@ def is_poll(topic: str) -> bool:
 
 
 def is_poll_answer(topic: str) -> bool:
-    """Whether this is what a skill answers to a poll."""
+    """Return whether this is a skill's answer to a poll."""
     return _poll_word(topic) == "pong" or topic in _POLL_ANSWERS
 
 
@@ -244,8 +244,8 @@ _HANDLER_EVENTS: Final = "ovos.intent.handler."
 
 
 def is_twin(message: Message) -> bool:
-    """Whether the producer marked this as the second copy of a message under another
-    name (bus §11.2).
+    """Return whether the producer marked this as the second copy of a message under
+    another name (bus §11.2).
     """
     context = message.context
     return not TWIN_MARKERS.isdisjoint(context) and any(
@@ -266,7 +266,7 @@ def spec_topic(topic: str) -> str:
 
 @lru_cache(maxsize=2048)
 def has_counterpart(topic: str) -> bool:
-    """Whether the other world has another name for this topic."""
+    """Return whether this topic has another name in the other naming scheme."""
     return topic in _RENAMED or topic in _TO_LEGACY or topic.endswith(".converse.ping")
 
 

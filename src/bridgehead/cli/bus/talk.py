@@ -27,7 +27,7 @@ from bridgehead.bus.client.participant import (
     SendRefused,
     Spoken,
 )
-from bridgehead.bus.gateway.pending_answers import SpokenAnswer, Told
+from bridgehead.bus.gateway.pending_answers import Announced, SpokenAnswer
 from bridgehead.bus.gateway.running import SpeakRequest
 from bridgehead.bus.gateway.status import message_facts, message_line
 from bridgehead.bus.interfaces import ItemAnswered, Notice, typed_answer
@@ -216,7 +216,7 @@ def announce(
     told = speak(
         settings_and_folder(app, state)[1],
         SpeakRequest(text, lang, site, wait_s=0),
-        Told,
+        Announced,
     )
     if not told.participants:
         raise BridgeheadError(

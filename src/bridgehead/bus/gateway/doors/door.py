@@ -96,7 +96,7 @@ class Door(ABC):
             speaker,
             text,
             self._shown_to(speaker),
-            lambda became: self._read_back(room, speaker, became),
+            lambda result: self._read_back(room, speaker, result),
         )
         if is_answer:
             return
@@ -117,21 +117,16 @@ class Door(ABC):
     def _shown_to(self, participant_id: str) -> ShownQuestions:
         return self._shown.setdefault(participant_id, ShownQuestions())
 
-    def _read_back(self, room: str, participant_id: str, became: ItemAnswered) -> None:
-        """Say what became of an answer, and the question again where another one was
-        answered.
-        """
-        lines = [became.sentence]
-        if became.notice is not None:
-            self._shown_to(participant_id).show(became.notice)
-            lines.append(became.notice.words(self.longest_notice, may_answer=True))
+    def _read_back(self, room: str, participant_id: str, result: ItemAnswered) -> None:
+        """Say the result of an answer, and repeat the question if it has changed."""
+        lines = [result.sentence]
+        if result.notice is not None:
+            self._shown_to(participant_id).show(result.notice)
+            lines.append(result.notice.words(self.longest_notice, may_answer=True))
         self.speak(room, "\n".join(lines), None, is_open=False)
 
     def hush(self) -> None:  # noqa: B027
-        """Whatever is being said is to end.
-
-        Where words are there at once there is nothing to do.
-        """
+        """Stop speaking; a door that shows text has nothing to stop."""
 
     async def start(self) -> None:
         await self.join()

@@ -399,8 +399,9 @@ class MatrixDoor(Door):
             _checked(await self._client.room_leave(room_id))
 
     def may_speak(self, user: str) -> bool:
-        """Whether this user may invite and ask: by name, or as one of a server
-        (`*:example.org`).
+        """Return whether this user may invite and ask.
+
+        Users are allowed by name, or with everybody of a server (`*:example.org`).
         """
         server = user.partition(":")[2]
         return user in self._allow or (bool(server) and f"*:{server}" in self._allow)
@@ -454,16 +455,17 @@ class MatrixDoor(Door):
             self._state.brought[message.id] = event.source
 
     def _is_closed(self, room_id: str) -> bool:
-        """Whether a room is encrypted and we have no keys, as an application service:
-        nothing goes out in the clear.
+        """Return whether a room is encrypted and we have no keys.
+
+        That is so for an application service. Nothing may go there in the clear.
         """
         room = self._client.rooms.get(room_id)
         return room is not None and room.encrypted and self._client.olm is None
 
     def _is_addressed(self, room_id: str, content: dict[str, Any], said: str) -> bool:
-        """In a room with others the assistant is spoken to by name.
+        """Return whether a message is meant for the assistant.
 
-        Alone with somebody, always.
+        In a room with several people, the message must name it.
         """
         room = self._client.rooms.get(room_id)
         if room is None or room.member_count <= 2:

@@ -197,7 +197,7 @@ class VoiceDoor(Door):
         return was_speaking
 
     def _is_speaking(self) -> bool:
-        """Whether speech is on its way that was not hushed."""
+        """Return whether speech is under way that was not hushed."""
         speech = self._speaking
         return speech is not None and not speech.done() and not speech.cancelling()
 

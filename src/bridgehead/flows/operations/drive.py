@@ -19,7 +19,7 @@ from bridgehead.contract.record_words import is_person
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.calls import Call, outstanding_calls
-from bridgehead.flows.engine.mailbox import Rejected, asked_by, match_response
+from bridgehead.flows.engine.mailbox import Rejected, attempts_by_id, match_response
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import RequestExpired, UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
@@ -402,13 +402,13 @@ def _answered_in_files(
 ) -> set[str]:
     """Return the paths of the calls that response files of the root answer."""
     files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
-    asked = asked_by(calls)
+    attempts = attempts_by_id(calls)
     answered = set()
     for path in files.response_paths():
         content = files.read(path)
         if not isinstance(content, bytes):
             continue
-        found = match_response(content, asked)
+        found = match_response(content, attempts)
         if not isinstance(found, Rejected):
             call, _ = found
             answered.add(call.path)

@@ -189,7 +189,7 @@ class CheckpointFiles:
             _sync(path.parent)
 
     def reject(self, path: Path, reason: str) -> None:
-        """Move a file that answers nothing to rejected/, whatever kind of file it is."""
+        """Move a file of any kind that answers nothing to rejected/."""
         make_private_dir(self.root.rejected, root=self.root.path)
         name = f"{self._stamp()}-{os.urandom(4).hex()}-{path.name}"
         target = self.root.rejected / name
@@ -204,7 +204,7 @@ class CheckpointFiles:
                 self.reject(path, "no paused flow claims it")
 
     def clean_up(self) -> list[Path]:
-        """Delete the three files; return those left because they are not regular files."""
+        """Delete the three files; return those left for not being regular files."""
         return [path for path in self._movable() if not _dispose(path, path.unlink)]
 
     def move_to_post_mortem(self, flow_id: str) -> Path:
@@ -318,7 +318,7 @@ class RunFiles:
         return NOT_RESTORED
 
     def restored_result(self, path: str) -> str | None:
-        """Return the result of a call in an unfinished phase, as restored from the file."""
+        """Return the restored result of a call in a phase that has not ended."""
         return None
 
     def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:

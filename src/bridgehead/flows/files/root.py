@@ -78,7 +78,7 @@ class FlowRoot:
 
     @property
     def allowed_owners(self) -> frozenset[int]:
-        """Return whose files are trusted: our own, root's, and the directory owner's."""
+        """Return whose files are trusted: ours, root's, and the directory owner's."""
         return frozenset({os.geteuid(), 0, self.path.stat().st_uid})
 
     def prepare(self) -> None:
@@ -236,7 +236,7 @@ def same_place(first: str, second: str) -> bool:
 
 
 def is_path(text: str) -> bool:
-    """Return whether the system can encode the path and it has no control characters."""
+    """Return whether a path can be encoded and has no control characters."""
     try:
         os.fsencode(text)
     except UnicodeEncodeError:

@@ -164,7 +164,7 @@ def _superseded(
 
 
 def _known_type(item: Mapping[str, Any]) -> str | None:
-    """Return the item's error type if it is a known one; the schema allows any value."""
+    """Return the item's error type if it is known; the schema allows any value."""
     found = item.get("error_type")
     return next((known for known in _ERROR_TYPES if known == found), None)
 

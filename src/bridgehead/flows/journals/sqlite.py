@@ -192,7 +192,7 @@ class SqliteJournal:
     def complete(
         self, flow_id: str, record: Record, attempts: Sequence[Attempt]
     ) -> None:
-        """Record the result of a call, together with the final state of its requests."""
+        """Record the result of a call and the final state of its requests."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, record.ended)
             result, blob = self._stored(record.result)
@@ -334,7 +334,7 @@ class SqliteJournal:
         return next(iter(self._select_runs("WHERE id = ?", (flow_id,))), None)
 
     def unfinished(self) -> Run | None:
-        """Return the run that is running or waiting; a root has at most one (flows §14)."""
+        """Return the one run of the root that is running or waiting (flows §14)."""
         open_states = (RunStatus.RUNNING.value, RunStatus.WAITING.value)
         found = self._select_runs(
             "WHERE status IN (?, ?) ORDER BY rowid DESC LIMIT 1", open_states

@@ -97,7 +97,7 @@ def steps_of(
 
 
 def _add_containers(steps: dict[str, Step]) -> None:
-    """Add the containers that have no record yet; let each start with its first step."""
+    """Add containers that have no record yet; each starts with its first step."""
     for path, step in list(steps.items()):
         for parent in parents_of(path):
             container = steps.get(parent) or Step(parent, PART, WAITING, step.started)
@@ -154,7 +154,10 @@ class StatusResult(NamedTuple):
 
     @property
     def outstanding(self) -> tuple[Call, ...]:
-        """Return the calls that wait for an answer, oldest first; none after the end."""
+        """Return the calls that wait for an answer, oldest first.
+
+        A run that has ended waits for none.
+        """
         if self.run.status.ended:
             return ()
         return tuple(outstanding_calls(self.attempts).values())

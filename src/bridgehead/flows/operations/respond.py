@@ -223,11 +223,7 @@ def _give(
     inbox = files.root.inbox / f"{request_id}.json"
     if os.path.lexists(inbox) or _answers(files.response_path, request_id, files):
         raise AlreadyAnswered(request_id, by=None, at=None)
-    is_kept = False
-    if journal is not None and owner is not None and owner[1].outstanding:
-        is_kept = journal.keep_answer(request_id, response)
-        if not is_kept:
-            raise AlreadyAnswered(request_id, by=None, at=None)
+    is_kept = _keep_in_journal(journal, owner, request_id, response)
     path = files.response_path
     if is_kept and os.path.lexists(path):
         return files.root.journal
@@ -254,6 +250,23 @@ def _give(
         )
         return inbox
     return path
+
+
+def _keep_in_journal(
+    journal: SqliteJournal | None,
+    owner: tuple[Run, Attempt] | None,
+    request_id: str,
+    response: Mapping[str, Any],
+) -> bool:
+    """Keep the answer in the journal; return False if the request is not open there.
+
+    Raise AlreadyAnswered if the journal has an answer.
+    """
+    if journal is None or owner is None or not owner[1].outstanding:
+        return False
+    if not journal.keep_answer(request_id, response):
+        raise AlreadyAnswered(request_id, by=None, at=None)
+    return True
 
 
 def _without_secrets(reply: Reply) -> Reply:

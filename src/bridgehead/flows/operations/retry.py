@@ -21,7 +21,7 @@ from bridgehead.flows.words import RunStatus
 
 
 class RetryRequest(NamedTuple):
-    """The run to retry, and the recorded step to begin at; None begins at what failed."""
+    """The run to retry, and the step to begin at; None begins at what failed."""
 
     line: CommandLine
     directory: Path
@@ -69,7 +69,10 @@ def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
 
 
 def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
-    """Start a second run with the settings of the first, and its records up to a step."""
+    """Start a second run with the settings of the first and its earlier records.
+
+    Those are the records made before `from_step`.
+    """
     inputs = inputs or RunInputs()
     assert request.from_step is not None
     with run_to_change(request.line.root, request.flow_id, inputs) as (

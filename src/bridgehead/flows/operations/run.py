@@ -21,7 +21,7 @@ from bridgehead.flows.words import NOTHING, STATE_FILE
 
 
 class Flag:
-    """A flag: the setting it sets, and the type of its value (None if it takes none)."""
+    """A flag: the setting it sets, and the type of its value if it takes one."""
 
     def __init__(
         self,

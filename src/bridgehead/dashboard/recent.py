@@ -69,7 +69,7 @@ class RecentLine:
 
 
 def running(assembly: Assembly, store: Store) -> list[RecentLine]:
-    """Return the bus if it is running, and the runs that have not ended, newest first."""
+    """Return the bus if it is running, and runs that have not ended, newest first."""
     found = store.runs(
         RunFilter(states=(RunState.RUNNING, RunState.WAITING)), limit=MOST_RUNNING
     )

@@ -200,7 +200,7 @@ class AddressTaken(UserError):
 
 
 def bind(request: WebRequest) -> socket.socket:
-    """Return the listening socket, so that its port is known before the server starts."""
+    """Return a listening socket, so that the port is known before the server starts."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             request.host, request.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -255,7 +255,7 @@ class WebConnection(H11Protocol):
         super().connection_lost(exc)
 
     def _update_deadline(self) -> None:
-        """Start or stop the deadline for headers, as the state of the connection asks."""
+        """Start or stop the deadline, depending on whether headers are expected."""
         if self.transport.is_closing() or self.conn.their_state is not h11.IDLE:
             self._stop_waiting()
         elif self._deadline is None:

@@ -1,4 +1,7 @@
-"""Who may open the dashboard: Host, Origin, session and token are checked before a request is worked on (design §9)."""
+"""Decide who may use the dashboard (design §9).
+
+Host, Origin, session and token are checked before a request is handled.
+"""
 
 from __future__ import annotations
 
@@ -46,36 +49,38 @@ _HEADERS: Final = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    # With `no-referrer` browsers send `Origin: null` along with our own forms; this tells other sites as little.
+    # With `no-referrer`, browsers would send `Origin: null` with our own forms. This
+    # value tells other sites no more.
     "Referrer-Policy": "same-origin",
 }
 
 
 @dataclass(slots=True)
 class Note:
-    """One sentence shown on the next page: what an action did."""
+    """A sentence about what an action did, shown on the next page."""
 
     text: str
     bad: bool = False
 
 
 class Visitor(NamedTuple):
-    """Who asks, and under which address: a session is good for the visitor it was made for.
+    """The user that sends a request, and the host name it uses.
 
-    Browsers send a cookie to every port of a host, so a server of another account on this machine can see it. Shown
-    to us from there it opens nothing, because the kernel says that somebody else is asking.
+    A session is valid only for the visitor it was made for. Browsers send a cookie to
+    every port of a host, so a server run by another user of this machine can see it. It
+    cannot use the cookie, because the kernel tells us which user sends a request.
     """
 
     host: str
     user: int | None
-    """The user id at the far end, None where it is not known."""
+    """The user id at the other end of the connection; None if it is unknown."""
 
 
 @dataclass(slots=True)
 class Session:
     until: float
     visitor: Visitor | None = None
-    """None for a session nobody can come back to."""
+    """None for a session that serves a single request."""
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     notes: list[Note] = field(default_factory=list)
 
@@ -83,23 +88,28 @@ class Session:
         self.notes = [*self.notes, Note(text, bad)][-MOST_NOTES:]
 
     def take_notes(self) -> list[Note]:
-        taken = self.notes
+        """Return the notes to be shown, and forget them."""
+        notes = self.notes
         self.notes = []
-        return taken
+        return notes
 
     def is_own_form(self, csrf: str) -> bool:
+        """Return whether a form with this token came from a page of this session."""
         return hmac.compare_digest(csrf.encode("utf-8", "replace"), self.csrf.encode())
 
 
 class Sessions:
-    """Who is logged in. Kept in memory: a restarted server asks for its new token."""
+    """The sessions of those who are logged in.
+
+    They are kept in memory: a restarted server asks for its new token.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._sessions: dict[str, Session] = {}
 
     def begin(self, visitor: Visitor) -> str:
-        """A new session; returns what goes into the cookie."""
+        """Begin a session; return the value of its cookie."""
         key = secrets.token_urlsafe(32)
         self._sessions[key] = Session(
             self._clock.monotonic() + SESSION_SECONDS, visitor
@@ -109,22 +119,23 @@ class Sessions:
         return key
 
     def passing(self) -> Session:
-        """A session that nobody can come back to, for a program that shows the token each time."""
+        """Return a session for a single request, of a program that sends the token."""
         return Session(self._clock.monotonic() + SESSION_SECONDS)
 
     def find(self, key: str | None, visitor: Visitor) -> Session | None:
+        """Return the session with this cookie, if it is valid for the visitor."""
         session = self._sessions.get(key or "")
-        if (
-            session is None
-            or session.until < self._clock.monotonic()
-            or session.visitor != visitor
-        ):
+        if session is None or session.visitor != visitor:
             return None
-        return session
+        has_expired = session.until < self._clock.monotonic()
+        return None if has_expired else session
 
 
 class Tickets:
-    """Links that work once, within a minute. A program that is handed a link shows it to the whole machine (`ps`)."""
+    """Keys for links that work once, within a minute.
+
+    A link given to a program is visible to every user of the machine (`ps`).
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -138,13 +149,13 @@ class Tickets:
         return ticket
 
     def take(self, ticket: str) -> bool:
-        """Whether the ticket was good; it is used up now."""
+        """Use a ticket; return whether it was valid."""
         until = self._until.pop(ticket, None)
         return until is not None and until >= self._clock.monotonic()
 
 
 class Access:
-    """Decides about requests by their head."""
+    """Admits or refuses requests by their headers."""
 
     def __init__(
         self,
@@ -156,22 +167,29 @@ class Access:
         origins: Sequence[str] = (),
         user_at: Callable[[Ends], int | None] = user_at,
     ) -> None:
-        """`names` may stand in Host; `origins` are admitted besides our own, for a proxy that speaks TLS for us."""
+        """Admit requests whose Host is in `names`.
+
+        `origins` are admitted besides our own, for a proxy that adds TLS.
+        """
         self._user_at = user_at
         self._token = token
         self._sessions = Sessions(clock)
         self._tickets = Tickets(clock)
         self._names = names
         self._origins = origins
-        # Cookies know no ports: two dashboards on one machine must not log each other out.
+        # Cookies are shared by all ports of a host. With the port in its name, two
+        # dashboards on one machine do not log each other out.
         self.cookie = f"bridgehead_web_{port}"
 
     def new_link(self) -> str:
-        """A path that lets one browser in."""
+        """Return a path that admits one browser."""
         return f"/?ticket={self._tickets.issue()}"
 
     def judge(self, request: HTTPConnection) -> Session | Response | None:
-        """The session behind a request, what it is answered instead, or None for what anybody may see."""
+        """Return the session of a request, or the response that refuses it.
+
+        Return None if anybody may see what is requested.
+        """
         method = str(request.scope["method"])
         path = request.url.path
         refused = refusal(
@@ -194,42 +212,42 @@ class Access:
         )
         if session is None:
             return closed()
-        # Browsers name the origin of every form they send; what leaves it out is no page of ours.
+        # Browsers send the origin with every form, so a request without one was not
+        # made by a page of ours.
         if method not in SAFE and "origin" not in request.headers:
             return PlainTextResponse("this origin is not admitted\n", 403)
         return session
 
     def _visitor(self, request: HTTPConnection) -> Visitor:
-        far = request.scope.get("client")
-        near = request.scope.get("server")
+        client = request.scope.get("client")
+        server = request.scope.get("server")
         user = None
-        if far is not None and near is not None and near[1] is not None:
-            user = self._user_at(Ends((far[0], far[1]), (near[0], near[1])))
+        if client is not None and server is not None and server[1] is not None:
+            user = self._user_at(Ends((client[0], client[1]), (server[0], server[1])))
         return Visitor(request.headers.get("host", "").lower(), user)
 
     def _shows_token(self, request: HTTPConnection) -> bool:
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        return scheme.lower() == "bearer" and self._is_token(given.strip())
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and self._is_token(token.strip())
 
-    def _is_token(self, given: str) -> bool:
+    def _is_token(self, text: str) -> bool:
         return hmac.compare_digest(
-            given.encode("utf-8", "replace"), self._token.encode()
+            text.encode("utf-8", "replace"), self._token.encode()
         )
 
     def _enter(self, request: HTTPConnection) -> Response:
-        """Exchange the token or ticket for a cookie and take it out of the address bar."""
+        """Exchange the token or ticket for a cookie; remove it from the address bar."""
         query = request.query_params
-        if not self._is_token(query.get("token", "")) and not self._tickets.take(
-            query.get("ticket", "")
-        ):
+        has_token = self._is_token(query.get("token", ""))
+        if not has_token and not self._tickets.take(query.get("ticket", "")):
             return closed()
-        rest = [(key, value) for key, value in query.multi_items() if key not in _KEYS]
+        others = [item for item in query.multi_items() if item[0] not in _KEYS]
         # One slash only: `//name` would lead to another host.
-        target = (
-            "/" + request.url.path.lstrip("/") + (f"?{urlencode(rest)}" if rest else "")
-        )
-        entered = RedirectResponse(target, 303)
-        entered.set_cookie(
+        target = "/" + request.url.path.lstrip("/")
+        if others:
+            target += f"?{urlencode(others)}"
+        response = RedirectResponse(target, 303)
+        response.set_cookie(
             self.cookie,
             self._sessions.begin(self._visitor(request)),
             max_age=int(SESSION_SECONDS),
@@ -237,11 +255,11 @@ class Access:
             httponly=True,
             samesite="strict",
         )
-        return entered
+        return response
 
 
 def closed() -> Response:
-    """What a stranger gets."""
+    """Return the page shown to those who are not logged in."""
     from bridgehead.dashboard.templating import environment
 
     return Response(
@@ -250,20 +268,20 @@ def closed() -> Response:
 
 
 def protect(headers: MutableHeaders) -> None:
-    """What every answer tells the browser."""
+    """Add the security headers that every response has."""
     headers.update(_HEADERS)
     headers.setdefault("Cache-Control", "no-store")
 
 
 def _is_foreign(request: HTTPConnection, method: str) -> bool:
-    """Whether another page makes the browser ask, other than by a link that was followed."""
+    """Return whether another site made the browser send this, except by a link."""
     if request.headers.get("sec-fetch-site") in (None, "same-origin", "none"):
         return False
     return method not in SAFE or request.headers.get("sec-fetch-mode") != "navigate"
 
 
 class Guard:
-    """Lets through what `Access` admits; the session travels on as `request.state.session`."""
+    """Passes on the requests that `Access` admits, with `request.state.session` set."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -275,15 +293,14 @@ class Guard:
         elif scope["type"] == "http":
             await self._guard(scope, receive, _protected(send))
         else:
-            # There is no WebSocket here; none is opened, whoever asks.
+            # The dashboard has no WebSockets.
             await send({"type": "websocket.close", "code": 1008})
 
     async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
         if has_two_lengths(name for name, _ in scope["headers"]):
-            both = "send Content-Length or Transfer-Encoding, not both\n"
-            await PlainTextResponse(both, 400, headers={"Connection": "close"})(
-                scope, receive, send
-            )
+            message = "send Content-Length or Transfer-Encoding, not both\n"
+            refused = PlainTextResponse(message, 400, headers={"Connection": "close"})
+            await refused(scope, receive, send)
             return
         judged = self._access.judge(HTTPConnection(scope))
         if isinstance(judged, Response):
@@ -303,14 +320,14 @@ class Guard:
 
 
 async def _bounded_body(scope: Scope, receive: Receive) -> bytes | Response | None:
-    """The whole body, what to answer when it is too much or too slow, None when the far side left."""
+    """Return the whole body; None if the client has disconnected.
+
+    Return a response if the body is too large or takes too long.
+    """
     request = Request(scope, receive)
     declared = request.headers.get("content-length", "0")
-    if (
-        not declared.isdecimal()
-        or len(declared) > MOST_DIGITS
-        or int(declared) > MOST_BODY_BYTES
-    ):
+    is_number = declared.isdecimal() and len(declared) <= MOST_DIGITS
+    if not is_number or int(declared) > MOST_BODY_BYTES:
         return _too_large()
     body = bytearray()
     try:
@@ -334,7 +351,7 @@ def _too_large() -> Response:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Hands the body out once, then whatever really happens next."""
+    """Return a receiver that first delivers the body, then what really comes."""
     messages: list[Message] = [
         {"type": "http.request", "body": body, "more_body": False}
     ]

@@ -1,4 +1,4 @@
-"""The application: its pages and the live stream behind the access check, errors as pages."""
+"""Build the application: pages and live stream behind the access check."""
 
 from __future__ import annotations
 
@@ -57,19 +57,20 @@ _SENTENCES: Final = {404: "there is no such page", 405: "this page is for readin
 
 
 class Mounted(Protocol):
-    """An application of another part that is served along, behind the same access check."""
+    """An application of another part, served behind the same access check."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def stop(self) -> None:
-        """End what runs."""
+        """End everything that is running."""
         ...
 
 
 class Dashboard:
-    """The application and what a server needs to know of it.
+    """The application, and what a server needs to run it.
 
-    It is reached as localhost, by address, and under the names in `hosts`, there also through a proxy that speaks TLS.
+    It can be reached as localhost, by address, and under the names in `hosts`. Those
+    may also lead to a proxy that adds TLS.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Dashboard:
             origins=[f"https://{host}" for host in hosts],
             port=port,
         )
-        # Around everything, also around the page for what nobody foresaw.
+        # The guard is around everything, including the page for unexpected errors.
         pages = Starlette(
             routes=self._routes(store),
             exception_handlers={
@@ -117,7 +118,7 @@ class Dashboard:
         self.app = Guard(pages, self.access)
 
     def close_streams(self) -> None:
-        """End what would go on for ever, so that nothing keeps the server from stopping."""
+        """End the endless streams, which would keep the server from stopping."""
         self.live.close_readers()
         if self._mcp is not None:
             self._mcp.stop()
@@ -142,7 +143,8 @@ class Dashboard:
 
     def _viewing(self, view: View) -> Callable[[Request], Response]:
         def viewed(request: Request) -> Response:
-            # Asked before the view reads anything: what happens from here on is sent to the page when it listens.
+            # Read before the view reads anything: what is recorded from now on is sent
+            # to the page once it listens.
             request.state.seq = self.context.store.last_seq()
             return view(self.context, request)
 
@@ -160,7 +162,7 @@ class Dashboard:
         return acted
 
     async def _link(self, _request: Request) -> Response:
-        """For `bridgehead web --open` of another process, which shows the token."""
+        """Return a link for `bridgehead web --open` of another process."""
         return PlainTextResponse(self.access.new_link())
 
     @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What runs beside the pages: the doctor's check of this machine, and the commands that were started from a page."""
+"""Run the doctor's check and the commands started from pages, in the background."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bridgehead.host.process import run
 MOST_RUNNING: Final = 8
 MOST_KEPT: Final = 20
 MOST_OUTPUT: Final = 64 << 20
-GRACE_SECONDS: Final = 30.0  # a council that is stopped writes its report
+GRACE_SECONDS: Final = 30.0  # for a council that is stopped to write its report
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,11 @@ class CachedCheckup:
 
 
 class DoctorCache:
-    """One check at a time, in a thread of its own; pages learn of its end by the event it records."""
+    """The result of the latest check of this machine.
+
+    Checks run one at a time, in a thread of their own. The event that a check records
+    tells open pages of its end.
+    """
 
     def __init__(self, assembly: Assembly, clock: Clock) -> None:
         self._assembly = assembly
@@ -53,7 +57,7 @@ class DoctorCache:
         return self._thread is not None and self._thread.is_alive()
 
     def check(self) -> None:
-        """Begin a check unless one is under way."""
+        """Start a check unless one is under way."""
         with self._lock:
             if not self.is_checking:
                 self._thread = threading.Thread(
@@ -62,7 +66,7 @@ class DoctorCache:
                 self._thread.start()
 
     def wait(self) -> None:
-        """Until the check under way has ended."""
+        """Wait until the check under way has ended."""
         if self._thread is not None:
             self._thread.join()
 
@@ -72,13 +76,13 @@ class DoctorCache:
                 check_everything(self._assembly), iso_ms(self._clock.now())
             )
         except Exception:
-            # The dashboard outlives a check that failed in a way nobody foresaw.
+            # An unexpected error in a check must not stop the dashboard.
             logger.exception("`bridgehead doctor` failed")
 
 
 @dataclass(slots=True)
 class StartedCommand:
-    """A command of ours that was started from a page."""
+    """A bridgehead command that was started from a page."""
 
     words: tuple[str, ...]
     place: Path
@@ -89,12 +93,15 @@ class StartedCommand:
 
     @property
     def line(self) -> str:
-        """What to type for the same."""
+        """Return the command line to type for the same."""
         return shlex.join(("bridgehead", *self.words))
 
 
 class CommandRunner:
-    """Runs commands of ours as a shell would: same operation, same checks. What still runs ends with the dashboard."""
+    """Runs bridgehead commands in child processes, as a shell would.
+
+    Those that are still running end with the dashboard.
+    """
 
     def __init__(self, assembly: Assembly, clock: Clock) -> None:
         self._environ = dict(assembly.environ)
@@ -113,26 +120,31 @@ class CommandRunner:
         wait_seconds: float,
         looks: bool = False,
     ) -> StartedCommand:
-        """Start it; wait a while for its end. Without an exit code it goes on. One that only `looks` is not listed."""
+        """Start a command and wait up to `wait_seconds` for its end.
+
+        It has no exit code if it is still running. A command that only `looks` is not
+        listed among those started.
+        """
         command = StartedCommand(tuple(words), place, iso_ms(self._clock.now()))
         thread = threading.Thread(
             target=self._run, args=(command, stdin), name="web-command", daemon=True
         )
         with self._lock:
-            self._running = {one for one in self._running if one.is_alive()}
+            self._running = {running for running in self._running if running.is_alive()}
             if len(self._running) >= MOST_RUNNING:
                 raise UserError(
                     f"{MOST_RUNNING} commands are already running",
                     hint="wait for one of them to end",
                 )
             self._running.add(thread)
-            self.started = [*([] if looks else [command]), *self.started][:MOST_KEPT]
+            if not looks:
+                self.started = [command, *self.started][:MOST_KEPT]
             thread.start()
         thread.join(wait_seconds)
         return command
 
     def close(self) -> None:
-        """Stop what runs, as Ctrl-C would, and wait for it."""
+        """Stop all running commands, as Ctrl-C would, and wait for their end."""
         self._cancel.cancel()
         for thread in list(self._running):
             thread.join()

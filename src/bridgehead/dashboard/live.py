@@ -1,4 +1,4 @@
-"""The live stream: what is new in the record, sent to every open page as server-sent events."""
+"""Send what is new in the record to every open page, as server-sent events."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LiveFrame:
-    """An event as the stream carries it: its number, and the bytes that all readers share."""
+    """An event as it is sent: its number, and the bytes that all readers share."""
 
     seq: int
     frame: bytes
 
 
 class Reader:
-    """One open page. All methods run in the event loop."""
+    """The queue of one open page. All methods run in the event loop."""
 
     def __init__(self, most_queued: int = MOST_QUEUED) -> None:
         self._most_queued = most_queued
@@ -51,6 +51,7 @@ class Reader:
         self._closed = False
 
     def put(self, batch: Sequence[LiveFrame]) -> None:
+        """Queue frames; if there are too many, drop them all and mark it as behind."""
         if self._behind:
             return
         if len(self._queue) + len(batch) > self._most_queued:
@@ -65,7 +66,10 @@ class Reader:
         self._changed.set()
 
     async def take(self) -> list[LiveFrame] | None:
-        """What is there, waiting until there is something; empty for a reader that fell behind, None at the end."""
+        """Wait for frames and return them.
+
+        Return an empty list if the reader fell behind, and None if it was closed.
+        """
         await self._changed.wait()
         self._changed.clear()
         if self._closed:
@@ -73,13 +77,16 @@ class Reader:
         if self._behind:
             self._behind = False
             return []
-        taken = list(self._queue)
+        frames = list(self._queue)
         self._queue.clear()
-        return taken
+        return frames
 
 
 class Broadcast:
-    """Follows the record between `start` and `stop`; all but `close_readers` is called in the event loop."""
+    """Follows the record between `start` and `stop`, and feeds the readers.
+
+    All methods but `close_readers` are called in the event loop.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -133,19 +140,19 @@ class Broadcast:
                 ):
                     after = recorded.seq
                     self._found.append(live_frame(recorded))
-                    if (
-                        not self._delivery_due
-                        and self._loop is not None
-                        and not self._loop.is_closed()
-                    ):
-                        self._delivery_due = True
-                        self._loop.call_soon_threadsafe(self._deliver)
+                    self._schedule_delivery()
             except BridgeheadError as error:
                 logger.warning("live updates pause: %s", error.message)
                 self._stopping.wait(RETRY_SECONDS)
 
+    def _schedule_delivery(self) -> None:
+        if self._delivery_due or self._loop is None or self._loop.is_closed():
+            return
+        self._delivery_due = True
+        self._loop.call_soon_threadsafe(self._deliver)
+
     def _deliver(self) -> None:
-        # Lowered first: what the thread finds from now on wakes the loop again.
+        # Reset first, so that whatever the thread finds from now on is delivered too.
         self._delivery_due = False
         batch = [self._found.popleft() for _ in range(len(self._found))]
         for reader in self._readers:
@@ -153,7 +160,10 @@ class Broadcast:
 
 
 def live_frame(recorded: RecordedEvent) -> LiveFrame:
-    """The frame of an event: which kind, of which run. What it says is read from the record by those who want it."""
+    """Return the frame of an event: its number, kind, part and run.
+
+    A page that needs more reads it from the record.
+    """
     event = recorded.event
     facts = {
         "seq": recorded.seq,
@@ -168,7 +178,7 @@ def live_frame(recorded: RecordedEvent) -> LiveFrame:
 
 
 class LiveStream:
-    """The endpoint."""
+    """The endpoint that pages listen to."""
 
     def __init__(self, store: Store, broadcast: Broadcast) -> None:
         self._store = store
@@ -179,55 +189,61 @@ class LiveStream:
             return PlainTextResponse(
                 "too many open pages\n", 503, headers={"Retry-After": "30"}
             )
-        # What a browser says that comes back, else what its page was made with.
-        given = request.headers.get("last-event-id") or request.query_params.get(
-            "after", ""
-        )
-        last_seen = (
-            int(given)
-            if given.isascii() and given.isdecimal() and len(given) < 19
-            else None
-        )
+        # A browser that reconnects sends the last id it has seen. A new page sends the
+        # number it was rendered with.
+        text = request.headers.get("last-event-id")
+        if not text:
+            text = request.query_params.get("after", "")
+        is_number = text.isascii() and text.isdecimal() and len(text) < 19
+        last_seen = int(text) if is_number else None
         return StreamingResponse(
             self._frames(last_seen), media_type="text/event-stream"
         )
 
     def _missed(self, last_seen: int | None) -> tuple[list[LiveFrame] | None, int]:
-        """What was recorded since, None when that is too much to send; and the newest number there is."""
+        """Return the frames recorded since `last_seen`, and the newest number.
+
+        The frames are None if there are too many to send.
+        """
         newest = self._store.last_seq()
         if last_seen is None:
             return [], newest
-        if last_seen > newest:  # another record than the one it had seen
+        if last_seen > newest:  # the page was showing another record
             return None, newest
         page = self._store.events(
             after=last_seen, before=newest + 1, limit=MOST_MISSED + 1
         )
-        return (
-            None if len(page) > MOST_MISSED else [live_frame(one) for one in page]
-        ), newest
+        if len(page) > MOST_MISSED:
+            return None, newest
+        return [live_frame(recorded) for recorded in page], newest
 
     async def _frames(self, last_seen: int | None) -> AsyncIterator[bytes]:
-        # Subscribed before the record is read: what happens in between is then in both, and sent once.
+        # Subscribing before the record is read means that nothing is missed in between.
+        # What is in both is sent once.
         reader = self._broadcast.subscribe()
         try:
             missed, newest = await run_in_threadpool(self._missed, last_seen)
-            # Before what was missed stands no number: a browser cut off in between asks for all of it again.
+            # No number is sent before the missed frames, so that a browser that is cut
+            # off in between asks for all of them again.
             number = b"" if missed else b"id: %d\n" % newest
             yield b"retry: 2000\n%sevent: hello\ndata: {}\n\n" % number
-            yield RELOAD if missed is None else b"".join(one.frame for one in missed)
+            yield RELOAD if missed is None else _joined(missed)
             while True:
                 try:
                     async with asyncio.timeout(HEARTBEAT_SECONDS):
-                        taken = await reader.take()
+                        frames = await reader.take()
                 except TimeoutError:
                     yield _HEARTBEAT
                     continue
-                if taken is None:
+                if frames is None:
                     return
-                yield (
-                    b"".join(one.frame for one in taken if one.seq > newest)
-                    if taken
-                    else RELOAD
-                )
+                if not frames:
+                    yield RELOAD
+                    continue
+                yield _joined([frame for frame in frames if frame.seq > newest])
         finally:
             self._broadcast.unsubscribe(reader)
+
+
+def _joined(frames: Sequence[LiveFrame]) -> bytes:
+    return b"".join(frame.frame for frame in frames)

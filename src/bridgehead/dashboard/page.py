@@ -1,4 +1,4 @@
-"""What every page is made of: views, actions, forms, paging, and the context they are shown with."""
+"""Provide what all pages use: views, actions, forms, paging, and their context."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Views and actions by path, in the order in which they are tried."""
+    """A page: its views and actions by path, in the order in which they are tried."""
 
     title: str
     path: str
@@ -59,13 +59,13 @@ class Page:
 
 @dataclass(slots=True)
 class PageContext:
-    """Handed to every view and action."""
+    """What every view and action works with."""
 
     assembly: Assembly
     store: Store
     clock: Clock
     user: str
-    """Who answers and dismisses from here."""
+    """The name under which answers and dismissals are recorded."""
     pages: Sequence[Page]
     doctor_cache: DoctorCache
     seat_figures: SeatFigures
@@ -79,21 +79,23 @@ class PageContext:
         return pending_list(self.assembly, self.store, logger.warning)
 
     def waiting(self) -> list[PendingItem]:
-        """Pending items, the latest first.
+        """Return the pending items, newest first.
 
-        Looked up again after anything was recorded. Some of it is worked out from repositories without an event, so
-        it is never older than a few seconds either.
+        They are cached until anything is recorded, but only for a few seconds: some are
+        found in repositories, which change without an event.
         """
         newest = self.store.last_seq()
         now = self.clock.monotonic()
-        known = self._waiting
-        if known is None or known[0] != newest or now - known[1] > WAITING_SECONDS:
-            items = self.pending.items(OPEN_ITEMS, limit=MOST_WAITING)
-            self._waiting = known = (newest, now, items)
-        return known[2]
+        if self._waiting is not None:
+            seq, read_at, items = self._waiting
+            if seq == newest and now - read_at <= WAITING_SECONDS:
+                return items
+        items = self.pending.items(OPEN_ITEMS, limit=MOST_WAITING)
+        self._waiting = (newest, now, items)
+        return items
 
     def forget_waiting(self) -> None:
-        """Something was answered from here: look again, whatever the record says."""
+        """Drop the cached pending items, after something was answered."""
         self._waiting = None
 
     def show(
@@ -105,13 +107,17 @@ class PageContext:
         status: int = 200,
         **facts: Any,
     ) -> Response:
-        """A page. Notes of the last action are shown once; a part that is fetched again does not use them up."""
+        """Render a page.
+
+        The notes of the last action are shown once. A page that is fetched again in the
+        background does not use them up.
+        """
         session: Session = request.state.session
         in_background = request.headers.get("x-live") == "1"
         found = environment().get_template(template)
         rendered = found.render(
             page=page,
-            pages=[one for one in self.pages if one.in_navigation],
+            pages=[linked for linked in self.pages if linked.in_navigation],
             path=request.url.path,
             csrf_token=session.csrf,
             seq=getattr(request.state, "seq", None),
@@ -125,7 +131,7 @@ class PageContext:
         return HTMLResponse(rendered, status)
 
     def _waiting_count(self) -> int | None:
-        """None when the record cannot be asked: the page that says so needs a head, too."""
+        """Return the number of waiting items; None if the record cannot be read."""
         try:
             return len(grouped(self.waiting()))
         except BridgeheadError:
@@ -134,7 +140,10 @@ class PageContext:
     def go(
         self, request: Request, path: str, note: str, *, bad: bool = False
     ) -> Response:
-        """End an action: a note, and the page on which it is read. `path` is one of ours, never taken from outside."""
+        """End an action: redirect to a page that shows a note.
+
+        `path` must be one of our own, never taken from a request.
+        """
         session: Session = request.state.session
         session.note(note, bad=bad)
         return RedirectResponse(path, 303)
@@ -142,7 +151,7 @@ class PageContext:
     def problem(
         self, request: Request, error: BridgeheadError, status: int
     ) -> Response:
-        """A page that says what was refused and what to do next."""
+        """Render a page that says what was refused, and what to do next."""
         heading = HEADINGS.get(status, "Request refused")
         facts = {"heading": heading, "message": error.message, "hint": error.hint}
         return self.show(request, None, "problem.html", status=status, **facts)
@@ -150,60 +159,55 @@ class PageContext:
 
 @dataclass(frozen=True)
 class Query:
-    """What an address asks for, a field each: texts without blanks around them; a number that is none says nothing."""
+    """The query of an address, with a field for each parameter.
+
+    Texts are stripped. A field without a text as its default is a number, None if the
+    parameter is not a number.
+    """
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Self:
-        given = {one.name: query.get(one.name, "").strip() for one in fields(cls)}
-        return cls(
-            **{
-                one.name: given[one.name]
-                if one.default == ""
-                else number_of(given[one.name])
-                for one in fields(cls)
-            }
-        )
+        values: dict[str, Any] = {}
+        for parameter in fields(cls):
+            text = query.get(parameter.name, "").strip()
+            is_text = parameter.default == ""
+            values[parameter.name] = text if is_text else number_of(text)
+        return cls(**values)
 
     @property
     def is_set(self) -> bool:
-        """Whether something is left out."""
-        return any(getattr(self, one.name) for one in fields(self) if one.default == "")
+        """Return whether any text is given, so that something is filtered out."""
+        texts = [parameter for parameter in fields(self) if parameter.default == ""]
+        return any(getattr(self, parameter.name) for parameter in texts)
 
     def address(self, path: str, **changes: Any) -> str:
-        query = urlencode(
-            {
-                name: value
-                for name, value in {**asdict(self), **changes}.items()
-                if value
-            }
-        )
+        """Return an address with this query and the changes to it."""
+        values = {**asdict(self), **changes}
+        query = urlencode({name: value for name, value in values.items() if value})
         return f"{path}?{query}" if query else path
 
 
 def number_of(text: str) -> int | None:
-    """What an address says; anything that is no number says nothing."""
-    return (
-        int(text)
-        if text.isascii() and text.isdecimal() and len(text) <= _MOST_NUMBER
-        else None
-    )
+    """Return the number in a query; None if the text is not a number."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_NUMBER
+    return int(text) if is_number else None
 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """A window of `length` rows from `start`; `given` is the rest of the address's query."""
+    """A window of `length` rows from `start`; `query` are the other parameters."""
 
     path: str
-    given: Mapping[str, str]
+    query: Mapping[str, str]
     start: int
     length: int
 
     @classmethod
     def of(cls, path: str, query: Mapping[str, str], length: int) -> Paging:
-        given = {
+        others = {
             name: value for name, value in query.items() if value and name != "start"
         }
-        return cls(path, given, number_of(query.get("start", "")) or 0, length)
+        return cls(path, others, number_of(query.get("start", "")) or 0, length)
 
     def cut(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows[self.start : self.start + self.length]
@@ -216,12 +220,15 @@ class Paging:
         return self.at(following) if following < total else None
 
     def at(self, start: int) -> str:
-        query = urlencode({**self.given, **({"start": start} if start else {})})
+        values: dict[str, Any] = dict(self.query)
+        if start:
+            values["start"] = start
+        query = urlencode(values)
         return f"{self.path}?{query}" if query else self.path
 
 
 class BadForm(UserError):
-    """What was sent is no form of ours; nothing was changed."""
+    """The request is not a form of ours; nothing was changed."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -230,7 +237,7 @@ class BadForm(UserError):
 
 
 def read_form(content_type: str, body: bytes) -> dict[str, str]:
-    """The fields of a form. One value each: of a field sent twice nobody could say which was meant."""
+    """Return the fields of a form; raise BadForm if a field appears twice."""
     if content_type.split(";")[0].strip().lower() != FORM:
         raise BadForm(f"its type is not {FORM}")
     try:
@@ -250,7 +257,10 @@ def read_form(content_type: str, body: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class AnswerField:
-    """One property of the object that a schema asks for; `kind` is text, number, or yes or no."""
+    """A form field for one property of the object that a schema describes.
+
+    `kind` is the type of the property in JSON Schema.
+    """
 
     name: str
     kind: str
@@ -259,46 +269,47 @@ class AnswerField:
     required: bool
 
     def value(self, typed: str) -> object:
-        """What was typed as JSON has it; what is none of that kind stays text, for the schema to refuse."""
+        """Return the JSON value of what was typed.
+
+        Text that is not of this kind stays text, for the schema to refuse.
+        """
         if self.kind == "boolean":
             return typed == "yes"
+        if self.kind not in ("integer", "number"):
+            return typed
         try:
-            return (
-                msgspec.json.decode(typed)
-                if self.kind in ("integer", "number")
-                else typed
-            )
+            return msgspec.json.decode(typed)
         except msgspec.DecodeError:
             return typed
 
 
 def answer_fields(schema: Mapping[str, Any] | None) -> list[AnswerField]:
-    """A field for each property of a flat object; none for a schema that asks for anything else."""
+    """Return a field for each property of a flat object; none for other schemas."""
     required = (schema or {}).get("required") or ()
-    return [
-        AnswerField(
-            name,
-            one["type"],
-            str(one.get("description") or one.get("title") or name),
-            ("yes", "no")
-            if one["type"] == "boolean"
-            else tuple(map(str, one.get("enum") or ())),
-            name in required,
-        )
-        for name, one in flat_properties(schema).items()
-    ]
+    answer_fields = []
+    for name, member in flat_properties(schema).items():
+        kind = member["type"]
+        about = str(member.get("description") or member.get("title") or name)
+        choices = tuple(map(str, member.get("enum") or ()))
+        if kind == "boolean":
+            choices = ("yes", "no")
+        answer_fields.append(AnswerField(name, kind, about, choices, name in required))
+    return answer_fields
 
 
 def answer_from(
     context: PageContext, form: Form, schema: Mapping[str, Any] | None = None
 ) -> Answer:
-    """The text, the fields of its schema as JSON, or a status with the reason why there is neither."""
-    typed = [
-        (one, form.get(f"field.{one.name}", "").strip())
-        for one in answer_fields(schema)
-    ]
-    made = {one.name: one.value(value) for one, value in typed if value}
-    text = msgspec.json.encode(made).decode() if made else form.get("text")
+    """Return the answer in a form.
+
+    It is a text, the fields of the schema as JSON, or a status with a reason.
+    """
+    values = {}
+    for answer_field in answer_fields(schema):
+        typed = form.get(f"field.{answer_field.name}", "").strip()
+        if typed:
+            values[answer_field.name] = answer_field.value(typed)
+    text = msgspec.json.encode(values).decode() if values else form.get("text")
     status = form.get("status", AnswerStatus.SUCCESS.value)
     if status not in tuple(AnswerStatus):
         raise UserError(f"an answer cannot have the status {status!r}")

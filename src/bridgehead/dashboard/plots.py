@@ -1,4 +1,7 @@
-"""Small plots as SVG, and the plots of the council list: findings over runs, time and cost per seat."""
+"""Draw small plots as SVG, and those of the council list.
+
+The list shows findings over runs, and time and cost per seat.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,14 @@ _LEFT = 36
 _RIGHT = 8
 _TOP = 10
 _BOTTOM = 22
-_STEPS: Final = (2, 4, 6, 8, 10, 20)  # halves that can be read, of counts too
+_STEPS: Final = (
+    2,
+    4,
+    6,
+    8,
+    10,
+    20,
+)  # even numbers, so that the half of the axis is a whole count
 
 RUNS_COUNTED: Final = 30
 RUNS_LOOKED_INTO: Final = 10
@@ -35,12 +45,15 @@ MOST_SEATS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line, or one layer of the bars: a value per label, None where there is none."""
+    """One line, or one layer of the bars: a value per label, or None."""
 
     name: str
     values: Sequence[float | None]
     color: str = "series-1"
-    """A class of the stylesheet: `critical`, `high`, …; `series-1` to `series-6` differ without colour."""
+    """A class of the stylesheet: `critical`, `high`, …, or `series-1` to `series-6`.
+
+    The latter can be told apart without colours.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,7 @@ class Plot:
 
 
 def lines(plot: Plot) -> Markup:
-    """One line per series over the labels; gaps where a value is missing."""
+    """Draw a line per series over the labels, with gaps where values are missing."""
     values = chain.from_iterable(series.values for series in plot.series)
     top = _ceiling([value for value in values if value is not None])
     drawn = chain.from_iterable(
@@ -63,18 +76,21 @@ def lines(plot: Plot) -> Markup:
 
 
 def bars(plot: Plot) -> Markup:
-    """One bar per label, the series stacked in it."""
-    places = range(len(plot.labels))
+    """Draw a bar per label, with the series stacked in it."""
+    indexes = range(len(plot.labels))
     heights = [
-        sum(series.values[place] or 0 for series in plot.series) for place in places
+        sum(series.values[index] or 0 for series in plot.series) for index in indexes
     ]
     top = _ceiling(heights)
-    drawn = chain.from_iterable(_bar(plot, place, top) for place in places)
+    drawn = chain.from_iterable(_bar(plot, index, top) for index in indexes)
     return _figure(plot, top, list(drawn))
 
 
 def _figure(plot: Plot, top: float, drawn: Sequence[str]) -> Markup:
-    keys = [element("span", one.name, class_=f"key {one.color}") for one in plot.series]
+    keys = [
+        element("span", series.name, class_=f"key {series.color}")
+        for series in plot.series
+    ]
     picture = element(
         "svg",
         element("title", plot.title),
@@ -86,8 +102,8 @@ def _figure(plot: Plot, top: float, drawn: Sequence[str]) -> Markup:
         aria_label=plot.title,
     )
     unit = [element("span", plot.unit, class_="unit")] if plot.unit else []
-    keyed = element("span", *keys, class_="keys")
-    caption = element("figcaption", element("span", plot.title), *unit, keyed)
+    legend = element("span", *keys, class_="keys")
+    caption = element("figcaption", element("span", plot.title), *unit, legend)
     return Markup(element("figure", caption, picture, _numbers(plot), class_="plot"))
 
 
@@ -101,7 +117,7 @@ def _grid(plot: Plot, top: float) -> Iterator[str]:
 
 
 def _ends(plot: Plot) -> list[str]:
-    """The first and the last label; those between are in the table."""
+    """Draw the first and the last label; the table of numbers has the others."""
     if not plot.labels:
         return []
     y = HEIGHT - 6
@@ -111,50 +127,46 @@ def _ends(plot: Plot) -> list[str]:
 
 
 def _line(series: Series, count: int, top: float) -> list[str]:
-    points = [
-        None if value is None else (_x(place, count), _y(value, top))
-        for place, value in enumerate(series.values)
-    ]
-    path = []
-    pen_down = False
-    for point in points:
-        if point is not None:
-            path.append(f"{'L' if pen_down else 'M'} {point[0]} {point[1]}")
-        pen_down = point is not None
-    dots = [
-        element(
-            "circle", cx=point[0], cy=point[1], r=2.5, class_=f"point {series.color}"
+    """Draw the points of a series, and a line through those without a gap between."""
+    path: list[str] = []
+    dots: list[str] = []
+    is_pen_down = False
+    for index, value in enumerate(series.values):
+        if value is None:
+            is_pen_down = False
+            continue
+        x = _x(index, count)
+        y = _y(value, top)
+        path.append(f"{'L' if is_pen_down else 'M'} {x} {y}")
+        dots.append(
+            element("circle", cx=x, cy=y, r=2.5, class_=f"point {series.color}")
         )
-        for point in points
-        if point is not None
-    ]
-    return (
-        [element("path", d=" ".join(path), class_=f"line {series.color}"), *dots]
-        if path
-        else []
-    )
+        is_pen_down = True
+    if not path:
+        return []
+    return [element("path", d=" ".join(path), class_=f"line {series.color}"), *dots]
 
 
-def _bar(plot: Plot, place: int, top: float) -> list[str]:
+def _bar(plot: Plot, index: int, top: float) -> list[str]:
     slot = (WIDTH - _LEFT - _RIGHT) / len(plot.labels)
     width = max(1.0, min(28.0, slot * 0.72))
-    x = round(_LEFT + slot * (place + 0.5) - width / 2, 1)
+    x = round(_LEFT + slot * (index + 0.5) - width / 2, 1)
     drawn: list[str] = []
     below = 0.0
-    for one in plot.series:
-        value = one.values[place] or 0
+    for series in plot.series:
+        value = series.values[index] or 0
         if value <= 0:
             continue
         y = _y(below + value, top)
         height = _y(below, top) - _y(below + value, top)
-        tooltip = f"{plot.labels[place]}: {one.name} {plot.show(value)}"
+        tooltip = f"{plot.labels[index]}: {series.name} {plot.show(value)}"
         rect = element(
             "rect",
             x=x,
             y=y,
             width=round(width, 1),
             height=round(height, 1),
-            class_=f"bar {one.color}",
+            class_=f"bar {series.color}",
         )
         drawn.append(element("g", element("title", tooltip), rect))
         below += value
@@ -162,33 +174,30 @@ def _bar(plot: Plot, place: int, top: float) -> list[str]:
 
 
 def _numbers(plot: Plot) -> str:
-    head = element(
-        "tr",
-        element("td", ""),
-        *(element("th", one.name, class_="figure") for one in plot.series),
-    )
-    values = (
-        [one.values[place] for one in plot.series] for place in range(len(plot.labels))
-    )
-    told = (["–" if one is None else plot.show(one) for one in row] for row in values)
-    rows = [
-        element(
-            "tr",
-            element("td", label),
-            *(element("td", one, class_="figure") for one in row),
-        )
-        for label, row in zip(plot.labels, told, strict=True)
-    ]
+    """Return the plot's numbers as a table that can be opened."""
+    names = [element("th", series.name, class_="figure") for series in plot.series]
+    head = element("tr", element("td", ""), *names)
+    rows = [_row(plot, index) for index in range(len(plot.labels))]
     table = element("table", element("thead", head), element("tbody", *rows))
     shown = element("div", joined(table), class_="scroll", tabindex=0)
-    # A name of its own, so that numbers a person opened stay open when the plot is drawn anew.
+    # With an id, a table that a person has opened stays open when the plot is redrawn.
     own_id = f"numbers-{plot.title.lower().replace(' ', '-')}"
     return element("details", element("summary", "Numbers"), shown, id=own_id)
 
 
-def _x(place: int, count: int) -> float:
+def _row(plot: Plot, index: int) -> str:
+    cells = []
+    for series in plot.series:
+        value = series.values[index]
+        text = "–" if value is None else plot.show(value)
+        cells.append(element("td", text, class_="figure"))
+    return element("tr", element("td", plot.labels[index]), *cells)
+
+
+def _x(index: int, count: int) -> float:
     span = WIDTH - _LEFT - _RIGHT - 8
-    return round(_LEFT + 4 + (span * place / (count - 1) if count > 1 else span / 2), 1)
+    offset = span * index / (count - 1) if count > 1 else span / 2
+    return round(_LEFT + 4 + offset, 1)
 
 
 def _y(value: float, top: float) -> float:
@@ -196,7 +205,7 @@ def _y(value: float, top: float) -> float:
 
 
 def _ceiling(values: Sequence[float]) -> float:
-    """The round number just above all values; the grid has a line at its half."""
+    """Return a round number just above all values; the grid also shows its half."""
     largest = max(values, default=0.0)
     if largest <= 0:
         return 1.0
@@ -212,16 +221,19 @@ class SeatFigure:
 
 
 class SeatFigures:
-    """Figures of councils that are over; they are worked out of many events, so they are remembered."""
+    """Time and cost per seat of councils that have ended.
+
+    They are computed from many events, and therefore cached.
+    """
 
     def __init__(self, assembly: Assembly) -> None:
         self._assembly = assembly
-        self._known: Cache[str, tuple[SeatFigure, ...]] = Cache(MOST_REMEMBERED)
+        self._cache: Cache[str, tuple[SeatFigure, ...]] = Cache(MOST_REMEMBERED)
 
     def of(self, council: CouncilLine) -> tuple[SeatFigure, ...]:
         if council.ended_at is None:
             return ()
-        return self._known.get_or_make(
+        return self._cache.get_or_make(
             council.id,
             council.ended_at,
             lambda: tuple(
@@ -231,38 +243,32 @@ class SeatFigures:
 
 
 def plots_of(councils: Sequence[CouncilLine], figures: SeatFigures) -> list[Markup]:
-    """Findings over runs, and time and money per seat; nothing before there are two runs to compare."""
-    over = [council for council in councils if council.ended_at][:RUNS_COUNTED][::-1]
-    if len(over) < 2:
+    """Return the plots of the council list; none if there are fewer than two runs."""
+    ended = [council for council in councils if council.ended_at]
+    oldest_first = ended[:RUNS_COUNTED][::-1]
+    if len(oldest_first) < 2:
         return []
-    recent = over[-RUNS_LOOKED_INTO:]
-    per_run = [{one.bridge: one for one in figures.of(council)} for council in recent]
+    recent = oldest_first[-RUNS_LOOKED_INTO:]
+    per_run = [
+        {figure.bridge: figure for figure in figures.of(council)} for council in recent
+    ]
     labels = [short_id(council.id) for council in recent]
     seats = list(dict.fromkeys(chain.from_iterable(per_run)))[:MOST_SEATS]
     return [
-        _findings(over),
+        _findings(oldest_first),
         *_per_seat("Duration per seat", "seconds", labels, seats, per_run, "seconds"),
         *_per_seat("Cost per seat", "US dollars", labels, seats, per_run, "cost_usd"),
     ]
 
 
-def _findings(over: Sequence[CouncilLine]) -> Markup:
-    series = [
-        Series(
-            severity.lower(),
-            [council.counts.get(severity, 0) for council in over],
-            severity.lower(),
-        )
-        for severity in reversed(Severity)
-    ]
-    labels = [short_id(council.id) for council in over]
-    return bars(
-        Plot(
-            "Findings by severity over runs",
-            labels,
-            [one for one in series if any(one.values)],
-        )
-    )
+def _findings(councils: Sequence[CouncilLine]) -> Markup:
+    layers = []
+    for severity in reversed(Severity):
+        counts = [council.counts.get(severity, 0) for council in councils]
+        if any(counts):
+            layers.append(Series(severity.lower(), counts, severity.lower()))
+    labels = [short_id(council.id) for council in councils]
+    return bars(Plot("Findings by severity over runs", labels, layers))
 
 
 def _per_seat(
@@ -273,22 +279,18 @@ def _per_seat(
     per_run: Sequence[dict[str, SeatFigure]],
     field: str,
 ) -> list[Markup]:
-    series = [
-        Series(
-            seat,
-            [getattr(run[seat], field) if seat in run else None for run in per_run],
-            f"series-{place}",
-        )
-        for place, seat in enumerate(seats, start=1)
-    ]
-    known = [one for one in series if any(value is not None for value in one.values)]
-    return [lines(Plot(title, labels, known, unit))] if known else []
+    """Draw one figure of each seat over the runs; draw nothing if no run has it."""
+    series = []
+    for number, seat in enumerate(seats, start=1):
+        values = [getattr(run[seat], field) if seat in run else None for run in per_run]
+        if any(value is not None for value in values):
+            series.append(Series(seat, values, f"series-{number}"))
+    return [lines(Plot(title, labels, series, unit))] if series else []
 
 
 def _seat_figure(seat: LiveSeat) -> SeatFigure:
     seconds = None
     if seat.started_at and seat.ended_at:
-        seconds = round(
-            (parse_iso(seat.ended_at) - parse_iso(seat.started_at)).total_seconds(), 1
-        )
+        duration = parse_iso(seat.ended_at) - parse_iso(seat.started_at)
+        seconds = round(duration.total_seconds(), 1)
     return SeatFigure(seat.bridge, seconds, seat.cost_usd)

@@ -1,4 +1,4 @@
-"""What is going on and what ended lately, over all parts, as lines that lead to their pages."""
+"""List what is running and what ended lately, over all parts, with links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_LOOKED_INTO: Final = 5
 MOST_DOTS: Final = 5
 
 PLACES: Final = {"council": "/councils/", "flow": "/flows/", "bus": "/bus"}
-"""Where a line leads, by the word it begins with; the id follows."""
+"""The address a line links to, by its noun; the id is appended."""
 
 _MARKS: Final = {
     "done": "✓",
@@ -43,7 +43,7 @@ _RIG_KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SeatMark:
-    """How far a seat of a running council is, in one sign."""
+    """How far a seat of a running council has come, in one sign."""
 
     bridge: str
     mark: str
@@ -52,13 +52,13 @@ class SeatMark:
 
 @dataclass(frozen=True, slots=True)
 class RecentLine:
-    """One line: what it is, how it stands, since when."""
+    """One line of the list: what it is, its state, and since when."""
 
     noun: str
     id: str
     title: str
     state: str
-    """A word the stylesheet may colour: running waiting stopped completed failed cancelled, or a verdict."""
+    """A state that the stylesheet may colour, or a verdict."""
     at: str
     seats: tuple[SeatMark, ...] = ()
     project: str = ""
@@ -69,48 +69,41 @@ class RecentLine:
 
 
 def running(assembly: Assembly, store: Store) -> list[RecentLine]:
-    """The bus if there is one, and runs that have not ended, the latest first."""
+    """Return the bus if it is running, and runs that have not ended, newest first."""
     found = store.runs(
         RunFilter(states=(RunState.RUNNING, RunState.WAITING)), limit=MOST_RUNNING
     )
-    looked_into = [run.id for run in found if run.part is Part.COUNCIL][
-        :MOST_LOOKED_INTO
-    ]
-    runs = []
-    for run in found:
-        seats = (
-            council_now(assembly, run.id).live.seats if run.id in looked_into else ()
-        )
-        runs.append(
-            line_of_run(
-                run, _state(assembly, run), tuple(_mark(seat) for seat in seats)
-            )
-        )
+    councils = [run.id for run in found if run.part is Part.COUNCIL]
+    lines = []
     address = bus_address(assembly)
-    return (
-        runs
-        if address is None
-        else [RecentLine("bus", "", address, "running", at=""), *runs]
-    )
+    if address is not None:
+        lines.append(RecentLine("bus", "", address, "running", at=""))
+    for run in found:
+        marks: tuple[SeatMark, ...] = ()
+        if run.id in councils[:MOST_LOOKED_INTO]:
+            seats = council_now(assembly, run.id).live.seats
+            marks = tuple(_mark(seat) for seat in seats)
+        lines.append(line_of_run(run, _state(assembly, run), marks))
+    return lines
 
 
 def lately(store: Store) -> list[RecentLine]:
-    """What came to an end, and what rigs did."""
+    """Return the runs that ended and what rigs did, newest first."""
     ended = store.runs(RunFilter(states=tuple(FINAL_STATES)), limit=MOST_LATELY)
     runs = [
         line_of_run(run, str(run.data.get("verdict") or run.state)) for run in ended
     ]
     rigs = [line_of_rig_event(event) for event in _recent(store, _RIG_KINDS)]
-    return sorted([*runs, *rigs], key=lambda one: one.at, reverse=True)[:MOST_LATELY]
+    return sorted([*runs, *rigs], key=lambda line: line.at, reverse=True)[:MOST_LATELY]
 
 
 def page_of(item: PendingItem) -> str | None:
-    """Where the flow, council, thread or bus that asks can be looked at as a whole."""
-    asked = item.question
-    thread = asked.context.get("thread")
+    """Return the page of the flow, council, thread or bus that asks a question."""
+    question = item.question
+    thread = question.context.get("thread")
     if thread is not None:
-        return _page("thread", str(thread), asked.project)
-    return _page(_NOUNS.get(asked.part, ""), asked.run_id or "")
+        return _page("thread", str(thread), question.project)
+    return _page(_NOUNS.get(question.part, ""), question.run_id or "")
 
 
 def line_of_run(run: Run, state: str, seats: tuple[SeatMark, ...] = ()) -> RecentLine:
@@ -151,7 +144,7 @@ def _state(assembly: Assembly, run: Run) -> str:
 
 
 def _mark(seat: LiveSeat) -> SeatMark:
-    """A dot for every round it is in, a tick when it is done."""
+    """Return the mark of a seat: a dot for every round, a tick when it is done."""
     mark = _MARKS.get(seat.state, "○")
     if seat.state == "running" and seat.round is not None:
         mark = "●" * min(seat.round.number, MOST_DOTS)
@@ -159,10 +152,13 @@ def _mark(seat: LiveSeat) -> SeatMark:
 
 
 def _recent(store: Store, kinds: Iterable[str]) -> list[Event]:
-    """The latest events of these kinds. Asked kind by kind: the record's index then gives them without sorting."""
+    """Return the latest events of each of these kinds.
+
+    Each kind is queried separately, so that the record's index can be used.
+    """
     events: list[Event] = []
     for kind in kinds:
-        where = EventFilter(kinds=(kind,))
-        latest = store.events(where, limit=MOST_LATELY, newest_first=True)
+        of_kind = EventFilter(kinds=(kind,))
+        latest = store.events(of_kind, limit=MOST_LATELY, newest_first=True)
         events += [recorded.event for recorded in latest]
     return events

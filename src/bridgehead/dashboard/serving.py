@@ -1,5 +1,6 @@
-"""The dashboard as a process: its listener, its requests, and the private file by which other commands find it and
-its token.
+"""Run the dashboard as a process.
+
+A private file tells other commands its address and token.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ MOST_TOKEN_BYTES: Final = 4096
 STOP_SECONDS: Final = 3
 BACKLOG: Final = 256
 HEAD_SECONDS: Final = 10.0
-"""How long the head of a request may take to arrive."""
+"""How long the headers of a request may take to arrive."""
 MOST_WAITING: Final = 128
-"""Connections that have not sent the head of a request."""
+"""The most connections that have not sent the headers of a request."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """A dashboard as others reach it."""
+    """Where a dashboard can be reached, and with which token."""
 
     host: str
     port: int
@@ -58,7 +59,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str:
-        """The link that opens it; whoever has it is let in."""
+        """Return a link that admits whoever has it."""
         return f"{self.base}/?token={self.token}"
 
 
@@ -69,13 +70,13 @@ def note_address(places: Places, address: Address) -> Path:
 
 
 def forget_address(places: Places, address: Address) -> None:
-    """Take the file away, unless it speaks of another dashboard by now."""
+    """Delete the file, unless it is about another dashboard by now."""
     if read_address(places) == address:
         (places.data / FILE).unlink(missing_ok=True)
 
 
 def read_address(places: Places) -> Address | None:
-    """What the file says; None when there is none or it says nothing usable."""
+    """Return the address in the file; None if there is no file or it is not valid."""
     try:
         return msgspec.json.decode(
             read_bounded(places.data / FILE, MOST_BYTES), type=Address
@@ -85,24 +86,22 @@ def read_address(places: Places) -> Address | None:
 
 
 class Running(NamedTuple):
-    """A dashboard that answers, and a link that opens it once."""
+    """A dashboard that is running, and a link that opens it once."""
 
     address: Address
     link: str
 
 
 def running_dashboard(places: Places) -> Running | None:
-    """The dashboard that answers at the noted address to the noted token."""
+    """Return the dashboard that answers at the noted address, if there is one."""
     try:
         address = read_address(places)
     except FileError:
         return None
-    path = _new_link(address) if address is not None else None
-    return (
-        Running(address, address.base + path)
-        if address is not None and path is not None
-        else None
-    )
+    if address is None:
+        return None
+    path = _new_link(address)
+    return None if path is None else Running(address, address.base + path)
 
 
 def _new_link(address: Address) -> str | None:
@@ -114,7 +113,9 @@ def _new_link(address: Address) -> str | None:
             "POST", "/link", headers={"Authorization": f"Bearer {address.token}"}
         )
         answer = connection.getresponse()
-        return answer.read(MOST_BYTES).decode("ascii") if answer.status == 200 else None
+        if answer.status != 200:
+            return None
+        return answer.read(MOST_BYTES).decode("ascii")
     except (OSError, http.client.HTTPException, UnicodeDecodeError):
         return None
     finally:
@@ -123,7 +124,7 @@ def _new_link(address: Address) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class WebRequest:
-    """What `bridgehead web` was asked for."""
+    """The options of `bridgehead web`."""
 
     host: str
     port: int
@@ -133,7 +134,10 @@ class WebRequest:
     open_browser: bool = False
 
     def names(self, hostname: str) -> tuple[str, ...]:
-        """Names it may be reached under; the machine's own only where other machines can come."""
+        """Return the names under which the dashboard may be reached.
+
+        They include the machine's own names only if other machines can reach it.
+        """
         machine = () if self.is_loopback else (self.host, hostname, f"{hostname}.local")
         return tuple(dict.fromkeys(name.lower() for name in (*machine, *self.hosts)))
 
@@ -156,7 +160,7 @@ class WeakToken(ConfigError):
 
 
 def choose_token(request: WebRequest) -> str:
-    """The token of the file, or a random one where nobody but this machine can come."""
+    """Return the token in the file, or a random one for a loopback address."""
     if request.token_file is not None:
         return _token_of(request.token_file)
     if not request.is_loopback:
@@ -196,7 +200,7 @@ class AddressTaken(UserError):
 
 
 def bind(request: WebRequest) -> socket.socket:
-    """The listening socket, so that its port is known before anything is served."""
+    """Return a listening socket, so that the port is known before the server starts."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             request.host, request.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -220,44 +224,47 @@ def bind(request: WebRequest) -> socket.socket:
 
 
 class ServerConfig(uvicorn.Config):
-    """What the connections of one server share."""
+    """The configuration that all connections of a server share."""
 
     waiting: WaitingConnections[WebConnection]
 
 
 class WebConnection(H11Protocol):
-    """One connection. The head of each request has a deadline; too many that say nothing push each other out."""
+    """A connection with a deadline for the headers of each request.
+
+    If too many connections wait for headers, some are closed.
+    """
 
     config: ServerConfig
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._follow()
+        self._update_deadline()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._follow()
+        self._update_deadline()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._follow()
+        self._update_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._heard()
+        self._stop_waiting()
         super().connection_lost(exc)
 
-    def _follow(self) -> None:
-        """Wait for a head, or stop waiting for it."""
+    def _update_deadline(self) -> None:
+        """Start or stop the deadline, depending on whether headers are expected."""
         if self.transport.is_closing() or self.conn.their_state is not h11.IDLE:
-            self._heard()
+            self._stop_waiting()
         elif self._deadline is None:
             self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
             leaving = self.config.waiting.add(self._address, self)
             if leaving is not None:
                 leaving.transport.abort()
 
-    def _heard(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -269,7 +276,11 @@ class WebConnection(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn for a dashboard, without its signal handlers: it would raise the signal again after a clean end."""
+    """The uvicorn server of a dashboard.
+
+    It has no signal handlers of its own, as uvicorn's would raise the signal again
+    after a clean end.
+    """
 
     def __init__(
         self, dashboard: Dashboard, on_started: Callable[[], None] = lambda: None
@@ -297,8 +308,8 @@ class Server(uvicorn.Server):
             self._on_started()
 
     def stop(self) -> None:
-        """Begin to stop; may be called from any thread."""
-        # Pages keep their live stream open for ever; they are let go before the server waits for them.
+        """Start to stop; may be called from any thread."""
+        # Pages keep their live streams open, and the server waits for open connections.
         self._dashboard.close_streams()
         self.should_exit = True
 
@@ -310,7 +321,10 @@ class Server(uvicorn.Server):
 def serve(
     dashboard: Dashboard, listening: socket.socket, on_started: Callable[[], None]
 ) -> signal.Signals | None:
-    """Serve on `listening` until SIGINT or SIGTERM, and say which; `on_started` is called once pages are answered."""
+    """Serve on `listening` until SIGINT or SIGTERM; return which signal it was.
+
+    `on_started` is called once the server answers requests.
+    """
     return asyncio.run(_serve(Server(dashboard, on_started), listening))
 
 

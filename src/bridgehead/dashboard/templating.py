@@ -1,4 +1,4 @@
-"""Templates and static files of the pages, and how they spell times and ages."""
+"""Provide the templates and static files of the pages, and filters for templates."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _FOREVER: Final = "public, max-age=31536000, immutable"
 
 @cache
 def environment() -> Environment:
-    """The one environment; templates are compiled when first used."""
-    made = Environment(
+    """Return the environment; templates are compiled when first used."""
+    templates = Environment(
         loader=PackageLoader("bridgehead.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -52,61 +52,71 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(ago=ago, clock=clock, span=span, number=number, short=short_id)
-    made.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
-    made.filters.update(not_looked_at=not_looked_at)
-    made.globals.update(static=address_of)
-    return made
+    templates.filters.update(
+        ago=ago, clock=clock, span=span, number=number, short=short_id
+    )
+    templates.filters.update(why=reason_in_words, sentences=sentences, page=page_of)
+    templates.filters.update(not_looked_at=not_looked_at)
+    templates.globals.update(static=address_of)
+    return templates
 
 
 def shown(value: Any) -> Any:
-    """Foreign text must not hide: control and direction characters are spelled out as `[U+202E]`."""
+    """Return text with control and direction characters as `[U+202E]`.
+
+    Foreign text must not be able to hide anything.
+    """
     if type(value) is str and not _PLAIN.fullmatch(value):
         return visible(value)
     return value
 
 
 def sentences(warnings: Iterable[str]) -> list[str]:
-    """A report's warnings as people read them; what has no words of its own stays a code."""
+    """Return a report's warnings as sentences; an unknown one stays a code."""
     return list(notes(warnings, codes=True))
 
 
 def not_looked_at(looks: object) -> list[str]:
-    """Return the looks of a stored report that did not come to their end, in words."""
+    """Return sentences about the parts of a stored report that were not looked at."""
     return not_looked_at_lines(msgspec.convert(looks, list[Look]))
 
 
 def spelled(value: object) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return a text unchanged, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """`12,345`; a dash for what nobody knows."""
+    """Return a number as `12,345`; a dash for None."""
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
 def short_id(run_id: str) -> str:
-    """The part of an id that people say: `20261115-101502` is `101502`; of a long one the end."""
+    """Return the last part of a dated id, or the end of a long one.
+
+    For `20261115-101502` that is `101502`.
+    """
     if _DATED.fullmatch(run_id):
         return run_id.rsplit("-", 1)[-1]
     return run_id if len(run_id) <= MOST_ID else f"…{run_id[-MOST_ID:]}"
 
 
 def span(seconds: float) -> str:
-    """`41 s`, `2 min 5 s`, `3 h 10 min`: two units at most."""
-    whole = max(0, round(seconds))
+    """Return a duration in at most two units: `41 s`, `2 min 5 s`, `3 h 10 min`."""
+    total = max(0, round(seconds))
     for position, (unit, length) in enumerate(UNITS):
-        if whole >= length:
-            smaller, size = (*UNITS[position + 1 :], ("s", 1))[0]
-            rest = whole % length // size
-            return f"{whole // length} {unit}" + (f" {rest} {smaller}" if rest else "")
-    return f"{whole} s"
+        if total < length:
+            continue
+        text = f"{total // length} {unit}"
+        smaller_unit, size = (*UNITS[position + 1 :], ("s", 1))[0]
+        remainder = total % length // size
+        return f"{text} {remainder} {smaller_unit}" if remainder else text
+    return f"{total} s"
 
 
 @pass_context
 def ago(context: Context, moment: str | None) -> Markup:
-    """`2 min ago` with the exact moment on hover; what is no moment is shown as it is."""
+    """Return `2 min ago`, with the exact time on hover; other text unchanged."""
 
     def words(then: datetime) -> str:
         passed = (context["now"] - then).total_seconds()
@@ -121,14 +131,13 @@ def ago(context: Context, moment: str | None) -> Markup:
 
 @pass_context
 def clock(context: Context, moment: str) -> Markup:
-    """`10:15:02`, with the day in front on another day; everything on hover."""
+    """Return `10:15:02`, or day and time for another day; the exact time on hover."""
     today = context["now"].date()
-    return _time(
-        moment,
-        lambda then: (
-            f"{then:%H:%M:%S}" if then.date() == today else f"{then:%m-%d %H:%M}"
-        ),
-    )
+
+    def words(then: datetime) -> str:
+        return f"{then:%H:%M:%S}" if then.date() == today else f"{then:%m-%d %H:%M}"
+
+    return _time(moment, words)
 
 
 def _time(moment: str, words: Callable[[datetime], str]) -> Markup:
@@ -158,7 +167,7 @@ def static_file(name: str) -> StaticFile:
 
 
 def address_of(name: str) -> str:
-    """Where a page finds the file; another version has another address."""
+    """Return the address of a static file; each version has its own."""
     return f"/static/{name}?v={static_file(name).version}"
 
 

@@ -1,6 +1,8 @@
-"""Long work that pauses for an agent outside and goes on, in a new process, when it has answered.
+"""Run long programs that pause for an agent and continue when it has answered.
 
-Names are imported when they are first used: a pause must not pay for what it does not need.
+They continue in a new process.
+
+Names are imported when first used, so that a pause loads only what it needs.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Attempt(NamedTuple):
 
 
 class Call(NamedTuple):
-    """An outstanding question: its attempts in order, the last one without an answer."""
+    """An outstanding question: its attempts in order, the last one unanswered."""
 
     path: str
     attempts: tuple[Attempt, ...]
@@ -94,7 +94,7 @@ class Call(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """Something the user is told at the end: a fallback, or a warning about an answer."""
+    """Something to tell the user at the end: a fallback, or a warning."""
 
     path: str
     kind: str

@@ -1,4 +1,4 @@
-"""What a flow is: a function with a name, a version, and options read from its signature."""
+"""Define a flow: a function with a name, a version, and options from its signature."""
 
 from __future__ import annotations
 
@@ -50,16 +50,23 @@ class Flow:
         id: RunKey | None = None,
         schedule: str | None = None,
     ) -> None:
-        """`agents`: those it is known to ask, for the message when a handler knows none of that name.
+        """Define a flow.
 
-        `keeps_state_file`: keeps `.template-create-state.json` and speaks contract 1.0; see engine/context.py.
-        `read_words`: reads a command line into settings, for options that are more than the function's parameters.
-        `root_in`: finds the flow's root among those options, where it has one for that besides --dir.
-        `describe_options`: those options for --help, each with what it does.
-        `abandon`: cleans up after a run that is given up by `--fresh` or `flow cancel`.
-        `id`: the key a run is started under, as `--id` gives it: `"release-{tag}"`, or a function of the settings.
-        `schedule`: a cron line by which the workers of a fleet start it: `"0 6 * * *"`, in UTC.
-        `operational`: settings that hold for one command and may be given anew on resume; no step's input may use them.
+        `agents`: the agents it may ask, to suggest if a handler knows none of that
+            name.
+        `keeps_state_file`: whether it keeps `.template-create-state.json` and uses
+            contract 1.0; see engine/context.py.
+        `read_words`: reads a command line into settings, for a flow whose options are
+            not just the parameters of its function.
+        `root_in`: returns the flow's root if one of those options names it.
+        `describe_options`: returns those options for --help, each with a summary.
+        `abandon`: cleans up after a run cancelled by `--fresh` or `flow cancel`.
+        `id`: the key of a run, as given by `--id`: `"release-{tag}"`, or a function of
+            the settings.
+        `schedule`: a cron line, in UTC, by which workers of a fleet start the flow:
+            `"0 6 * * *"`.
+        `operational`: settings that apply to one command and may differ on resume. No
+            step may use them as input.
         """
         if not _NAME.fullmatch(name):
             raise FlowMistake(
@@ -89,19 +96,18 @@ class Flow:
 
     @property
     def is_async(self) -> bool:
-        """Return whether its function is `async def`.
+        """Return whether the flow's function is `async def`.
 
-        `inspect` would say it at a tenth of what a pause may take.
+        `inspect` could tell, but importing it takes a tenth of a pause's time budget.
         """
-        code = getattr(
-            getattr(self.function, "__wrapped__", self.function), "__code__", None
-        )
+        function = getattr(self.function, "__wrapped__", self.function)
+        code = getattr(function, "__code__", None)
         return code is not None and bool(code.co_flags & _CO_COROUTINE)
 
     def key_for(self, settings: Mapping[str, Any]) -> str | None:
         """Return the key of a run with these settings.
 
-        Return None if it has none, or a setting it is made of is missing.
+        Return None if the flow has no key, or a setting in it is missing.
         """
         if self.id is None:
             return None
@@ -113,16 +119,17 @@ class Flow:
             return None
 
     def can_resume(self, paused_version: str) -> bool:
-        """Return whether a run paused by that version may go on as this (flows §14)."""
+        """Return whether this version may resume a run of that one (flows §14)."""
         return paused_version == self.version or paused_version in self.compatible_with
 
 
 def flow(
     name: str, *, version: str = "1", **details: Any
 ) -> Callable[[Callable[..., Any]], Flow]:
-    """Make a flow of a function; `details` as `Flow` takes them (`id`, `compatible_with`, `agents`, …).
+    """Return a decorator that makes a flow of a function.
 
-    Change `version` when its steps change; paused runs of another one are refused.
+    It takes the same `details` as `Flow` (`id`, `compatible_with`, `agents`, …). Change
+    `version` when the steps change: runs paused by another version are refused.
     """
     return lambda function: Flow(name, version, function, **details)
 
@@ -173,26 +180,26 @@ def options_of(flow: Flow) -> dict[str, Option]:
 def read_options(flow: Flow, words: Sequence[str]) -> dict[str, Any]:
     """Return the settings in a command line's words.
 
-    Raise FlowMistake naming what is unknown, missing or unfit.
+    Raise FlowMistake if an option is unknown or its value missing or not valid.
     """
     options = options_of(flow)
-    given: dict[str, Any] = {}
-    for flag, value in _pairs(words, options):
+    settings: dict[str, Any] = {}
+    for flag, text in _pairs(words, options):
         option = options.get(flag)
         if option is None:
-            known = ", ".join(options) or "none"
+            flags = ", ".join(options) or "none"
             raise FlowMistake(
-                f"flow {flow.name} has no option {flag}; its options: {known}"
+                f"flow {flow.name} has no option {flag}; its options: {flags}"
             )
-        read = _read(option, value)
-        given[option.name] = (
-            [*given.get(option.name, []), *read] if isinstance(read, list) else read
-        )
-    return given
+        value = _read(option, text)
+        if isinstance(value, list):
+            value = [*settings.get(option.name, []), *value]
+        settings[option.name] = value
+    return settings
 
 
 def defaults_of(flow: Flow) -> dict[str, Any]:
-    """Return the settings a new run has where none are given."""
+    """Return the default settings of a new run."""
     return {
         option.name: to_plain(option.default)
         for option in options_of(flow).values()
@@ -212,7 +219,7 @@ def refuse_incomplete(flow: Flow, settings: dict[str, Any]) -> None:
 
 
 def typed_settings(flow: Flow, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return recorded settings as the types the function's parameters ask for."""
+    """Return recorded settings with the types of the function's parameters."""
     hints = _hints(flow.function)
     try:
         return {
@@ -230,29 +237,32 @@ def _pairs(
 ) -> Iterator[tuple[str, str | None]]:
     """Yield flags with their values: `--tag v1`, `--tag=v1`.
 
-    A flag of type bool stands alone: `--dry-run`.
+    A flag of type bool needs no value: `--dry-run`.
     """
-    rest = list(words)
-    while rest:
-        flag, equals, value = rest.pop(0).partition("=")
+    remaining = list(words)
+    while remaining:
+        flag, equals, value = remaining.pop(0).partition("=")
         if not flag.startswith("--"):
             raise FlowMistake(
                 f"{flag!r} is not an option; a flow's settings are given as --name "
                 "VALUE"
             )
         option = options.get(flag)
-        if equals or (option is not None and option.kind is bool) or not rest:
-            yield flag, value if equals else None
+        is_switch = option is not None and option.kind is bool
+        if equals:
+            yield flag, value
+        elif is_switch or not remaining:
+            yield flag, None
         else:
-            yield flag, rest.pop(0)
+            yield flag, remaining.pop(0)
 
 
 def _read(option: Option, value: str | None) -> Any:
     if option.kind is bool:
-        words = {None: True, "true": True, "yes": True, "false": False, "no": False}
-        if value not in words:
+        values = {None: True, "true": True, "yes": True, "false": False, "no": False}
+        if value not in values:
             raise FlowMistake(f"{option.flag} must be yes or no, not {value!r}")
-        return words[value]
+        return values[value]
     if value is None:
         raise FlowMistake(f"{option.flag} needs a value")
     try:
@@ -266,9 +276,10 @@ def _read(option: Option, value: str | None) -> Any:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function.
+    """Return the annotations of a function, resolved.
 
-    Names that exist only for a type checker leave the plain ones readable.
+    If one names something that only exists for type checkers, only plain types are
+    resolved.
     """
     try:
         return typing.get_type_hints(function)
@@ -287,9 +298,9 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def written_annotations(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a function; as text if they name what does not exist.
+    """Return the annotations of a function, as text if they cannot be evaluated.
 
-    From Python 3.14 on they are evaluated when they are looked at.
+    Since Python 3.14, annotations are evaluated only when they are read.
     """
     try:
         return getattr(function, "__annotations__", {})
@@ -300,7 +311,7 @@ def written_annotations(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _plain_kind(hint: Any) -> Any:
-    """Return `str` for `str | None`: both are given alike."""
+    """Return `str` for `str | None`; any other type unchanged."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         choices = [
             choice for choice in typing.get_args(hint) if choice is not type(None)

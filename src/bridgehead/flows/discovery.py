@@ -29,7 +29,10 @@ BUILT_IN: Final = {
 def ask(
     ctx: Context, agent: str, prompt: str, timeout: int = DEFAULT_TIMEOUT_SECONDS
 ) -> str:
-    """One question for scripts in any language: pauses with 42, and the resumed run prints the answer."""
+    """Ask one question, for scripts in any language.
+
+    The run pauses with exit code 42; when it is resumed, it prints the answer.
+    """
     answer: str = ctx.ask("ask", agent=agent, prompt=prompt, timeout=timeout)
     return answer
 

@@ -1,4 +1,7 @@
-"""How a flow command ends when it does not end well; every one is exit 1 (flows §6). Lesser faults are logged."""
+"""Define the errors of flow commands, all with exit code 1 (flows §6).
+
+Lesser problems are logged.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ RETRY_IT = "retry it with everything recorded: bridgehead flow retry"
 class FlowRefused(UserError):
     """Nothing was run and nothing was touched.
 
-    `says` is the sentence, with a place for each fact; `advice` what to do, with places for the same facts.
+    `says` is the message and `advice` the hint, both with placeholders for the facts.
     """
 
     action: ClassVar[str] = "refused"
@@ -38,7 +41,7 @@ class LockHeld(FlowRefused):
 
 
 class RequestExpired(FlowRefused):
-    """The time to answer is over; the flow goes on without an answer."""
+    """The time to answer is over, and the flow continues without an answer."""
 
     action = "expired"
     says = "request {} expired at {} and no longer takes an answer"
@@ -183,7 +186,8 @@ class JournalUnusable(StoreError):
 
 
 def log_warning(message: str) -> None:
-    # Imported when there is something to say: logging alone would take a quarter of a pause's time budget.
+    # Imported only when needed: importing logging takes a quarter of the time budget
+    # of a pause.
     import logging
 
     logging.getLogger("bridgehead.flows").warning("%s", message)

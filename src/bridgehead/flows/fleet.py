@@ -46,7 +46,7 @@ from bridgehead.flows.words import CANCELLED, EXPIRED, FLEET, AttemptStatus, Run
 from bridgehead.host.clock import Clock
 
 Checkpoint = Callable[[str, Callable[[], Any]], Any]
-"""(name, work) -> the JSON value `work` gave; when the pass is repeated, the one it gave the first time."""
+"""Returns the JSON value of `work`; in a repeated pass, that of the first time."""
 Look = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
 """(request ids) -> the response documents of those that have been answered."""
 
@@ -68,7 +68,11 @@ class Job(NamedTuple):
     priority: int = 100
     attempts: tuple[Attempt, ...] = ()
     forgets: tuple[tuple[int, str], ...] = ()
-    """(number, path): before that pass, the record at the path and all after it were given up to be made again."""
+    """Pairs of a pass number and a path.
+
+    Before that pass, the record at the path and all later ones were dropped, to be made
+    again.
+    """
 
     @property
     def id(self) -> str:
@@ -76,11 +80,11 @@ class Job(NamedTuple):
 
     @property
     def project(self) -> str:
-        """Return what pending items and events of the run name as their project."""
+        """Return the project that pending items and events of the run belong to."""
         return f"{FLEET}{self.queue}"
 
     def run(self, status: RunStatus, updated: str, **more: Any) -> Run:
-        """Return the run as journals keep one."""
+        """Return the run as a journal would keep it."""
         run = Run(
             self.run_id,
             self.name,
@@ -103,10 +107,9 @@ class Job(NamedTuple):
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        kept = document["attempts"]
         attempts = tuple(
-            Attempt(path, asked, AttemptStatus(status), *rest)
-            for path, asked, status, *rest in kept
+            Attempt(path, request, AttemptStatus(status), *others)
+            for path, request, status, *others in document["attempts"]
         )
         forgets = tuple(
             (int(number), str(path)) for number, path in document["forgets"]
@@ -125,21 +128,21 @@ class Job(NamedTuple):
 def records_of(
     passes: Sequence[Sequence[Any]], forgets: Iterable[tuple[int, str]]
 ) -> dict[str, Record]:
-    """Return the records a run has after these passes, from the checkpoints of each.
+    """Return the records of a run after these passes, from their checkpoints.
 
-    What is no record is passed over.
+    Checkpoints that are not records are skipped.
     """
     records: dict[str, Record] = {}
-    given_up = dict(forgets)
+    dropped_from = dict(forgets)
     for number, checkpoints in enumerate((*passes, ()), 1):
-        path = given_up.get(number)
+        path = dropped_from.get(number)
         if path in records:
             order = list(records)
             for later in order[order.index(path) :]:
                 del records[later]
-        for made in checkpoints:
-            if isinstance(made, list) and len(made) == len(Record._fields):
-                records[made[0]] = Record(*made)
+        for output in checkpoints:
+            if isinstance(output, list) and len(output) == len(Record._fields):
+                records[output[0]] = Record(*output)
     return records
 
 
@@ -152,9 +155,9 @@ class PassEnd(NamedTuple):
     attempts: tuple[Attempt, ...] = ()
     """All attempts of the questions that are open."""
     settled: tuple[tuple[str, str], ...] = ()
-    """(request id, status) of requests that want no answer any more."""
+    """The id and status of requests that need no answer any more."""
     wake: datetime | None = None
-    """When the run goes on without an answer."""
+    """When the run continues even without an answer."""
     forget: str | None = None
 
     @property
@@ -163,9 +166,9 @@ class PassEnd(NamedTuple):
 
 
 class FleetReplay(Replay):
-    """Records through the checkpoint.
+    """Records each result as a checkpoint of the fleet.
 
-    A step is done inside one: what it returned, or that it failed, is kept there.
+    A step runs inside a checkpoint, which keeps its result or that it failed.
     """
 
     in_order = True
@@ -189,7 +192,7 @@ class FleetReplay(Replay):
         work: Callable[[], Any],
         effort: Effort = ONE_TRY,
     ) -> Record:
-        def made() -> list[Any]:
+        def perform_step() -> list[Any]:
             self._inside = True
             try:
                 return list(
@@ -202,9 +205,9 @@ class FleetReplay(Replay):
             finally:
                 self._inside = False
 
-        record = Record(*self._checkpoint(path, made))
+        record = Record(*self._checkpoint(path, perform_step))
         if not self.is_recorded(path):
-            self._remember(record)  # it was made before this pass was repeated
+            self._remember(record)  # an earlier attempt at this pass made it
         if record.status == FAILED:
             raise StepFailed(path, *json.loads(record.error or "[]"))
         return record
@@ -226,16 +229,16 @@ class FleetReplay(Replay):
 
 
 class AnswersGiven(Mailbox):
-    """Every request is out, and its answer comes from the shared record."""
+    """The answers in the shared record; all requests count as handed out."""
 
     def __init__(self, job: Job, answers: Mapping[str, Mapping[str, Any]]) -> None:
         self._project = job.project
         self.answers = {}
         for attempt in job.attempts:
-            if (document := answers.get(attempt.request_id)) is not None:
-                self.answers[attempt.path] = FiledAnswer(
-                    MatchedAnswer(attempt, document), Path()
-                )
+            document = answers.get(attempt.request_id)
+            if document is not None:
+                matched = MatchedAnswer(attempt, document)
+                self.answers[attempt.path] = FiledAnswer(matched, Path())
 
     root = property(lambda self: self._project)
     response_file = property(lambda self: "")
@@ -250,11 +253,11 @@ class AnswersGiven(Mailbox):
         self.answers.pop(call_path, None)
 
     def refuse_unsupported_request(self) -> None:
-        """There is no file that another program could have written."""
+        """Do nothing: there is no request file."""
 
 
 class FleetPass(RunPass):
-    """A pass whose time stands still, and which leaves its worker instead of sleeping there."""
+    """A pass with a fixed time, which ends for a long sleep and frees its worker."""
 
     def __init__(self, *, now: datetime, **inputs: Any) -> None:
         super().__init__(**inputs)
@@ -274,7 +277,7 @@ class FleetPass(RunPass):
 
 
 class Settled(Announcer):
-    """Notes which requests want no answer any more."""
+    """Notes the requests that need no answer any more."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str]] = []
@@ -303,12 +306,12 @@ def run_pass(
             f"{flow.version}"
         )
         return PassEnd(RunStatus.FAILED, error=wrong)
-    asked = [attempt.request_id for attempt in job.attempts]
+    request_ids = [attempt.request_id for attempt in job.attempts]
     begun = checkpoint(
         "begin",
         lambda: {
             "now": utc_text(clock.now()),
-            "answers": dict(look(asked)) if asked else {},
+            "answers": dict(look(request_ids)) if request_ids else {},
         },
     )
     now = parse_time(begun["now"])
@@ -322,7 +325,7 @@ def run_pass(
         rules=Rules(contract=flow.contract),
         clock=clock,
         run_files=RunFiles(),
-        attempts=[made for made in job.attempts if made.path not in records],
+        attempts=[tried for tried in job.attempts if tried.path not in records],
         actions=[],
         announcer=announcer,
         new_id=lambda: _request_id(job, next(numbers)),
@@ -333,38 +336,18 @@ def run_pass(
 
 
 def _request_id(job: Job, number: int) -> str:
-    """Return the id of a request.
-
-    It is the same if its pass is repeated: it is one pending item.
-    """
+    """Return the id of a request; it is the same if the pass is repeated."""
     return uuid_text(bytes.fromhex(sha256_hex(f"{job.id} {number}".encode())[:32]))
 
 
 def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
+    """Run the flow's function, and return how the pass ended."""
     try:
-        given = {name: value for name, value in job.settings.items() if name != RUN_KEY}
-        returned = run_function(flow, Context(present), typed_settings(flow, given))
-        if present.open_blocks:
-            raise FlowMistake("the flow caught its own pause; let BaseException pass")
-        present.refuse_unvisited()
-        result = plain_result(flow, returned)
-        return PassEnd(
-            RunStatus.COMPLETED,
-            result=result,
-            settled=_withdrawn(present, "the run has ended"),
-        )
+        return _completed(flow, job, present)
     except Blocked as blocked:
         return _waiting(present, blocked)
     except Stopped as stopped:
-        if stopped.failure.reason == CANCELLED:
-            return PassEnd(
-                RunStatus.CANCELLED,
-                error=str(stopped.failure),
-                settled=_withdrawn(present, CANCELLED),
-            )
-        return _asked_again(
-            job, present, stopped.attempts[-1].path, str(stopped.failure)
-        )
+        return _stopped(job, present, stopped)
     except AskFailed as error:
         was_asked = any(attempt.path == error.path for attempt in job.attempts)
         if error.failure.reason == EXPIRED or not was_asked:
@@ -372,6 +355,30 @@ def _ended(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
         return _asked_again(job, present, error.path, str(error))
     except (Exception, SystemExit) as error:
         return _failed(present, error)
+
+
+def _completed(flow: Flow, job: Job, present: FleetPass) -> PassEnd:
+    settings = {name: value for name, value in job.settings.items() if name != RUN_KEY}
+    returned = run_function(flow, Context(present), typed_settings(flow, settings))
+    if present.open_blocks:
+        raise FlowMistake("the flow caught its own pause; let BaseException pass")
+    present.refuse_unvisited()
+    return PassEnd(
+        RunStatus.COMPLETED,
+        result=plain_result(flow, returned),
+        settled=_withdrawn(present, "the run has ended"),
+    )
+
+
+def _stopped(job: Job, present: FleetPass, stopped: Stopped) -> PassEnd:
+    if stopped.failure.reason == CANCELLED:
+        return PassEnd(
+            RunStatus.CANCELLED,
+            error=str(stopped.failure),
+            settled=_withdrawn(present, CANCELLED),
+        )
+    path = stopped.attempts[-1].path
+    return _asked_again(job, present, path, str(stopped.failure))
 
 
 def _waiting(present: FleetPass, blocked: Blocked) -> PassEnd:
@@ -385,9 +392,9 @@ def _waiting(present: FleetPass, blocked: Blocked) -> PassEnd:
 
 
 def _until(present: FleetPass, calls: Sequence[Call], **more: Any) -> PassEnd:
-    """Return the end of a pass that waits for the first of three things.
+    """Return the end of a pass that waits for these calls.
 
-    They are an answer, an ask that expires, and a sleep that is over.
+    The run continues when an answer comes, an ask expires or a sleep is over.
     """
     attempts = tuple(attempts_of(calls))
     settled = tuple(
@@ -404,10 +411,7 @@ def _until(present: FleetPass, calls: Sequence[Call], **more: Any) -> PassEnd:
 
 
 def _asked_again(job: Job, present: FleetPass, path: str, error: str) -> PassEnd:
-    """Open the question again under a new id.
-
-    There was no usable answer, and the flow cannot do without.
-    """
+    """Ask again under a new id, because the flow needs an answer it can use."""
     earlier = next(attempt for attempt in job.attempts if attempt.path == path)
     document = {**earlier.document, "request_id": _request_id(job, 0)}
     request = Attempt(path, document, AttemptStatus.PENDING).issued(present.moment())
@@ -427,5 +431,5 @@ def _failed(present: FleetPass, error: BaseException) -> PassEnd:
 
 
 def _withdrawn(present: FleetPass, status: str) -> tuple[tuple[str, str], ...]:
-    """Return the questions of other branches: nobody would read the answers."""
+    """Return the open questions with the status they get, as the run has ended."""
     return tuple((call.current.request_id, status) for call in present.calls.values())

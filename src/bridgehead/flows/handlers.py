@@ -1,7 +1,4 @@
-"""Have a request answered by a program or a person.
-
-Given a request, a handler says what became of it (flows §14).
-"""
+"""Get requests answered by a program or a person (flows §14)."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from bridgehead.flows.words import ErrorType, RequestStatus
 from bridgehead.host.command import Cancel, Command, CommandResult, Ended
 from bridgehead.host.process import run
 
-# A response file may have 16 MiB; escaping can make an answer longer than it was.
+# Below the 16 MiB of a response file, as escaping makes an answer longer.
 ANSWER_LIMIT = 12 * MIB
 _STDERR_SHOWN = 500
 FIRST_POLL_SECONDS = 0.05
@@ -27,10 +24,7 @@ LONGEST_POLL_SECONDS = 1.0
 
 
 class HandlerUnusable(UserError):
-    """The handler cannot be asked at all.
-
-    Nothing was answered, and the run is paused as before.
-    """
+    """The handler cannot be asked at all; the run stays paused."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -43,20 +37,20 @@ class Handler(ABC):
     """One way to get a request answered."""
 
     takes_several = True
-    """Whether it may be given several requests at once, each in a thread of its own."""
+    """Whether it can answer several requests at once, each in its own thread."""
 
     @cached_property
     def cancel(self) -> Cancel:
-        """Cancelled when nobody waits for its replies any more."""
+        """Return the switch that is set when its replies are not needed any more."""
         return Cancel()
 
     @abstractmethod
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply | None:
-        """Return the reply, within the request's time.
+        """Return the reply, within the request's time limit.
 
-        Return None if somebody has put the response file there meanwhile. Raise
-        HandlerUnusable if it cannot be asked at all: a program that is not there, a
-        login that is missing.
+        Return None if somebody else has written the response file. Raise
+        HandlerUnusable if the handler cannot be asked at all, because a program or a
+        login is missing.
         """
 
 
@@ -68,19 +62,19 @@ def make_handler(
 ) -> Handler:
     """Return the handler called `pending` or `cmd:COMMAND`, or one of the `others`.
 
-    Those are known by their schemes (`runtime:NAME`, `rig:ID`).
+    The others are given by their schemes (`runtime:NAME`, `rig:ID`).
     """
-    scheme, _, rest = name.partition(":")
+    scheme, _, argument = name.partition(":")
     if name == "pending":
         return PendingHandler()
     if scheme == "cmd":
-        return CommandHandler(_words(rest))
-    if others and scheme in others and rest:
-        return others[scheme](rest)
-    known = ", ".join(
-        ("pending", "cmd:COMMAND", *(f"{other}:NAME" for other in others or ()))
+        return CommandHandler(_words(argument))
+    if others and scheme in others and argument:
+        return others[scheme](argument)
+    forms = ["pending", "cmd:COMMAND", *(f"{other}:NAME" for other in others or ())]
+    raise UserError(
+        f"there is no handler {name!r}", hint=f"handlers: {', '.join(forms)}"
     )
-    raise UserError(f"there is no handler {name!r}", hint=f"handlers: {known}")
 
 
 def _words(text: str) -> list[str]:
@@ -96,16 +90,16 @@ def _words(text: str) -> list[str]:
 
 
 class CommandHandler(Handler):
-    """Runs the same words for every request.
+    """Runs the same command for every request.
 
-    The program finds the agent's name in BRIDGEHEAD_AGENT.
+    The prompt is its standard input, the agent's name is in BRIDGEHEAD_AGENT.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = tuple(words)
 
     def answer(self, request: AgentRequest, files: CheckpointFiles) -> Reply:
-        # The user's own program, named by the user: it keeps the user's environment.
+        # The user named this program, so it gets the user's environment.
         environment = {
             **os.environ,
             "BRIDGEHEAD_AGENT": request.agent_name,
@@ -166,7 +160,7 @@ def _problem(result: CommandResult) -> str | None:
 
 
 class PendingHandler(Handler):
-    """Waits until the response file is there, or the request's time is over."""
+    """Waits for the response file until the request times out."""
 
     takes_several = False
 
@@ -174,10 +168,10 @@ class PendingHandler(Handler):
         until = files.clock.monotonic() + request.timeout_seconds
         poll = FIRST_POLL_SECONDS
         while not os.path.lexists(files.response_path):
-            left = until - files.clock.monotonic()
-            if left <= 0:
+            seconds_left = until - files.clock.monotonic()
+            if seconds_left <= 0:
                 seconds = request.timeout_seconds
                 return _timed_out(f"no answer within {seconds} s", float(seconds))
-            files.clock.sleep(min(poll, left))
+            files.clock.sleep(min(poll, seconds_left))
             poll = min(2 * poll, LONGEST_POLL_SECONDS)
         return None

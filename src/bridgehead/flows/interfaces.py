@@ -1,4 +1,4 @@
-"""What flows ask of others: announcers that are told what happens, agents that can be asked in this process."""
+"""Define what others provide to flows: announcers, and agents in this process."""
 
 from __future__ import annotations
 
@@ -25,19 +25,22 @@ class AgentInvoker(Protocol):
         timeout_seconds: int = DEFAULT_TIMEOUT_SECONDS,
         **kwargs: Any,
     ) -> str:
-        """The agent's answer; AgentInvocationError when there is none."""
+        """Return the agent's answer; raise AgentInvocationError if there is none."""
         ...
 
 
 class FlowEvent:
-    """One thing that happened to a run. The same `id` twice is the same event: a repeated step announces it again."""
+    """Something that happened to a run.
+
+    A repeated step announces its event again, with the same `id`.
+    """
 
     def __init__(
         self, id: str, kind: str, run: Run, at: str, data: Mapping[str, Any] = NOTHING
     ) -> None:
         self.id = id
         self.kind = kind
-        """`flow.started`, `flow.paused`, `flow.resumed`, `flow.responded`, `flow.completed`, … (contract/events.py)."""
+        """`flow.started`, `flow.paused`, `flow.resumed`, … (contract/events.py)."""
         self.run = run
         self.at = at
         self.data = data
@@ -62,17 +65,23 @@ class OpenRequest:
 
 
 class Announcer:
-    """Told after the fact was made durable; this one keeps it to itself. An announcer must not raise."""
+    """Is called after something was recorded durably; this base class does nothing.
+
+    An announcer must not raise.
+    """
 
     def happened(self, event: FlowEvent) -> None:
         """Something happened to a run."""
 
     def asked(self, request: OpenRequest) -> None:
-        """A request was made, or made anew."""
+        """Announce that a request was made or changed."""
 
     def knows(self, request_id: str, root: str) -> bool:
-        """Whether it was told of the request before, so that it need not be told again at each pause."""
+        """Return whether the request has been announced before."""
         return True
 
     def settled(self, request_id: str, root: str, status: str) -> None:
-        """The request of that root wants no answer any more; `status` is the attempt's (flows §4)."""
+        """Announce that a request needs no answer any more.
+
+        `status` is that of the attempt (flows §4).
+        """

@@ -29,7 +29,8 @@ def main(
     if "--help" in given or "-h" in given:
         sys.stdout.write(usage_of(flow))
         return ExitCode.DONE
-    gc.freeze()  # what a program has loaded stays; looking through it again costs a pause 5 ms
+    # What is loaded stays loaded; collecting it again would cost a pause 5 ms.
+    gc.freeze()
     try:
         inputs = inputs or RunInputs(
             on_wait=lambda pause: _say(flow, waiting_for(pause))

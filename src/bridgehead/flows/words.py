@@ -1,4 +1,4 @@
-"""The closed vocabularies of the flow files, the names of the files and the limits on them (flows §1–§4, §10)."""
+"""Define the vocabularies, names and limits of the flow files (flows §1–§4, §10)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ CONTRACT_VERSION: Final = "1.0"
 """What template-create writes."""
 
 ANSWER_SCHEMA: Final = "answer_schema"
-"""Where a request's context holds the JSON Schema of its answer, for handlers that check before they send."""
+"""The member of a request's context with the JSON Schema of its answer."""
 
 MASK_ANSWERS: Final = "mask_answers"
 """Set in the input of a run whose answers are kept without what looks like a secret."""
 
 FLEET: Final = "fleet:"
-"""What the project of a run on a fleet begins with, instead of a directory; the name of its queue follows."""
+"""The prefix of the project of a run on a fleet; the name of its queue follows."""
 DEFAULT_TIMEOUT_SECONDS: Final = 120
 DEFAULT_MAX_RETRIES: Final = 2
 
@@ -37,7 +37,7 @@ class AgentName(Enum):
 
 
 class RequestStatus(Enum):
-    """How a handler says its call ended."""
+    """How a request ended, according to its handler."""
 
     SUCCESS = "success"
     ERROR = "error"
@@ -61,7 +61,7 @@ CANCELLED: Final = "cancelled"
 HEURISTICS_ONLY: Final = "heuristics_only"
 EXPIRED: Final = "expired"
 EXPIRES_AT: Final = "expires_at"
-"""Where a request's context says when its ask ends without an answer; without it, never."""
+"""The member of a request's context with the time at which its ask expires."""
 
 
 class DocumentKind(StrEnum):
@@ -73,7 +73,7 @@ class DocumentKind(StrEnum):
 
 
 class Profile(StrEnum):
-    """How much a reader forgives (flows §3)."""
+    """How much a reader tolerates (flows §3)."""
 
     STRICT = "strict"
     INTEROP = "interop"
@@ -81,7 +81,10 @@ class Profile(StrEnum):
 
 
 class AttemptStatus(StrEnum):
-    """What became of one request (flows §4); `queued` waits in the journal for its turn in the file (§14)."""
+    """The state of a request (flows §4).
+
+    One that is `queued` waits in the journal for its turn in the file (§14).
+    """
 
     QUEUED = "queued"
     PENDING = "pending"
@@ -94,7 +97,7 @@ class AttemptStatus(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """Where a flow stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -104,9 +107,9 @@ class RunStatus(StrEnum):
     QUEUED = "queued"
     """On a fleet: it waits for a worker."""
     INTERRUPTED = "interrupted"
-    """Never recorded: how a run is shown whose process is gone; `flow resume` goes on with it."""
+    """Never recorded: shown for a run whose process is gone. It can be resumed."""
     DAMAGED = "damaged"
-    """Never recorded: how a run of a fleet is shown whose row in the database cannot be read."""
+    """Never recorded: shown for a run of a fleet whose row cannot be read."""
 
     @property
     def ended(self) -> bool:

@@ -1,8 +1,8 @@
-"""The runs of a fleet, from any machine: hand in, list, look at, cancel, retry.
+"""Submit, list, show, cancel and retry the runs of a fleet, from any machine.
 
-DBOS keeps them in Postgres as jobs of its queues, in a schema beside the record's; a
-run is a chain of jobs, one for each pass (flows/fleet.py). Queues, timers and recovery
-are DBOS' own; of its library only this room knows.
+DBOS keeps them in Postgres as jobs of its queues, in a schema beside the record's. A
+run is a chain of jobs, one for each pass (flows/fleet.py). DBOS provides queues, timers
+and recovery; only this package uses its library.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ SCHEDULED_JOB: Final = "bridgehead.scheduled"
 POSTGRES: Final = ("postgresql://", "postgres://")
 DEFAULT_QUEUE: Final = "default"
 NO_ANSWER_SECONDS: Final = 10 * 365 * 86_400.0
-"""How long a run without `expires=` is put off; an answer brings it back at once."""
+"""How long a run without `expires=` is delayed; an answer wakes it at once."""
 EXPIRY_MARGIN_SECONDS: Final = 0.05
-"""An ask expires after its time, not at it."""
+"""Added to the delay, as an ask expires after its time, not at it."""
 MOST_ATTEMPTS: Final = 3
-"""So often a job is begun whose worker dies of it."""
+"""How often a job is started if its worker dies each time."""
 LOOKED_THROUGH: Final = 1000
 PRUNED_AT_ONCE: Final = 1000
-"""How many passes one statement names."""
+"""About how many passes are deleted at once."""
 _PRUNE_LOCKS: Final = 0x62726469
 _UNFINISHED: Final = {
     "DELAYED": RunStatus.WAITING,
@@ -64,7 +64,7 @@ _UNFINISHED: Final = {
     "PENDING": RunStatus.RUNNING,
     "CANCELLED": RunStatus.CANCELLED,
 }
-"""Where a run without an output stands, by what DBOS says of its last pass."""
+"""The status of a run without an output, by the DBOS status of its last pass."""
 _UNDER_WAY: Final = ("DELAYED", "ENQUEUED", "PENDING")
 LAST_SECOND: Final = 253_402_300_799.0  # of the year 9999
 _PASS_ID: Final = re.compile(r"(.+)/([1-9][0-9]{0,6})")
@@ -82,7 +82,7 @@ def checked_queue(name: str) -> str:
 
 
 class FleetAddress:
-    """A Postgres URL, as the record and as DBOS take it."""
+    """A Postgres URL, in the forms that the record and DBOS need."""
 
     def __init__(self, url: str) -> None:
         if not url.startswith(POSTGRES):
@@ -107,7 +107,7 @@ class FleetAddress:
 
     @property
     def dbos_url(self) -> str:
-        """Without the schema, which is the record's."""
+        """Return the URL without the schema, which is the record's."""
         parts = urlsplit(self.record_url)
         query = [
             (name, value) for name, value in parse_qsl(parts.query) if name != "schema"
@@ -116,7 +116,7 @@ class FleetAddress:
 
 
 class Fleet:
-    """What a machine without a worker does with the runs of a fleet."""
+    """The runs of a fleet, as seen from any machine."""
 
     def __init__(self, address: FleetAddress) -> None:
         self.address = address
@@ -144,7 +144,7 @@ class Fleet:
             self.store.close()
 
     def prepare(self) -> None:
-        """Make the tables of DBOS, and hold them to portable JSON."""
+        """Create the tables of DBOS, and restrict them to portable JSON."""
         from dbos import DBOS
 
         if self._has_tables:
@@ -153,7 +153,7 @@ class Fleet:
         hold_to_portable_json(self.address.postgres, self.address.schema)
         self._has_tables = True
 
-    # Handing in
+    # Submitting
 
     def submit(
         self,
@@ -165,8 +165,8 @@ class Fleet:
         priority: int = 100,
         at: datetime | None = None,
     ) -> Run:
-        """Hand in a run. The same key twice is one run; it is returned as it is now."""
-        self.prepare()  # the first to come makes the tables
+        """Submit a run; if a run has the key already, return that one."""
+        self.prepare()  # the first submission creates the tables
         now = datetime.now(UTC)
         run_id = f"{new_flow_id(now)}{os.urandom(4).hex()}"
         if key is not None:
@@ -193,19 +193,21 @@ class Fleet:
         version: str | None = None,
         after_seconds: float | None = None,
     ) -> None:
-        """Put a pass into its queue, once.
+        """Put a pass into its queue, unless it is there already.
 
-        Without a version, whoever has the newest takes it.
+        Without a version, a worker with the newest one takes it.
         """
-        # What has begun goes before what is new: an answer must not wait for a backlog.
-        # DBOS takes those without first.
-        first = job.priority if job.number == 1 else None
-        more = {
-            "priority": first,
-            "app_version": version,
-            "delay_seconds": after_seconds,
-        }
-        self.put(FLOW_JOB, job.id, job.queue, job.document(), **more)
+        # Runs that have begun come before new ones, so that an answer does not wait for
+        # a backlog. DBOS takes jobs without a priority first.
+        self.put(
+            FLOW_JOB,
+            job.id,
+            job.queue,
+            job.document(),
+            priority=job.priority if job.number == 1 else None,
+            app_version=version,
+            delay_seconds=after_seconds,
+        )
 
     def put(
         self,
@@ -215,18 +217,19 @@ class Fleet:
         document: Mapping[str, Any],
         **more: Any,
     ) -> None:
-        """Put a job into a queue; one whose id is known is there already."""
-        given = {name: value for name, value in more.items() if value is not None}
+        """Put a job into a queue, unless there is one with its id."""
         options = {
             "workflow_name": kind,
             "queue_name": queue,
             "workflow_id": job_id,
-            **given,
         }
+        for name, value in more.items():
+            if value is not None:
+                options[name] = value
         self.client.enqueue(cast("EnqueueOptions", options), document)
 
     def wake(self, run_id: str) -> None:
-        """An answer has come: the run goes on now, if it waits."""
+        """Continue a run now, if it waits."""
         waiting = self.client.list_workflows(
             workflow_id_prefix=f"{run_id}/",
             status="DELAYED",
@@ -238,19 +241,16 @@ class Fleet:
             self.client.resume_workflow(job.workflow_id, queue_name=job.queue_name)
 
     def waiting(self, queue: str) -> Iterator[Job]:
-        """Yield the passes of a queue that are put off.
-
-        Those with a damaged row are passed over.
-        """
+        """Yield the passes of a queue that are delayed; skip damaged rows."""
         for row in self._all(name=FLOW_JOB, status="DELAYED", queue_name=queue):
             job = _job_of(row)
             if job is not None:
                 yield job
 
     def _all(self, **where: Any) -> Iterator[WorkflowStatus]:
-        for place in count(0, LOOKED_THROUGH):
+        for offset in count(0, LOOKED_THROUGH):
             page = self.client.list_workflows(
-                **where, limit=LOOKED_THROUGH, offset=place
+                **where, limit=LOOKED_THROUGH, offset=offset
             )
             yield from page
             if len(page) < LOOKED_THROUGH:
@@ -259,7 +259,7 @@ class Fleet:
     # Looking
 
     def list(self, limit: int = 50) -> ListResult:
-        """Return the runs of all queues, the latest touched first."""
+        """Return the runs of all queues, the most recently changed first."""
         newest = list(self._newest(4 * limit).items())[:limit]
         agents: dict[str, tuple[str, ...]] = {}
         for run_id, row in newest:
@@ -289,7 +289,7 @@ class Fleet:
         )
 
     def status(self, reference: str | None) -> StatusResult:
-        """Return one run with its steps, and what it waits for."""
+        """Return a run with its steps and what it waits for."""
         newest, job = self._find(reference)
         records = self.records(job.next())
         attempts = [attempt for attempt in job.attempts if attempt.path not in records]
@@ -305,7 +305,7 @@ class Fleet:
 
     def was_cancelled(self, job: Job) -> bool:
         found = self.client.list_workflows(workflow_ids=[job.id], load_input=False)
-        # One that is not there was pruned since.
+        # A job that is not there has been pruned.
         return not found or found[0].status == "CANCELLED"
 
     def knows(self, reference: str | None) -> bool:
@@ -327,7 +327,7 @@ class Fleet:
         return last
 
     def _find(self, reference: str | None) -> tuple[WorkflowStatus, Job]:
-        """Return the last pass of the run that is meant, and the job in it."""
+        """Return the last pass of the run that `reference` names, and its job."""
         found: dict[str, WorkflowStatus] = {}
         if reference:
             found = self._newest(LOOKED_THROUGH, workflow_id_prefix=f"{reference}/")
@@ -341,7 +341,7 @@ class Fleet:
     # Changing
 
     def cancel(self, reference: str) -> Run:
-        """End a run: its job is cancelled, its questions are withdrawn."""
+        """Cancel a run and withdraw its questions."""
         newest, job = self._find(reference)
         run = _run_of(newest)
         if run.status.ended:
@@ -350,7 +350,7 @@ class Fleet:
             )
         self.client.cancel_workflow(newest.workflow_id)
         last, later = self._find(run.id)
-        if last.workflow_id != newest.workflow_id:  # it went on meanwhile
+        if last.workflow_id != newest.workflow_id:  # it continued meanwhile
             newest = last
             job = later
             self.client.cancel_workflow(newest.workflow_id)
@@ -393,7 +393,7 @@ class Fleet:
     def prune(
         self, days: float, *, failed: bool = False, dry_run: bool = False
     ) -> Iterator[Run]:
-        """Delete runs that ended so long ago, with all the record knows of them.
+        """Delete runs that ended more than `days` ago, with their part of the record.
 
         Yield each run that is deleted, or would be. DBOS deletes nothing by itself.
         Failed runs, which could be retried, go only with `failed`.
@@ -412,8 +412,8 @@ class Fleet:
                     self._delete(ended)
             yield from (run for run, _ in ended)
         if not dry_run:
-            # Another worker may not know yet that a time that has just come was seen
-            # to.
+            # Recent ones are kept: another worker may not have noticed yet that their
+            # schedule was handled.
             self._delete_schedule_jobs(min(before, now - timedelta(days=1)))
 
     def _last_passes(self, before: datetime) -> dict[str, int]:
@@ -489,7 +489,7 @@ class Fleet:
 
     @contextmanager
     def _no_pruning(self) -> Iterator[None]:
-        """Whoever deletes runs, or brings an ended one back, does so alone."""
+        """Hold the lock under which runs are deleted, or ended ones retried."""
         import psycopg
 
         with psycopg.connect(**self.address.postgres.parameters) as connection:  # type: ignore[arg-type]
@@ -501,10 +501,7 @@ class Fleet:
 
 
 def has_begun(url: str) -> bool:
-    """Return whether the database has a fleet.
-
-    One that cannot be reached is a StoreError.
-    """
+    """Return whether the database has a fleet; raise if it cannot be reached."""
     if not url.startswith(POSTGRES):
         return False
     import psycopg
@@ -527,14 +524,14 @@ def has_begun(url: str) -> bool:
 def open_fleet(url: str) -> Iterator[Fleet]:
     fleet = Fleet(FleetAddress(url))
     try:
-        fleet.store.last_seq()  # says in plain words when the server cannot be reached
+        fleet.store.last_seq()  # raises a clear error if the server cannot be reached
         yield fleet
     finally:
         fleet.close()
 
 
 def delay_before(wake: datetime | None, now: datetime) -> float:
-    """Return how long a waiting run is put off."""
+    """Return by how many seconds a waiting run is delayed."""
     if wake is None:
         return NO_ANSWER_SECONDS
     return max(
@@ -549,16 +546,13 @@ def _answering_jobs(request_id: str) -> list[str]:
 
 
 def _pass_of(job_id: str) -> tuple[str, int]:
-    """Return the run and the number of the pass that an id names.
-
-    0 for an id that names none.
-    """
+    """Return the run and the number of a pass from its id; number 0 if it is none."""
     found = _PASS_ID.fullmatch(job_id)
     return (found[1], int(found[2])) if found else (job_id, 0)
 
 
 def _job_of(status: WorkflowStatus) -> Job | None:
-    """Return the job in a row; None for a row that is damaged."""
+    """Return the job in a row; None if the row is damaged."""
     try:
         job = Job.read(cast("Mapping[str, Any]", status.input)["args"][0])
         texts = [job.run_id, job.name, job.queue, job.created, job.version or ""]
@@ -575,7 +569,7 @@ def _job_of(status: WorkflowStatus) -> Job | None:
 
 
 def _unreadable_job(status: WorkflowStatus) -> Job:
-    """Return what is known of a pass without reading its values."""
+    """Return a job with what is known of a pass whose row is damaged."""
     run_id, number = _pass_of(status.workflow_id)
     queue = status.queue_name or DEFAULT_QUEUE
     created = _moment(status.created_at)
@@ -583,32 +577,33 @@ def _unreadable_job(status: WorkflowStatus) -> Job:
 
 
 def _run_of(status: WorkflowStatus) -> Run:
-    """Return a run as journals keep it, from its last pass.
+    """Return a run as a journal would keep it, from its last pass.
 
-    `damaged` where that cannot be read.
+    Its status is `damaged` if that pass cannot be read.
     """
     job = _job_of(status)
     output: object = status.output or {}
-    moved = _moment(status.updated_at)
+    updated = _moment(status.updated_at)
     if job is None or not isinstance(output, dict):
-        unread = (job or _unreadable_job(status)).run(RunStatus.DAMAGED, moved)
+        unread = (job or _unreadable_job(status)).run(RunStatus.DAMAGED, updated)
         return unread._replace(error=DAMAGED)
     version = job.version or output.get("version", "")
     if status.status in _UNFINISHED:
-        return job.run(_UNFINISHED[status.status], moved, version=version)
+        return job.run(_UNFINISHED[status.status], updated, version=version)
     if status.status == "SUCCESS":
         if output.get("status") not in list(RunStatus):
-            return job.run(RunStatus.DAMAGED, moved, error=DAMAGED)
+            return job.run(RunStatus.DAMAGED, updated, error=DAMAGED)
         state = RunStatus(output["status"])
         error = output.get("error")
     else:
-        gone = (
+        state = RunStatus.FAILED
+        error = (
             f"its worker died {MOST_ATTEMPTS} times; it is not restarted automatically"
         )
-        state = RunStatus.FAILED
-        error = str(status.error) if status.status == "ERROR" else gone
+        if status.status == "ERROR":
+            error = str(status.error)
     return job.run(
-        state, moved, version=version, result=output.get("result"), error=error
+        state, updated, version=version, result=output.get("result"), error=error
     )
 
 

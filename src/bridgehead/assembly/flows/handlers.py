@@ -1,8 +1,7 @@
-"""Handlers for `flow drive` that flows cannot make themselves: an AI runtime here, a
-rig elsewhere (flows §14).
+"""Provide the handlers that flows cannot make themselves, and the watch (flows §14).
 
-And the watch over all projects that the record knows, for `flow watch` and the
-dashboard.
+The handlers ask an AI runtime on this machine, or a rig elsewhere. The watch resumes
+flows in all projects of the record, for `flow watch` and the dashboard.
 """
 
 from __future__ import annotations
@@ -45,13 +44,14 @@ SHARED: Final = (
     "the record is shared, and entries of other users must not start programs here"
 )
 SERVER_PATIENCE_SECONDS: Final = 3.0
-"""A script that answers and resumes by itself is quicker than that; both at once would
-get in each other's way.
+"""How long a server leaves it to others to resume a run.
+
+A script that answers and then resumes takes less; both at once would conflict.
 """
 
 
 def is_shared(record_url: str) -> bool:
-    """Return whether others write to the record, too."""
+    """Return whether other users also write to the record."""
     return "://" in record_url and not record_url.startswith("sqlite:")
 
 
@@ -65,9 +65,9 @@ def watching(
     concurrency: int = DEFAULT_CONCURRENCY,
     patience_seconds: float = 0.0,
 ) -> Iterator[Watch]:
-    """A watch over `roots`, or over every project where the record knows a paused flow.
+    """Yield a watch over `roots`, or over every project with a paused flow.
 
-    Ends with what it started.
+    The runs it resumed are stopped at the end.
     """
     from bridgehead.assembly.flows.recording import size_limits
     from bridgehead.assembly.flows.views import paused_projects
@@ -102,7 +102,7 @@ def watching(
 
 @contextmanager
 def watching_beside(assembly: Assembly, say: Callable[[str], None]) -> Iterator[None]:
-    """The same in a thread of its own, for a server that does other things meanwhile."""
+    """Watch all projects in a thread, beside a server."""
     if is_shared(assembly.record_url):
         say(f"flows are not resumed: {SHARED}")
         yield
@@ -130,7 +130,10 @@ def watching_beside(assembly: Assembly, say: Callable[[str], None]) -> Iterator[
 def handler_makers(
     assembly: Assembly, say: Callable[[str], None], tools: tuple[ToolServer, ...] = ()
 ) -> dict[str, HandlerMaker]:
-    """By scheme: `runtime:NAME` asks an agent here, `rig:ID` one on another machine."""
+    """Return handler makers by scheme.
+
+    `runtime:NAME` asks an agent here, `rig:ID` one on another machine.
+    """
     return {
         "runtime": lambda name: RuntimeHandler(assembly, name, tools),
         "rig": lambda rig_id: RigHandler(assembly.places.project, rig_id, say),
@@ -138,8 +141,9 @@ def handler_makers(
 
 
 class RuntimeHandler(Handler):
-    """Puts the prompt to one AI runtime, read-only, in an empty directory: the prompt
-    must say everything.
+    """Gives the prompt to an AI runtime, read-only, in an empty directory.
+
+    The prompt must contain everything the runtime needs.
     """
 
     def __init__(
@@ -149,9 +153,10 @@ class RuntimeHandler(Handler):
         from bridgehead.council.runtimes import runtime_names
 
         if name == "static" or (name not in runtime_names() and not is_acp(name)):
-            known = ", ".join(known for known in runtime_names() if known != "static")
+            others = [other for other in runtime_names() if other != "static"]
             raise UserError(
-                f"there is no runtime named {name!r}", hint=f"runtimes: {known}"
+                f"there is no runtime named {name!r}",
+                hint=f"runtimes: {', '.join(others)}",
             )
         self._assembly = assembly
         self._name = name
@@ -166,8 +171,8 @@ class RuntimeHandler(Handler):
 
         seated = seat_of(self._assembly, self._name)
         if not isinstance(seated, Ready):
-            said = f"{seated.reason}. {seated.message}".strip().rstrip(".")
-            raise HandlerUnusable(f"{self._name} cannot answer: {said}")
+            reason = f"{seated.reason}. {seated.message}".strip().rstrip(".")
+            raise HandlerUnusable(f"{self._name} cannot answer: {reason}")
         if self._tools and not seated.connection.takes_tools:
             raise HandlerUnusable(
                 f"{self._name} cannot use tools when it runs as "
@@ -180,12 +185,14 @@ class RuntimeHandler(Handler):
             )
         took = round(time.monotonic() - started, 3)
         if isinstance(outcome, RuntimeRefusal):
-            timed_out = outcome.error_class is ErrorClass.TIMEOUT
+            status = RequestStatus.ERROR
+            error_type = ErrorType.INVOCATION_FAILED
+            if outcome.error_class is ErrorClass.TIMEOUT:
+                status = RequestStatus.TIMEOUT
+                error_type = ErrorType.TIMEOUT
             return Reply(
-                RequestStatus.TIMEOUT if timed_out else RequestStatus.ERROR,
-                error_type=(
-                    ErrorType.TIMEOUT if timed_out else ErrorType.INVOCATION_FAILED
-                ).value,
+                status,
+                error_type=error_type.value,
                 message=outcome.message,
                 duration_seconds=took,
             )
@@ -193,12 +200,11 @@ class RuntimeHandler(Handler):
 
 
 class RigHandler(Handler):
-    """Sends the prompt to a rig as a REQUEST and waits for the RESPONSE that references
-    it.
+    """Sends the prompt to a rig as a REQUEST and waits for its RESPONSE.
 
-    The thread is named for the question, not for one attempt at it: after a kill, or
-    when its time is over, the next command finds the REQUEST there, sends none, and
-    collects a RESPONSE that has come meanwhile.
+    The thread is named after the question, not after one attempt. If the process is
+    killed or times out, the next attempt finds the REQUEST in the thread, does not send
+    it again, and collects a RESPONSE that has arrived since.
     """
 
     def __init__(self, project: Path, rig_id: str, say: Callable[[str], None]) -> None:
@@ -222,10 +228,10 @@ class RigHandler(Handler):
                 text = self._answer_in(thread_id)
             if text is not None:
                 return Reply(text=text)
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds_left = deadline - time.monotonic()
+            if seconds_left <= 0:
                 break
-            time.sleep(min(POLL_SECONDS, left))
+            time.sleep(min(POLL_SECONDS, seconds_left))
         message = f"{self._rig_id} did not answer within {request.timeout_seconds} s"
         return Reply(
             RequestStatus.TIMEOUT, error_type=ErrorType.TIMEOUT.value, message=message
@@ -256,23 +262,21 @@ class RigHandler(Handler):
         send(rig, wanted)
 
     def _answer_in(self, thread_id: str) -> str | None:
-        """Return the body of the answer, once it has arrived and nothing speaks against
-        it.
-        """
+        """Return the body of the answer; None if no valid one has arrived yet."""
         from bridgehead.rigs.operations.sync import SyncRequest, sync
         from bridgehead.rigs.operations.thread import thread
         from bridgehead.rigs.trust.verification_kinds import VerificationState
 
         rig = self._rig(lambda _text: None)
         sync(rig, SyncRequest(auto=True))
-        asked = _request_in(rig, thread_id)
-        if asked is None:
+        request = _request_in(rig, thread_id)
+        if request is None:
             return None
-        if any(record.commit == asked for record in rig.repository.unpushed()):
+        if any(record.commit == request for record in rig.repository.unpushed()):
             with rig.repository.lock():  # killed between commit and push
-                rig.repository.push(rig.repository.upstream(), asked)
+                rig.repository.push(rig.repository.upstream(), request)
         for envelope in thread(rig, thread_id).envelopes:
-            if not self._is_answer(envelope.frontmatter, asked):
+            if not self._is_answer(envelope.frontmatter, request):
                 continue
             if envelope.verification.state is not VerificationState.BROKEN:
                 return envelope.body
@@ -282,8 +286,8 @@ class RigHandler(Handler):
             )
         return None
 
-    def _is_answer(self, frontmatter: Mapping[str, Any], asked: str) -> bool:
-        """Return whether an envelope of the asked rig answers the commit `asked`."""
+    def _is_answer(self, frontmatter: Mapping[str, Any], request: str) -> bool:
+        """Return whether an envelope is the rig's RESPONSE to the commit `request`."""
         if frontmatter.get("type") != "RESPONSE":
             return False
         if frontmatter.get("from") != self._rig_id:
@@ -291,12 +295,13 @@ class RigHandler(Handler):
         references = frontmatter.get("references")
         if not isinstance(references, list):
             return False
-        return any(asked.startswith(str(commit)) for commit in references)
+        return any(request.startswith(str(commit)) for commit in references)
 
 
 def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
-    """Return the id under which the question was first asked, since it last had an
-    answer that the flow could not use.
+    """Return the id of the first attempt at a question.
+
+    After a successful answer that the flow could not use, counting starts again.
     """
     if not files.root.journal.exists():
         return request_id
@@ -304,17 +309,16 @@ def first_asked_as(request_id: str, files: CheckpointFiles) -> str:
         owner = journal.owner(request_id)
         if owner is None:
             return request_id
-        made = [
+        run, asked_attempt = owner
+        attempts = [
             attempt
-            for attempt in journal.attempts(owner[0].id)
-            if attempt.path == owner[1].path
+            for attempt in journal.attempts(run.id)
+            if attempt.path == asked_attempt.path
         ]
-    first = made[0].request_id
-    for attempt, following in pairwise(made):
-        if (
-            attempt.response is not None
-            and attempt.response.get("status") == RequestStatus.SUCCESS.value
-        ):
+    first = attempts[0].request_id
+    for attempt, following in pairwise(attempts):
+        response = attempt.response or {}
+        if response.get("status") == RequestStatus.SUCCESS.value:
             first = following.request_id
     return first
 
@@ -325,11 +329,9 @@ def _request_in(rig: Rig, thread_id: str) -> str | None:
 
     own = rig.config.rig_id
     for envelope in thread(rig, thread_id).envelopes:
-        frontmatter = envelope.frontmatter
-        if (frontmatter.get("type"), frontmatter.get("from")) == (
-            "REQUEST",
-            own,
-        ) and envelope.commit_sha:
+        is_request = envelope.frontmatter.get("type") == "REQUEST"
+        is_own = envelope.frontmatter.get("from") == own
+        if is_request and is_own and envelope.commit_sha:
             return envelope.commit_sha
     return None
 

@@ -108,7 +108,7 @@ def _look_at(assembly: Assembly, named: str) -> FlowFile:
 
 
 def _lies_inside(file: Path, project: Path) -> bool:
-    """Return whether a regular file lies in the project, with no link on the way to it."""
+    """Return whether a regular file is in the project, with no link in its path."""
     real = Path(os.path.realpath(project))
     expected = real / os.path.relpath(file, project)
     return file.is_file() and Path(os.path.realpath(file)) == expected

@@ -1,7 +1,7 @@
-"""What can be done from a page: each action is a command of ours, shown before it runs and run as a shell would.
+"""Run bridgehead commands from pages, as a shell would, each shown before it runs.
 
-One table says for each the words of the command, the fields of its form, and where it runs. The values of a form stand
-behind `--option=` or behind `--`, so none of them is read as an option.
+A table lists the words of each command, the fields of its form, and where it runs. The
+values of a form follow `--option=` or `--`, so none of them is read as an option.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bridgehead.rigs.threads.quarantine import verdict_line
 
 SHORT_SECONDS: Final = 120.0
 LONG_SECONDS: Final = 3.0
-"""How long a page waits for a command that goes on without it: long enough for a mistake to show."""
+"""How long a page waits for a long command: enough for an early error to show."""
 MOST_SAID: Final = 2000
 PAGES: Final = {
     "council": ("/councils", "id"),
@@ -44,7 +44,10 @@ PAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input: an option of the command, or without `option` an argument; `many` takes words like a shell."""
+    """An input: an option of the command, or an argument if `option` is empty.
+
+    With `many`, the text is split into words like a shell does.
+    """
 
     name: str
     label: str
@@ -81,14 +84,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class WebAction:
-    """A command and the form it is made from."""
+    """A command, and the form it is made from."""
 
     command: str
     title: str
     sentence: str
     fields: tuple[Field, ...]
     preview: str = ""
-    """The option with which the command says what it would do; it is run with it first."""
+    """The option that makes the command a dry run, which is done first."""
     is_long: bool = False
     stdin: Callable[[PageContext, Form], tuple[list[str], str]] | None = None
     """More words that need a look, and what the command reads."""
@@ -100,7 +103,7 @@ class WebAction:
         )
 
     def words(self, given: Mapping[str, str]) -> list[str]:
-        """The words behind `bridgehead`: the command, its options, and behind `--` its arguments."""
+        """Return the command, its options, and its arguments after `--`."""
         options = []
         arguments = []
         for field in self.fields:
@@ -110,7 +113,7 @@ class WebAction:
             else:
                 arguments += words
         command = self.command.split()
-        # Rig commands know no `--`; their fields say where they run and what about.
+        # Rig commands do not accept `--`; their fields only choose clone and envelope.
         if self.command.startswith("rig "):
             return command
         if not arguments:
@@ -118,7 +121,7 @@ class WebAction:
         return [*command, *options, "--", *arguments]
 
     def place(self, context: PageContext, given: Mapping[str, str]) -> Path:
-        """Where it runs: in the clone or project acted on, else in this one."""
+        """Return where to run it: the clone or project it is about, or this one."""
         if self.command.startswith("rig "):
             return clone_root(context, given)
         takes_id = any(field.name == "id" for field in self.fields)
@@ -127,7 +130,7 @@ class WebAction:
         return context.assembly.places.project
 
     def back(self, given: Mapping[str, str]) -> str:
-        """The page to end on."""
+        """Return the page to show afterwards."""
         noun = self.command.partition(" ")[0]
         page, field = PAGES[noun]
         about = given.get(field, "")
@@ -135,14 +138,14 @@ class WebAction:
 
 
 def project_of_run(context: PageContext, form: Mapping[str, str]) -> Path:
-    """Where a council or flow belongs; in a record that others write to, only this project is acted in."""
+    """Return the project of a council or flow; of a shared record, only this one."""
     run = context.store.find_run(form.get("id", ""))
     refuse_elsewhere(context, run.id, run.project)
     return Path(run.project)
 
 
 def clone_root(context: PageContext, form: Mapping[str, str]) -> Path:
-    """Where a rig command runs; in a record that others write to, only in this clone."""
+    """Return the clone of a rig command; with a shared record, only this one."""
     project = context.assembly.places.project
     clone = find_clone(project, context.store, form.get("clone", ""))
     refuse_elsewhere(context, f"the rig of {clone.name}", clone.root)
@@ -150,7 +153,7 @@ def clone_root(context: PageContext, form: Mapping[str, str]) -> Path:
 
 
 def refuse_elsewhere(context: PageContext, what: str, folder: str) -> None:
-    """Raise if a record that others write to is all that names a folder to act in."""
+    """Raise if the record is shared and the folder is not this project."""
     own = context.assembly.places.project
     if is_shared(context.assembly.record_url) and Path(folder) != own:
         raise UserError(
@@ -160,7 +163,10 @@ def refuse_elsewhere(context: PageContext, what: str, folder: str) -> None:
 
 
 def lifting(context: PageContext, form: Form) -> tuple[list[str], str]:
-    """The DECISIONS turn that lets an envelope in: an answer to the last envelope of its thread, signed by this rig."""
+    """Return options and body of the DECISIONS envelope that admits another.
+
+    It answers the last envelope of the thread, and this rig signs it.
+    """
     rig = make_rig(str(clone_root(context, form)), logger.warning)
     shown = show_quarantine(rig, form.get("path", ""))
     thread_id = shown.entry.path.partition("/")[0]
@@ -316,7 +322,10 @@ ACTIONS: Final[Mapping[str, WebAction]] = {action.name: action for action in _AL
 
 
 def act(context: PageContext, request: Request, form: Form) -> Response:
-    """Run it; what has a preview only after that was shown. What is refused is shown with the form as it was typed."""
+    """Run an action, after its preview was shown if it has one.
+
+    If the command fails, the form is shown again as it was typed.
+    """
     action = _action(request)
     words = action.words(form)
     place = action.place(context, form)
@@ -365,7 +374,10 @@ def show_action(
     *,
     planned: str = "",
 ) -> Response:
-    """The form as it was typed or as the address fills it, and what a command said: its plan, or why it failed."""
+    """Show the form of an action, as typed or as the address fills it.
+
+    It also shows what a command printed: its plan, or why it failed.
+    """
     action = _action(request)
     given = request.query_params if given is None else given
     status = 200

@@ -24,7 +24,7 @@ MOST_PAYLOAD: Final = 64 * 1024
 
 @dataclass(frozen=True)
 class BusQuery(Query):
-    """What the address asks for: a filter of the tail, a message to be opened, a moment at which it stands still."""
+    """The query of the bus page: filters, a message to open, a number to stop at."""
 
     participant: str = ""
     topic: str = ""
@@ -63,7 +63,7 @@ def show_bus(context: PageContext, request: Request) -> Response:
 
 
 def _payload(context: PageContext, number: int) -> str:
-    """What a message carries, because somebody asked to see it."""
+    """Return the content of a message that somebody opened."""
     content = message_content(context.assembly, number)
     if content is None:
         return "This message is no longer kept, or was too large to keep."
@@ -74,7 +74,7 @@ def _payload(context: PageContext, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownHead:
-    """A message without what it carries."""
+    """A message without its content."""
 
     head: MessageHead
     source: str
@@ -107,7 +107,7 @@ def rate_plots(rates: Sequence[Rate]) -> list[Markup]:
 
 
 def shown_heads(status: BusStatus, *, until: int | None) -> list[ShownHead]:
-    """The newest first; `until` leaves out what came after that number."""
+    """Return the messages, newest first; `until` leaves out those after that number."""
     names = {
         one.source: one.id for one in status.participants if one.source is not None
     }

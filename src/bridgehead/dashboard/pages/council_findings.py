@@ -1,4 +1,4 @@
-"""Findings of a report as the council page shows them: ordered, filtered by the address, with their argument."""
+"""Prepare the findings of a report for the council page: order, filter, excerpts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_WIDTH: Final = 400
 
 @dataclass(frozen=True)
 class Filter(Query):
-    """What the address limits the findings to; an empty text admits all."""
+    """The filter in the address; an empty text admits all findings."""
 
     severity: str = ""
     seat: str = ""
@@ -45,7 +45,7 @@ class Filter(Query):
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What can be chosen in the filter: only what occurs."""
+    """The choices of the filter: only values that occur."""
 
     severities: tuple[str, ...]
     seats: tuple[str, ...]
@@ -65,7 +65,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class ShownFinding:
-    """One finding of the page."""
+    """A finding as the page shows it."""
 
     text: FindingText
     severity: str
@@ -89,35 +89,41 @@ def shown(
     earlier: Mapping[str, str],
     dismissed_now: frozenset[str],
 ) -> ShownFinding:
-    """`earlier` names the findings of the run before by fingerprint, `dismissed_now` those dismissed since."""
+    """Return a finding as the page shows it.
+
+    `earlier` has the ids of the previous run's findings by fingerprint, and
+    `dismissed_now` the fingerprints of findings dismissed since this run.
+    """
     finding = text.finding
-    known = [earlier[print_] for print_ in finding.fingerprints if print_ in earlier]
-    since = (
-        ("dismissed",)
-        if finding.fingerprint in dismissed_now and not text.dismissed
-        else ()
-    )
+    earlier_ids = [
+        earlier[fingerprint]
+        for fingerprint in finding.fingerprints
+        if fingerprint in earlier
+    ]
+    states = states_of(text)
+    if finding.fingerprint in dismissed_now and not text.dismissed:
+        states = (*states, "dismissed")
     return ShownFinding(
         text,
         severity_of(finding),
         place_of(finding),
-        (*states_of(text), *since),
+        states,
         standing(finding, compared=False),
         excerpts.of(finding),
         tuple(argument(finding)),
-        known[0] if known else None,
+        earlier_ids[0] if earlier_ids else None,
     )
 
 
 def uncompared(text: FindingText) -> FindingText:
-    """A finding of a run that was compared with none: that it is new says nothing."""
+    """Return the finding without its state, for a run that was not compared."""
     return msgspec.structs.replace(
         text, finding=msgspec.structs.replace(text.finding, state=None)
     )
 
 
 def ordered(findings: Iterable[FindingText]) -> list[FindingText]:
-    """What stands before what was dismissed, the gravest first, then what most seats say."""
+    """Return the findings in order: dismissed ones last, then by severity and seats."""
     return sorted(
         findings,
         key=lambda text: (
@@ -138,18 +144,17 @@ def seats_of(finding: FindingEntry) -> tuple[str, ...]:
 
 
 def states_of(text: FindingText) -> tuple[str, ...]:
-    """Words a person filters by: against the run before, disputed, dismissed."""
-    said = {
+    """Return the states of a finding, by which the page can be filtered."""
+    states = {
         "disputed": text.finding.cls is FindingClass.DISPUTED,
         "unanswered": text.finding.unanswered,
         "untouched lines": text.untouched,
         "dismissed": text.dismissed,
     }
-    return tuple(
-        filter(
-            None, [text.finding.state, *(word for word, holds in said.items() if holds)]
-        )
-    )
+    words = [word for word, holds in states.items() if holds]
+    if text.finding.state:
+        words.insert(0, text.finding.state)
+    return tuple(words)
 
 
 def _sorted(words: Iterable[str]) -> tuple[str, ...]:
@@ -180,18 +185,16 @@ class Excerpts:
         self._files: dict[str, list[str] | None] = {}
 
     def of(self, finding: FindingEntry) -> Excerpt | None:
-        """The lines around the finding's place; None when they are not there any more."""
+        """Return the lines around a finding; None if they are gone."""
         place = _place(finding)
         if place is None:
             return None
         path, first, last = place
         if path not in self._files:
             content = read_working(self._project, path)
-            self._files[path] = (
-                None
-                if content is None
-                else content.decode("utf-8", "replace").split("\n")
-            )
+            self._files[path] = None
+            if content is not None:
+                self._files[path] = content.decode("utf-8", "replace").split("\n")
         text = self._files[path]
         if text is None or not 1 <= first <= len(text):
             return None

@@ -1,4 +1,4 @@
-"""A council's debate as lanes: a lane per seat, a dot per finding, lines to what became of it."""
+"""Draw a council's debate: a lane per seat, a dot per finding, lines to its outcome."""
 
 from __future__ import annotations
 
@@ -53,33 +53,34 @@ LEGEND: Final = (
 
 
 def draw_lanes(council: LiveCouncil) -> Markup | None:
-    """The picture; None while there is no seat."""
+    """Return the picture; None while there is no seat."""
     lanes = list(lay_out(council.seats))
     if not lanes:
         return None
-    bottom = lanes[-1].y + lanes[-1].height + GAP
     rounds = last_round(council.seats)
     dots = {}
     for lane in lanes:
         for dot in place_dots(lane, rounds):
             dots[lane.seat.bridge, dot.output.id] = dot
-    # As many as can be read, the gravest first.
-    shown = sorted(
+    # Only as many as can be read, the gravest first.
+    gravest_first = sorted(
         council.joined,
-        key=lambda one: (-RANKS.get(one.severity or "", 0), -len(one.sources)),
-    )[:MOST_NODES]
-    bottom = max(bottom, TOP + NODE_HEIGHT * len(shown) + GAP)
+        key=lambda found: (-RANKS.get(found.severity or "", 0), -len(found.sources)),
+    )
+    shown = gravest_first[:MOST_NODES]
+    end_of_lanes = lanes[-1].y + lanes[-1].height
+    bottom = max(end_of_lanes + GAP, TOP + NODE_HEIGHT * len(shown) + GAP)
     room = bottom - TOP - GAP
     nodes = {
-        found.id: round(TOP + room * (at + 0.5) / len(shown), 1)
-        for at, found in enumerate(shown)
+        found.id: round(TOP + room * (index + 0.5) / len(shown), 1)
+        for index, found in enumerate(shown)
     }
     second = bottom if council.notes or council.second_look else None
     height = bottom + (HEAD + ROW if second is not None else 0)
     band = COUNCIL_X - 40 if shown else WIDTH - 1
     parts = [
         *chain.from_iterable(_drawn_lane(lane, band) for lane in lanes),
-        *_columns(rounds, lanes[-1].y + lanes[-1].height, bool(shown)),
+        *_columns(rounds, end_of_lanes, bool(shown)),
         *chain.from_iterable(_joins(found, nodes[found.id], dots) for found in shown),
         *chain.from_iterable(_challenges(lane, dots, rounds) for lane in lanes),
         *(_drawn_dot(dot) for dot in dots.values()),
@@ -103,7 +104,7 @@ def draw_lanes(council: LiveCouncil) -> Markup | None:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A finding."""
+    """A finding of a seat, and where it is drawn."""
 
     x: float
     y: float
@@ -131,7 +132,7 @@ class Lane:
 
 
 def lay_out(seats: Sequence[LiveSeat]) -> Iterator[Lane]:
-    """The lanes, one below the other."""
+    """Yield the lanes, one below the other."""
     y = float(TOP)
     for seat in seats:
         lane = Lane(seat, y, _agents(seat))
@@ -140,7 +141,7 @@ def lay_out(seats: Sequence[LiveSeat]) -> Iterator[Lane]:
 
 
 def _agents(seat: LiveSeat) -> tuple[str, ...]:
-    """Everybody who raised, doubted or was doubted; who was asked and said nothing needs no row."""
+    """Return the agents that raised a finding, or made or received a challenge."""
     names = [output.agent for output in seat.outputs]
     for challenge in seat.challenges:
         names += [challenge.by, challenge.to]
@@ -157,13 +158,13 @@ def last_round(seats: Sequence[LiveSeat]) -> int:
 
 
 def column(number: int, rounds: int) -> tuple[float, float]:
-    """Left edge and width of a round."""
+    """Return the left edge and the width of a round."""
     width = (COUNCIL_X - 40 - LABELS) / rounds
     return LABELS + width * (min(max(number, 1), rounds) - 1), width
 
 
 def _cells(lane: Lane) -> dict[tuple[str, int], list[LiveOutput]]:
-    """What each agent raised in each round."""
+    """Return what each agent raised in each round."""
     cells: dict[tuple[str, int], list[LiveOutput]] = {}
     for output in lane.seat.outputs:
         cells.setdefault((output.agent, output.round), []).append(output)
@@ -171,7 +172,7 @@ def _cells(lane: Lane) -> dict[tuple[str, int], list[LiveOutput]]:
 
 
 def place_dots(lane: Lane, rounds: int) -> Iterator[Dot]:
-    """The findings of a cell from left to right; of very many only the gravest."""
+    """Yield the dots of each cell from left to right; of many, only the gravest."""
     for (agent, number), outputs in _cells(lane).items():
         x, width = column(number, rounds)
         shown = outputs
@@ -185,7 +186,7 @@ def place_dots(lane: Lane, rounds: int) -> Iterator[Dot]:
 
 
 def _left_out(lane: Lane, rounds: int) -> Iterator[str]:
-    """How many findings of a cell are not drawn."""
+    """Yield the number of findings that are not drawn, for each cell."""
     for (agent, number), outputs in _cells(lane).items():
         if len(outputs) > MOST_DOTS:
             x, width = column(number, rounds)
@@ -216,7 +217,9 @@ def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
     yield element(
         "text", shortened(seat.bridge, MOST_NAME), x=10, y=lane.y + 17, class_="seat"
     )
-    label = seat.state + (f": {reason_in_words(seat.reason)}" if seat.reason else "")
+    label = seat.state
+    if seat.reason:
+        label += f": {reason_in_words(seat.reason)}"
     yield element(
         "text",
         label,
@@ -236,13 +239,13 @@ def _drawn_lane(lane: Lane, band: float) -> Iterator[str]:
 
 def _drawn_dot(dot: Dot) -> str:
     output = dot.output
-    label = f"{output.id} {output.severity or 'unrated'}: {output.title}" + (
-        f" ({output.state})" if output.state else ""
-    )
-    left = " left" if output.state in ("withdrawn", "merged") else ""
-    circle = element(
-        "circle", cx=dot.x, cy=dot.y, r=5, class_=f"{_severity(output.severity)}{left}"
-    )
+    label = f"{output.id} {output.severity or 'unrated'}: {output.title}"
+    if output.state:
+        label += f" ({output.state})"
+    css_class = _severity(output.severity)
+    if output.state in ("withdrawn", "merged"):
+        css_class += " left"
+    circle = element("circle", cx=dot.x, cy=dot.y, r=5, class_=css_class)
     return element("g", element("title", label), circle)
 
 
@@ -260,12 +263,10 @@ def _challenge(
 ) -> str:
     left, width = column(challenge.round, rounds)
     x = round(left + width * (0.78 + 0.03 * (place % 6)), 1)
-    # What became of the finding colours its challenges; one nobody has answered yet is open.
-    outcome = (
-        "open"
-        if challenge.outcome == "open"
-        else _OUTCOMES.get(dot.output.state or "confirmed", "held")
-    )
+    # A challenge has the colour of its finding's outcome, unless it is unanswered.
+    outcome = _OUTCOMES.get(dot.output.state or "confirmed", "held")
+    if challenge.outcome == "open":
+        outcome = "open"
     bend = round((x + dot.x) / 2, 1)
     path = f"M {x} {y} C {bend} {y}, {bend} {dot.y}, {dot.x + 6} {dot.y}"
     label = (
@@ -276,7 +277,7 @@ def _challenge(
 
 
 def _doubt(label: str, path: str, x: float, y: float, outcome: str) -> str:
-    """A line from where something was doubted to the finding, and a square at its beginning."""
+    """Draw a line from a challenge to its finding, with a square at its start."""
     return element(
         "g",
         element("title", label),

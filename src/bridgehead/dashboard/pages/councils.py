@@ -1,4 +1,4 @@
-"""Councils: the list with its trends, one council as it goes and as it ended, dismissing a finding."""
+"""Show the list of councils and single ones, and dismiss findings."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def dismiss(context: PageContext, request: Request, form: Form) -> Response:
 def _report(
     context: PageContext, now: views.CouncilNow
 ) -> tuple[views.ReportText | None, str | None]:
-    """The report, and why it cannot be shown although there is one."""
+    """Return the report if there is one, and why it cannot be shown."""
     if not now.has_report:
         return None, None
     try:
@@ -123,24 +123,19 @@ def _report(
 
 
 def _findings(
-    context: PageContext, report: views.ReportText, asked: Filter
+    context: PageContext, report: views.ReportText, query: Filter
 ) -> dict[str, Any]:
+    """Return the findings that the query admits, and what the page says about them."""
     previous = (report.comparison or {}).get("previous_review_id")
-    texts = (
-        report.findings
-        if previous
-        else map(council_findings.uncompared, report.findings)
-    )
+    texts = list(report.findings)
+    if not previous:
+        texts = [council_findings.uncompared(text) for text in texts]
     everything = council_findings.ordered(texts)
-    admitted = [text for text in everything if asked.admits(text)]
+    admitted = [text for text in everything if query.admits(text)]
     excerpts = Excerpts(Path(report.council.project))
     earlier = _earlier(context, previous) if previous else {}
-    where = EventFilter(kinds=("council.dismissed",), run_id=report.council.id)
-    events = context.store.events(where, limit=MOST_DISMISSED)
-    dismissed_now = frozenset(
-        str(recorded.event.data.get("fingerprint")) for recorded in events
-    )
-    start = asked.start or 0
+    dismissed_now = _dismissed_since(context, report.council.id)
+    start = query.start or 0
     end = start + council_findings.PAGE_LENGTH
     part = admitted[start:end]
     return {
@@ -153,12 +148,19 @@ def _findings(
         "choices": Choices.among(everything),
         "previous": previous,
         "comparison": report.comparison or {},
-        "more": asked.address("", start=end) if end < len(admitted) else None,
+        "more": query.address("", start=end) if end < len(admitted) else None,
     }
 
 
+def _dismissed_since(context: PageContext, council_id: str) -> frozenset[str]:
+    """Return the fingerprints of findings dismissed since the council ended."""
+    dismissals = EventFilter(kinds=("council.dismissed",), run_id=council_id)
+    events = context.store.events(dismissals, limit=MOST_DISMISSED)
+    return frozenset(str(recorded.event.data.get("fingerprint")) for recorded in events)
+
+
 def _earlier(context: PageContext, review_id: str) -> dict[str, str]:
-    """The findings of the run before, by fingerprint; empty when its report is gone."""
+    """Return the ids of the previous run's findings by fingerprint, as far as known."""
     try:
         report = views.council_report(context.assembly, review_id, clock=context.clock)
     except BridgeheadError:

@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True)
 class EventsQuery(Query):
-    """What the address asks for."""
+    """The query of the events page."""
 
     part: str = ""
     run: str = ""
@@ -66,7 +66,7 @@ class EventsQuery(Query):
 
 
 def _day(text: str, days: int = 0) -> str | None:
-    """The moment at which a day begins here, or the next one."""
+    """Return when a day, or the one after it, begins in local time."""
     try:
         return (
             iso_ms((datetime.fromisoformat(text) + timedelta(days=days)).astimezone())
@@ -106,7 +106,10 @@ def show_events(context: PageContext, request: Request) -> Response:
 
 
 def export_events(context: PageContext, request: Request) -> Response:
-    """What the filter admits, the newest first, one JSON object in a line, as `bridgehead events --json` has them."""
+    """Return the events the filter admits as JSON lines, newest first.
+
+    The format is that of `bridgehead events --json`.
+    """
     asked = EventsQuery.of(request.query_params)
 
     def lines() -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The flow pages: which flows there are, one with its steps and open requests, and its answer form."""
+"""Show the list of flows, and single ones with steps, requests and answer form."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ShownRequest:
-    """An open request, and what the record knows of it."""
+    """An open request, and its pending item in the record."""
 
     request: OpenFlowRequest
     item: PendingItem | None
@@ -65,7 +65,7 @@ class ShownRequest:
 
     @property
     def text(self) -> str:
-        """The prompt without the schema, which stands beside it."""
+        """Return the prompt without the schema, which is shown beside it."""
         return self.request.prompt.partition(SAYS_SCHEMA)[0]
 
     @property
@@ -75,7 +75,7 @@ class ShownRequest:
 
 @dataclass(frozen=True, slots=True)
 class RefusedAnswer:
-    """What was written a moment ago and why it was not taken."""
+    """An answer that was refused, and why, to be shown again in the form."""
 
     item_id: str = ""
     text: str = ""
@@ -106,37 +106,35 @@ def show_list(context: PageContext, request: Request) -> Response:
         flows=paging.cut(flows),
         fleet=fleet_load(context.assembly),
         state=state,
-        states=[str(one) for one in RunState],
+        states=[str(run_state) for run_state in RunState],
         before=paging.before(),
         after=paging.after(len(flows)),
     )
 
 
 def answer(context: PageContext, request: Request, form: Form) -> Response:
-    """Take the one answer, if the flow could use it. Whoever comes second is told who was first."""
+    """Record an answer, if the flow can use it and there is none yet."""
     view = _view(context, request)
     item_id = str(request.path_params["item_id"])
-    asked = next((one for one in view.requests if one.item_id == item_id), None)
-    given = answer_from(context, form, asked.schema if asked else None)
-    here = address_of(view.summary.id)
-    if reason := _unfit(view, asked, given):
-        return show_flow(
-            context, request, RefusedAnswer(item_id, given.text or "", reason, form)
-        )
+    matches = [opened for opened in view.requests if opened.item_id == item_id]
+    opened = matches[0] if matches else None
+    reply = answer_from(context, form, opened.schema if opened else None)
+    page = address_of(view.summary.id)
+    reason = _unfit(view, opened, reply)
+    if reason:
+        refused = RefusedAnswer(item_id, reply.text or "", reason, form)
+        return show_flow(context, request, refused)
     try:
-        item = context.pending.answer(item_id, given, Door.PAGE)
+        item = context.pending.answer(item_id, reply, Door.PAGE)
     except UnfitAnswer as error:
-        return show_flow(
-            context,
-            request,
-            RefusedAnswer(item_id, given.text or "", error.message, form),
-        )
+        refused = RefusedAnswer(item_id, reply.text or "", error.message, form)
+        return show_flow(context, request, refused)
     except AlreadyAnswered as error:
-        return context.go(request, here, f"{error.message}.", bad=True)
+        return context.go(request, page, f"{error.message}.", bad=True)
     finally:
         context.forget_waiting()
     return context.go(
-        request, here, f"{item.id} answered. Resume the flow to continue."
+        request, page, f"{item.id} answered. Resume the flow to continue."
     )
 
 
@@ -159,7 +157,7 @@ def show_flow(
         flow=view.summary,
         address=address_of(view.summary.id),
         settings=[(name, spelled(value)) for name, value in view.settings.items()],
-        asked=[_shown_request(context, one) for one in view.requests],
+        asked=[_shown_request(context, opened) for opened in view.requests],
         typed=typed,
         answer_fields=answer_fields,
         steps=paging.cut(steps),
@@ -175,11 +173,15 @@ def _view(context: PageContext, request: Request) -> FlowView:
     )
 
 
-def _unfit(view: FlowView, asked: OpenFlowRequest | None, given: Answer) -> str | None:
-    """Why the flow would not use this answer; what it no longer asks is for the waiting list to refuse."""
-    if given.status is not AnswerStatus.SUCCESS or not (given.text or "").strip():
+def _unfit(view: FlowView, opened: OpenFlowRequest | None, reply: Answer) -> str | None:
+    """Return why the flow could not use this answer; None if it could.
+
+    Answers to requests that are not open any more are refused elsewhere.
+    """
+    text = reply.text or ""
+    if opened is None or reply.status is not AnswerStatus.SUCCESS or not text.strip():
         return None
-    reason = why_unfit(view.summary.name, asked, given.text or "") if asked else None
+    reason = why_unfit(view.summary.name, opened, text)
     return f"The flow could not use this answer. {reason}" if reason else None
 
 
@@ -213,28 +215,28 @@ class ShownStep:
 
 
 def shown_steps(steps: Sequence[Step], now: datetime) -> list[ShownStep]:
-    """All of them in order; what has not ended goes on until `now`."""
-    times = [_times(step, now) for step in steps]
-    known = [one for one in times if one is not None]
-    first = min((began for began, _ in known), default=now)
-    whole = max(
-        (max((ended for _, ended in known), default=now) - first).total_seconds(), 0.001
-    )
+    """Return the steps with their bars; one that has not ended lasts until `now`."""
+    spans = [_times(step, now) for step in steps]
+    known_spans = [span for span in spans if span is not None]
+    first = min((began for began, _ in known_spans), default=now)
+    last = max((ended for _, ended in known_spans), default=now)
+    total = max((last - first).total_seconds(), 0.001)
     return [
-        _shown(step, one, first, whole) for step, one in zip(steps, times, strict=True)
+        _shown(step, span, first, total)
+        for step, span in zip(steps, spans, strict=True)
     ]
 
 
 def _shown(
-    step: Step, times: tuple[datetime, datetime] | None, first: datetime, whole: float
+    step: Step, times: tuple[datetime, datetime] | None, first: datetime, total: float
 ) -> ShownStep:
     css_class = _CLASSES.get(step.status, "info")
     if times is None:
         return ShownStep(step, None, 0.0, 0.0, css_class)
     began, ended = times
     seconds = max(0.0, (ended - began).total_seconds())
-    length = max(SHORTEST, WHOLE * seconds / whole)
-    begin = min(WHOLE * (began - first).total_seconds() / whole, WHOLE - length)
+    length = max(SHORTEST, WHOLE * seconds / total)
+    begin = min(WHOLE * (began - first).total_seconds() / total, WHOLE - length)
     return ShownStep(
         step, seconds, round(max(0.0, begin), 2), round(length, 2), css_class
     )

@@ -13,7 +13,7 @@ from bridgehead.doctor.diagnosis import MARKS, State
 
 
 def show_health(context: PageContext, request: Request) -> Response:
-    """The last check; the first visit begins one."""
+    """Show the last check; the first visit starts one."""
     if context.doctor_cache.latest is None:
         context.doctor_cache.check()
     latest = context.doctor_cache.latest

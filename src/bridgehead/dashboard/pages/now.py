@@ -43,7 +43,7 @@ def show_now(
 
 
 def answer_item(context: PageContext, request: Request, form: Form) -> Response:
-    """Take the one answer. What does not fit is shown again as it was typed; a second answer learns of the first."""
+    """Record an answer; one that does not fit is shown again as it was typed."""
     item_id = str(request.path_params["item_id"])
     try:
         schema = next(

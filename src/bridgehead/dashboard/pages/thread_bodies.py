@@ -1,7 +1,7 @@
-"""Bodies of envelopes as pages show them: a part of Markdown, everything else as it was written.
+"""Render the bodies of envelopes: some of Markdown, everything else as written.
 
-Foreign text: escaped, and what would hide is spelled out. There are no links, no images and no raw HTML, and no letter
-of what was written is lost.
+The text is foreign. It is escaped, and hidden characters are spelled out. There are no
+links, no images and no raw HTML, and no character of the text is lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 DEEPEST: Final = 20
-"""Blocks in blocks; the parser drops what lies deeper, so such a text is shown as it was written."""
+"""The deepest nesting; the parser drops deeper blocks, so such text is not parsed."""
 _NOT_RECOGNISED: Final = (
     *(
         "autolink",
@@ -42,7 +42,7 @@ _INSIDE_A_WORD: Final = re.compile(r"(?<=\w)\*+(?=\w)|_+")
 
 
 def body_markup(text: str) -> Markup:
-    """The text as markup."""
+    """Return the text as markup."""
     markdown = _markdown()
     shown = visible(text)
     tokens = markdown.parse(shown)
@@ -80,9 +80,9 @@ def _markdown() -> MarkdownIt:
 
 
 def _dress(token: Token) -> None:
-    """Headings in three sizes below the page's own two; lists that show the numbers that were written.
+    """Map headings to the three sizes below the page's own, and keep list numbers.
 
-    The page shows line ends in a text, so there are none between elements.
+    Line ends in the markup would show, so there are none between elements.
     """
     token.block = False
     if token.type.startswith("heading"):
@@ -100,8 +100,8 @@ def _number(item: Token) -> str:
 
 
 def _as_written(text: str, label: str = "") -> Markup:
-    said = Markup(_LABEL).format(label.strip()) if label.strip() else ""
-    return Markup('<pre tabindex="0">{}{}</pre>').format(said, text.removesuffix("\n"))
+    tag = Markup(_LABEL).format(label.strip()) if label.strip() else ""
+    return Markup('<pre tabindex="0">{}{}</pre>').format(tag, text.removesuffix("\n"))
 
 
 def _table_lines(state: StateBlock, first: int, end: int, silent: bool) -> bool:

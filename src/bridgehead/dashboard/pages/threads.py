@@ -1,4 +1,4 @@
-"""The thread pages: threads of every known clone, one as a timeline, and the reply form."""
+"""Show the threads of all known clones, single threads, and the reply form."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LINES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class RefusedReply:
-    """What somebody wrote a moment ago and why it was not taken; empty on a fresh page."""
+    """A reply that was refused, and why, to be shown again; empty on a new page."""
 
     form: str = ""
     """`reply`, or the id of what was to be answered."""
@@ -110,7 +110,7 @@ def show_clone(context: PageContext, request: Request) -> Response:
         PAGE,
         "clone.html",
         view=view,
-        held=_held(clone),
+        held=_quarantined(clone),
         is_relay=view.rig_id.endswith(RELAY_SUFFIX),
         threads=paging.cut(threads),
         found=len(threads),
@@ -135,10 +135,10 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
         push="push" in form,
         allow_secret="allow_secret" in form,
     )
-    said: list[str] = []
+    messages: list[str] = []
     try:
         refuse_elsewhere(context, f"the rig of {clone.name}", clone.root)
-        sent = send_reply(clone, thread_id, written, said.append, CouncilReviews)
+        sent = send_reply(clone, thread_id, written, messages.append, CouncilReviews)
     except NotShared as error:
         return context.go(
             request,
@@ -151,12 +151,12 @@ def reply(context: PageContext, request: Request, form: Form) -> Response:
     finally:
         context.forget_waiting()
     return context.go(
-        request, address_of(clone, thread_id), " · ".join([_sentence(sent), *said])
+        request, address_of(clone, thread_id), " · ".join([_sentence(sent), *messages])
     )
 
 
 def answer(context: PageContext, request: Request, form: Form) -> Response:
-    """Answer an envelope that waits, as `bridgehead answer` does. What no longer waits can still be sent as a reply."""
+    """Answer a waiting envelope, as `bridgehead answer` does."""
     clone = _clone(context, request)
     thread_id = str(request.path_params["thread_id"])
     item_id = str(request.path_params["item_id"])
@@ -181,7 +181,7 @@ def answer(context: PageContext, request: Request, form: Form) -> Response:
 
 
 def address_of(clone: RigClone, thread_id: str | None = None) -> str:
-    """Where a clone, or a thread of it, is shown."""
+    """Return the address of the page of a clone, or of one of its threads."""
     return f"/threads/{clone.id}" + (
         f"/{quote(thread_id, safe='')}" if thread_id else ""
     )
@@ -231,7 +231,7 @@ def _clone(context: PageContext, request: Request) -> RigClone:
     )
 
 
-def _held(clone: RigClone) -> list[QuarantineEntry]:
+def _quarantined(clone: RigClone) -> list[QuarantineEntry]:
     try:
         entries = list_quarantine(make_rig(clone.root, logger.warning)).entries
     except BridgeheadError:
@@ -263,14 +263,14 @@ def _sentence(sent: Sent) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RigMark:
-    """Letters for those who do not see the colours; `css_classes` are those of the stylesheet."""
+    """The mark of a rig: letters, for those who do not see the colours, and classes."""
 
     letters: str
     css_classes: str
 
 
 def marks_of(rigs: Iterable[str]) -> dict[str, RigMark]:
-    """A mark for each rig, in the order given; sixteen differ in both colour and pattern."""
+    """Return a mark for each rig; sixteen differ in both colour and pattern."""
     return {
         rig: RigMark(
             letters_of(rig),

@@ -1,6 +1,6 @@
-"""Ask agents that answer in this process, and a mock of them for tests (flows §6, §8).
+"""Ask agents that answer in this process, and mock them in tests (flows §6, §8).
 
-They are retried as a handler outside would be.
+A failed call is retried just as it is with an external handler.
 """
 
 from __future__ import annotations
@@ -17,36 +17,33 @@ from bridgehead.flows.words import DEFAULT_TIMEOUT_SECONDS, ErrorType
 
 
 class MockAgentInvoker:
-    """Canned answers by agent name, and a record of who was asked what."""
+    """Gives canned answers by agent name and records every call."""
 
     def __init__(self, responses: dict[str, str] | None = None) -> None:
-        """`responses`: agent name -> answer text.
-
-        A dict that is not empty is used as it is, not copied.
-        """
+        """Take the answers by agent name; a dict that is not empty is not copied."""
         self.responses = responses or {}
         self.invocations: list[dict[str, Any]] = []
         self._sequences: dict[str, list[str | Exception]] = {}
 
     def add_response(self, agent_name: str, response: str) -> None:
-        """Give `agent_name` one answer for every call."""
+        """Answer every call of `agent_name` with `response`."""
         self.responses[agent_name] = response
 
     def add_response_from_dict(
         self, agent_name: str, response_dict: dict[str, Any]
     ) -> None:
-        """Give `agent_name` a JSON document as its answer."""
+        """Answer every call of `agent_name` with a JSON document."""
         self.responses[agent_name] = json.dumps(response_dict)
 
     def add_sequence(self, agent_name: str, answers: Iterable[str | Exception]) -> None:
-        """Give `agent_name` these answers one after another.
+        """Answer the next calls of `agent_name` in this order.
 
-        An exception is raised in its turn.
+        An exception is raised when its turn comes.
         """
         self._sequences.setdefault(agent_name, []).extend(answers)
 
     def add_error(self, agent_name: str, error_type: str, message: str) -> None:
-        """Let the next call of `agent_name` fail that way."""
+        """Make the next call of `agent_name` fail with this error."""
         error = AgentInvocationError(message)
         error.error_type = error_type
         self.add_sequence(agent_name, [error])
@@ -60,7 +57,7 @@ class MockAgentInvoker:
     ) -> str:
         """Return the next answer of `agent_name`.
 
-        The call is recorded also if it fails.
+        The call is recorded even if it fails.
         """
         self.invocations.append(
             {
@@ -82,7 +79,7 @@ class MockAgentInvoker:
         )
 
     def get_invocations(self, agent_name: str | None = None) -> list[dict[str, Any]]:
-        """Return the recorded calls: the list itself, or those of one agent."""
+        """Return the recorded calls, of one agent if it is named."""
         if agent_name:
             return [
                 call for call in self.invocations if call["agent_name"] == agent_name
@@ -90,14 +87,11 @@ class MockAgentInvoker:
         return self.invocations
 
     def reset(self) -> None:
-        """Forget who was asked; keep the answers."""
+        """Forget the recorded calls but keep the answers."""
         self.invocations = []
 
     def has_response(self) -> bool:
-        """Return whether an answer to an earlier pause lies ready.
-
-        A mock never pauses.
-        """
+        """Return False: a mock never pauses, so no answer is waiting."""
         return False
 
     def load_response(self) -> str:
@@ -105,9 +99,9 @@ class MockAgentInvoker:
 
 
 def invoke(invoker: AgentInvoker, ask: Ask, rules: Rules) -> Verdict:
-    """Return the verdict on the invoker's answer.
+    """Ask the invoker, with retries, and return the verdict on its answer.
 
-    Raise Stopped if there is no such agent and the flow may not do without it.
+    Raise Stopped if there is no such agent and the flow cannot continue without it.
     """
     timeout = ask.timeout
     for tries_left in range(ask.rules(rules).max_retries, -1, -1):

@@ -17,9 +17,9 @@ from bridgehead.flows.files.json_bytes import Unreadable, parse_json, strict_hoo
 from bridgehead.flows.values.codec import Unfit, from_plain
 from bridgehead.flows.words import ErrorType
 
-# A text made of brackets must not cost the square of its length: vain tries may cost
-# so many steps per character of it. A decoder that fails counts the lines up to there
-# for its message, which is quicker than reading but not free.
+# A text full of brackets must not take quadratic time, so failed attempts to decode
+# share a budget of steps per character. A decoder that fails also counts the lines up
+# to that point for its message, which is faster than decoding but not free.
 STEPS_PER_CHARACTER: Final = 64
 LEAST_BUDGET: Final = 1_000_000
 LINES_COUNTED_PER_STEP: Final = 256
@@ -27,24 +27,21 @@ RECURSION_COST: Final = 5_000
 
 _FENCE_OPEN: Final = re.compile(r"[ \t]*(`{3,})[ \t]*[^\s`]*[ \t]*")
 _FENCE_CLOSE: Final = re.compile(r"[ \t]*(`{3,})[ \t]*")
-# Not what `splitlines` takes for one besides: a JSON string may hold U+2028 as it is.
+# Unlike `splitlines`, does not break at U+2028, which a JSON string may contain.
 _LINE_END: Final = re.compile(r"\r\n?|\n")
-# Where an object or an array can start; most braces in prose cannot.
+# Where an object or an array can start. Most braces in prose do not match.
 _START: Final = re.compile(r"""\{(?=[ \t\r\n]*["}])|\[(?=[ \t\r\n]*[\[\]{"0-9tfn-])""")
 _NOTHING: Final = object()
 
 Fit = Callable[[Any], Accepted]
-"""Makes a value of one JSON candidate; Unfit if it is not what was asked for."""
+"""Turns a JSON candidate into a value; raises Unfit if it is not what was asked for."""
 
 
 def json_candidates(text: str) -> Iterator[Any]:
-    """Yield the JSON values `text` may mean, best guess first.
-
-    Yield none if nothing in it parses.
-    """
-    whole = _parsed(text.strip())
-    if whole is not _NOTHING:
-        yield whole
+    """Yield the JSON values found in `text`, best guess first."""
+    value = _parsed(text.strip())
+    if value is not _NOTHING:
+        yield value
         return
     for block in _fenced_blocks(text):
         value = _parsed(block)
@@ -61,9 +58,9 @@ def _parsed(text: str) -> Any:
 
 
 def _fenced_blocks(text: str) -> Iterator[str]:
-    """Yield the text between a line of three or more backticks and its closing line.
+    """Yield the content of each block fenced by three or more backticks.
 
-    The closing line has at least as many.
+    The closing fence has at least as many backticks as the opening one.
     """
     fence = 0
     inside: list[str] = []
@@ -106,7 +103,7 @@ def judge_text(text: str) -> Verdict:
 
 
 def judge_json(fit: Fit) -> Judge:
-    """Return a judge that accepts the first JSON value that fits (flows §12)."""
+    """Return a judge that accepts the first JSON value `fit` accepts (flows §12)."""
 
     def judge(text: str) -> Verdict:
         complaint: str | None = None
@@ -117,7 +114,7 @@ def judge_json(fit: Fit) -> Judge:
                 complaint = complaint or str(error)
         if complaint is None:
             try:
-                return fit(text.strip())  # a word to choose needs no quotes
+                return fit(text.strip())  # a choice may come without quotes
             except Unfit:
                 return Failed(
                     ErrorType.PARSE_ERROR.value, "the answer contains no JSON"
@@ -128,24 +125,25 @@ def judge_json(fit: Fit) -> Judge:
 
 
 def judge_for(result: Any, schema: Mapping[str, Any] | None) -> Judge:
-    """Return the judge an ask gets from its `result` type and JSON schema.
+    """Return the judge for an ask with this result type and JSON schema.
 
-    With neither, the answer is the plain text.
+    Without either, any text is accepted.
     """
     if schema is None and (result is None or result is str):
         return judge_text
-    obeys = _schema_check(schema) if schema is not None else None
+    check_schema = _schema_check(schema) if schema is not None else None
 
     def fit(candidate: Any) -> Accepted:
-        if obeys is not None:
-            obeys(candidate)
+        if check_schema is not None:
+            check_schema(candidate)
         return Accepted(from_plain(candidate, Any if result is None else result))
 
     return judge_json(fit)
 
 
 def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], None]:
-    # Imported only for asks that bring a schema: the library is larger than the engine.
+    """Return a function that raises Unfit for a value the schema refuses."""
+    # Imported only when an ask has a schema: the library is larger than the engine.
     import jsonschema_rs
 
     try:
@@ -155,8 +153,8 @@ def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], None]:
             f"the schema of an ask is not a JSON Schema: {error}"
         ) from error
 
-    def obeys(candidate: Any) -> None:
+    def check(candidate: Any) -> None:
         for problem in validator.iter_errors(candidate):
             raise Unfit(problem.message)
 
-    return obeys
+    return check

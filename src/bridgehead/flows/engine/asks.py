@@ -1,6 +1,6 @@
 """Describe an ask: who is asked what, and what counts as an answer.
 
-How a flow function is left to wait or to stop is here, too.
+Also defines the exceptions that leave a flow function to wait or to stop.
 """
 
 import json
@@ -36,17 +36,15 @@ class Ask(NamedTuple):
     timeout: int = DEFAULT_TIMEOUT_SECONDS
     fallback: Fallback | None = None
     judge: Judge | None = None
-    """Judges the answer's text itself, for answers with thresholds of their own."""
+    """Judges the text of the answer instead of checking its type or schema."""
     context: Mapping[str, Any] = NOTHING
     max_retries: int | None = None
     expires: float | None = None
-    """Seconds after which the ask ends without an answer.
-
-    Without it, the ask waits for one as long as it takes.
-    """
+    """Seconds after which the ask ends without an answer; None waits forever."""
 
     @property
     def verdict_on(self) -> Judge:
+        """Return the judge of this ask's answers."""
         if self.judge is not None:
             return self.judge
         from bridgehead.flows.engine.answers import judge_for
@@ -61,10 +59,7 @@ class Ask(NamedTuple):
 
     @property
     def answer_schema(self) -> Mapping[str, Any] | None:
-        """Return what an answer is held against when it is given.
-
-        It is the schema, else what the result type asks for.
-        """
+        """Return the schema of answers: the one given, or that of the result type."""
         if self.schema is not None:
             return self.schema
         if self.judge is not None or self.result is None or self.result is str:
@@ -75,19 +70,19 @@ class Ask(NamedTuple):
 
     @property
     def full_prompt(self) -> str:
-        """Return the prompt as it is sent, with the schema of its answer if it has one."""
+        """Return the prompt as sent, including the schema of the answer if any."""
         return _with_schema(self.prompt, self.answer_schema)
 
     @property
     def identity(self) -> list[Any]:
-        """Return what makes this the same question as before the pause.
+        """Return what must not change between a pause and its resume.
 
-        A result type may change meanwhile.
+        The result type may change; the agent, prompt and schema may not.
         """
         return [self.agent, _with_schema(self.prompt, self.schema)]
 
-    def is_put_by(self, call: Call) -> bool:
-        """Return whether the request of an outstanding call asks this."""
+    def is_asked_by(self, call: Call) -> bool:
+        """Return whether the request of an outstanding call asks this question."""
         request = call.current.document
         prompt = str(request["prompt"])
         may_have_other_schema = self.schema is None and self.result is not None
@@ -108,10 +103,7 @@ def _with_schema(prompt: str, schema: Mapping[str, Any] | None) -> str:
 
 
 def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
-    """Raise FlowMistake if its own schema refuses a request.
-
-    Nothing is written then.
-    """
+    """Raise FlowMistake if a request does not obey its own schema."""
     problems = validate(dict(document), DocumentKind.REQUEST, contract=contract)
     if problems:
         raise FlowMistake(
@@ -121,12 +113,12 @@ def refuse_unwritable(document: Mapping[str, Any], contract: Contract) -> None:
 
 
 class OpenCall:
-    """A call a branch is waiting for, as it stands after this pass."""
+    """A call that a branch is waiting for, in its state after this pass."""
 
     def __init__(self, call: Call, action: Action | None) -> None:
         self.call = call
         self.action = action
-        """What this pass decided about it; None for one that is new."""
+        """What this pass decided about the call; None if the call is new."""
 
 
 class Blocked(BaseException):
@@ -138,7 +130,7 @@ class Blocked(BaseException):
 
 
 class Stopped(BaseException):
-    """An answer ended the flow: it was cancelled, or there is no such agent."""
+    """The flow was cancelled by an answer, or the agent it asked does not exist."""
 
     def __init__(
         self, failure: Failed, agent: str, attempts: Sequence[Attempt]

@@ -1,7 +1,7 @@
-"""Give an `async def` flow what it works with: the calls of `Context`, awaited.
+"""Provide the context of an `async def` flow: the calls of `Context`, awaited.
 
-Branches of a gather run side by side. Calls of one branch keep their order, so a flow
-written this way is replayed like any other.
+The branches of a gather run concurrently. Calls within one branch keep their order, so
+an async flow is replayed like any other.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ BranchCall = Callable[[], Coroutine[Any, Any, Any]]
 
 
 class AsyncContext:
-    """The calls of `Context`, awaited; what each does is said there.
+    """The calls of `Context`, awaited; see there for what each does.
 
-    What takes no time (`now`, `uuid`, `patched`) is not awaited.
+    Calls that take no time (`now`, `uuid`, `patched`) are not awaited.
     """
 
     def __init__(self, context: Context) -> None:
@@ -51,7 +51,7 @@ class AsyncContext:
         timeout: float | None = None,
         **keywords: Any,
     ) -> Any:
-        """Call, or await, `function` until it has succeeded once."""
+        """Call or await `function` until it has succeeded once; return its result."""
         effort = Effort(retries, backoff, timeout)
         context = self._context
         path, input_sha, record = context.find_step(
@@ -65,7 +65,7 @@ class AsyncContext:
     async def ask(self, name: str, **described: Any) -> Any:
         """Ask an agent, and pause until it has answered.
 
-        Takes what `Context.ask` takes.
+        It takes the same arguments as `Context.ask`.
         """
         return self._context.ask(name, **described)
 
@@ -76,9 +76,9 @@ class AsyncContext:
         return self._context.ask_outcome(name, **described)
 
     async def gather(self, *branches: Ask | Callable[[AsyncContext], Any]) -> list[Any]:
-        """Run the branches side by side until each has ended or blocked.
+        """Run the branches concurrently until each has ended or blocked.
 
-        Then pause once for all that wait.
+        Pause once for all that are blocked, or return their results in order.
         """
         return await self._branches(
             "gather", [as_branch(branch) for branch in branches]
@@ -98,7 +98,7 @@ class AsyncContext:
         return AsyncContext(self._context.scope(name))
 
     async def call(self, flow: Flow, **given: Any) -> Any:
-        """Run another flow, async or not, as a part of this one."""
+        """Run another flow, async or not, as part of this one."""
         replay = self._context.replay
         path, input_sha, record = self._context.find_flow(flow, given)
         if record is None:
@@ -119,7 +119,8 @@ class AsyncContext:
             partial(_awaited_call, branch, scope)
             for branch, scope in zip(branches, scopes, strict=True)
         ]
-        results = await (_in_turn(calls) if parent.replay.in_order else _at_once(calls))
+        run_branches = _in_turn if parent.replay.in_order else _at_once
+        results = await run_branches(calls)
         pauses: list[Blocked] = []
         for result in results:
             if isinstance(result, Blocked):
@@ -133,15 +134,15 @@ class AsyncContext:
 
 
 async def _at_once(calls: Sequence[BranchCall]) -> list[Any]:
-    """Return what each branch returned or raised, running them side by side."""
+    """Run the branches concurrently; return what each returned or raised."""
     return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
 
 
 async def _in_turn(calls: Sequence[BranchCall]) -> list[Any]:
-    """Return what each branch returned or raised, up to the first that fails.
+    """Run one branch after another, up to the first that fails.
 
-    Where each result takes the next number of a queue, branches that raced would take
-    different ones each time.
+    Return what each returned or raised. On a fleet each result takes the next number of
+    a queue, and concurrent branches would get different numbers in each replay.
     """
     results: list[Any] = []
     for call in calls:
@@ -160,10 +161,7 @@ def run_async(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
 async def _perform(
     replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
 ) -> Record:
-    """Do what `Replay.perform` does for work that may be awaited.
-
-    Other branches go on meanwhile.
-    """
+    """Do what `Replay.perform` does, without blocking the other branches."""
     if replay.in_order:
         return await _perform_in_thread(replay, path, input_sha, effort, work)
     started = replay.now()
@@ -186,9 +184,9 @@ async def _perform(
 async def _perform_in_thread(
     replay: Replay, path: str, input_sha: str, effort: Effort, work: Callable[[], Any]
 ) -> Record:
-    """Do the work in this loop, but inside its record, which another thread makes.
+    """Run the work in this loop while another thread records it.
 
-    So work is not repeated if the record is there.
+    The thread calls the work only if it has not been recorded.
     """
     loop = asyncio.get_running_loop()
 

@@ -43,9 +43,10 @@ Item = TypeVar("Item")
 
 
 class Context:
-    """What a flow can do.
+    """The calls a flow can make.
 
-    Each call has a path: the names that lead to it, each with its number among equals.
+    Each call has a path: the names that lead to it, each with an ordinal that tells it
+    from others of the same name.
     """
 
     def __init__(
@@ -71,14 +72,15 @@ class Context:
     ) -> T:
         """Call `function` until it has succeeded once, and return its result.
 
-        The result is of the type `result`, or of the function's return annotation.
+        The result has the type `result`, or that of the function's return annotation.
 
-        After an error the function is called again, `retries` times, after `backoff`
-        seconds and twice as many each time; each call may take `timeout` seconds. A
-        function that takes one of these words itself is given it in a lambda.
+        After an error the function is called again, up to `retries` times. The first
+        retry waits `backoff` seconds, each further one twice as long. Each call may
+        take `timeout` seconds. To pass the function an argument that has one of these
+        names, wrap it in a lambda.
         """
-        plain = not retries and backoff == 1.0 and timeout is None
-        effort = ONE_TRY if plain else Effort(retries, backoff, timeout)
+        is_default = not retries and backoff == 1.0 and timeout is None
+        effort = ONE_TRY if is_default else Effort(retries, backoff, timeout)
         path, input_sha, record = self.find_step(
             name, arguments, keywords, effort, rerun=on_change == "rerun"
         )
@@ -102,12 +104,9 @@ class Context:
         *,
         rerun: bool = False,
     ) -> tuple[str, str, Record | None]:
-        """Return the path and digest of the step that comes next.
-
-        With them comes its record if it has one.
-        """
+        """Return path, input digest and record (if any) of the next step."""
         path = self._next_path(name)
-        effort.refuse_senseless(path)
+        effort.refuse_invalid(path)
         input_sha = digest([arguments, keywords] if keywords else arguments, path)
         record = self.replay.find(path, "step", input_sha, rerun_on_change=rerun)
         return path, input_sha, record
@@ -129,9 +128,10 @@ class Context:
     ) -> Any:
         """Ask an agent, and pause until it has answered, however long that takes.
 
-        `timeout` is what one handler may take. Only with `expires`, in seconds, does
-            the ask end without an answer. Then, and when the handler gives up:
-            `fallback`, or AskFailed. A flow that lets AskFailed pass goes on waiting.
+        `timeout` limits a single handler's attempt. The ask ends without an answer only
+        if the handler gives up, or `expires` seconds after it was made. Then `fallback`
+        provides the result; without one, AskFailed is raised. If the flow does not
+        catch it, the question is asked again.
         """
         ask = Ask(
             name,
@@ -152,10 +152,7 @@ class Context:
         return value_of(record, result)
 
     def ask_outcome(self, name: str, **described: Any) -> Outcome:
-        """Ask as `ask` does without a fallback, and return how it ended.
-
-        A failure (a deadline that passed, say) is a value to look at.
-        """
+        """Ask as `ask` does, and return an outcome with the value or the failure."""
         ask = Ask(name, **described)
         record = self._run_pass.ask(self._next_path(name), ask, self._phase)
         if record.status == FAILED:
@@ -165,29 +162,26 @@ class Context:
     def gather(self, *branches: Ask | Callable[[Context], Any]) -> list[Any]:
         """Run every branch until it blocks, then pause once for all of them.
 
-        Return the results in the order given.
+        Return the results in the order of the branches.
         """
         return self._branches("gather", [as_branch(branch) for branch in branches])
 
     def map(
         self, name: str, function: Callable[[Context, Item], T], items: Iterable[Item]
     ) -> list[T]:
-        """Run `function(ctx, item)` for each item as a branch of its own."""
+        """Run `function(ctx, item)` for each item, as a separate branch."""
         branches = [branch_for(function, item) for item in items]
         return self._branches(name, branches)
 
     def scope(self, name: str) -> Context:
-        """Return a context whose calls are numbered apart.
+        """Return a context that numbers its calls separately.
 
         It can also be used in a `with` statement.
         """
         return self.child(self._next_path(name))
 
     def call(self, flow: Flow, **given: Any) -> Any:
-        """Run another flow as a part of this one.
-
-        Once it has ended its result is one record.
-        """
+        """Run another flow as part of this one, and record its result as one call."""
         path, input_sha, record = self.find_flow(flow, given)
         if record is None:
             started = self.replay.now()
@@ -199,20 +193,17 @@ class Context:
     def find_flow(
         self, flow: Flow, given: Mapping[str, Any]
     ) -> tuple[str, str, Record | None]:
-        """Return the path and digest of the nested flow that comes next.
-
-        With them comes its record if it has one.
-        """
+        """Return path, input digest and record (if any) of the next nested flow."""
         path = self._next_path(flow.name)
         input_sha = digest([flow.name, flow.version, given], path)
         return path, input_sha, self.replay.find(path, "flow", input_sha)
 
     def patched(self, name: str) -> bool:
-        """Return whether an intended change of the code holds for this run.
+        """Return whether a deliberate change of the code applies to this run.
 
-        It does not for a run that had come further before it. `if ctx.patched("sign"):
-        ctx.step("sign", sign)` lets paused runs go on the old way and new ones the new
-        way.
+        It does not apply to a run that had already passed this point. With `if
+        ctx.patched("sign"): ctx.step("sign", sign)`, paused runs continue the old way
+        and new runs take the new one.
         """
         path = self._next_path(f"patched {name}")
         replay = self._run_pass.replay
@@ -223,13 +214,13 @@ class Context:
         return replay.find(path, "patch", None) is not None
 
     def now(self) -> datetime:
-        """Return the time, as it was when the flow first came here."""
+        """Return the time at which the flow first reached this call."""
         return self.step("now", self._run_pass.clock.now, result=datetime)
 
     def sleep(self, seconds: float) -> None:
-        """Go on no sooner than so many seconds after the flow first came here.
+        """Wait until `seconds` have passed since the flow first reached this call.
 
-        On a fleet, no worker waits for it.
+        On a fleet, no worker is occupied meanwhile.
         """
         clock = self._run_pass.clock
         end = self.step(
@@ -249,14 +240,11 @@ class Context:
         return self.step("random", _random_number)
 
     def env(self, name: str, default: str | None = None) -> str | None:
-        """Return an environment variable, as it was when the flow first came here."""
+        """Return the value a variable had when the flow first reached this call."""
         return self.step("env", lambda name: os.environ.get(name, default), name)
 
     def fence(self) -> Fence:
-        """Return a fence for one prompt, the same on every replay.
-
-        What others wrote goes through it, as material.
-        """
+        """Return a fence for foreign text in a prompt, the same on every replay."""
         from bridgehead.contract.fencing import MARKER_LENGTH, Fence
 
         recorded = self.step("fence", lambda: os.urandom(MARKER_LENGTH).hex())
@@ -267,7 +255,7 @@ class Context:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A scope holds nothing open."""
+        """Do nothing: a scope holds no resources."""
 
     def _branches(
         self, name: str, branches: list[Callable[[Context], Any]]
@@ -286,11 +274,11 @@ class Context:
         return results
 
     def note_caught_pause(self) -> None:
-        """Note that a branch's pause was caught to be joined with the others'."""
+        """Note that a branch's pause was caught, to be joined with the others."""
         self._run_pass.open_blocks -= 1
 
     def joined(self, pauses: list[Blocked]) -> Blocked:
-        """Return one pause for all that the branches wait for."""
+        """Return one pause for everything the branches wait for."""
         self._run_pass.open_blocks += 1
         waiting: list[OpenCall] = []
         for blocked in pauses:
@@ -306,19 +294,19 @@ class Context:
                 f"{name!r} is not a valid step name: it must not be empty or contain "
                 "'/' or '#'"
             )
-        self._run_pass.replay.refuse_guest()
+        self._run_pass.replay.refuse_use_inside_call()
         ordinal = self._ordinals.get(name, 0)
         self._ordinals[name] = ordinal + 1
         return f"{self._prefix}{name}#{ordinal}"
 
 
 def asking(name: str, **described: Any) -> Ask:
-    """Return an ask to be handed to `gather`; takes what `Context.ask` takes."""
+    """Return an ask for `gather`; takes the same arguments as `Context.ask`."""
     return Ask(name, **described)
 
 
 def as_branch(branch: Ask | Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the branch that asks, or the function as it is."""
+    """Return a function that makes the ask; a function is returned unchanged."""
     if isinstance(branch, Ask):
         return lambda ctx: ctx.ask(**branch._asdict())
     return branch
@@ -340,9 +328,9 @@ def _failure_in(record: Record) -> Failed:
 
 
 def step_value(record: Record, function: Callable[..., Any], result: Any) -> Any:
-    """Return what a step returned, as the type it promises.
+    """Return the recorded result of a step as the type it promises.
 
-    Raise StepFailed if it is recorded that it failed.
+    Raise StepFailed if the record says that the step failed.
     """
     if record.status == FAILED:
         raise StepFailed(record.path, *json.loads(record.error or "[]"))
@@ -358,9 +346,9 @@ def value_of(record: Record, wanted: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _returned_type(function: Callable[..., Any]) -> Any:
-    """Return the type a function says it returns.
+    """Return the type of a function's return annotation.
 
-    Return None if it does not say, or says it in words that mean nothing here.
+    Return None if there is none or it cannot be resolved.
     """
     if not written_annotations(function).get("return"):
         return None
@@ -373,8 +361,8 @@ def _returned_type(function: Callable[..., Any]) -> Any:
 class PhasedContext(Context):
     """A context with phases.
 
-    Inside a phase, asks carry its number and their own name as the request's phase
-    name.
+    A request made inside a phase carries the phase's number, and the ask's name as its
+    phase name.
     """
 
     @property
@@ -384,7 +372,7 @@ class PhasedContext(Context):
 
     @property
     def root(self) -> Path:
-        """Return the canonical directory the flow belongs to."""
+        """Return the canonical path of the flow's root directory."""
         return self._run_pass.mailbox.files.root.path
 
     def phase(
@@ -399,31 +387,31 @@ class PhasedContext(Context):
     ) -> Any:
         """Run `body` once, and return its result.
 
-        The result is kept in the state file under `key`; without a key it is only known
-        as done. A phase restored from a state file that lacks its result gives None.
+        The state file keeps the result under `key`; without a key it only notes that
+        the phase is done. A phase restored from a state file that lacks its result
+        returns None.
         """
         path = self._next_path(name)
-        run_pass = self._run_pass
-        record = run_pass.replay.find(path, "phase", None)
+        replay = self._run_pass.replay
+        run_files = self._run_pass.run_files
+        record = replay.find(path, "phase", None)
         if record is not None:
             value = value_of(record, result)
-            if not run_pass.run_files.has_completed(number):
-                # A crash came between the journal and the state file.
-                run_pass.run_files.complete(
-                    number, name, key, to_plain(value), summary(value)
-                )
+            if not run_files.has_completed(number):
+                # The process died after writing the journal, before the state file.
+                run_files.complete(number, name, key, to_plain(value), summary(value))
             return value
-        restored = run_pass.run_files.restored_phase(number, key)
+        restored = run_files.restored_phase(number, key)
         if restored is not NOT_RESTORED:
             value = self._as_result(restored, result, key)
-            run_pass.replay.add(path, "phase", None, encode(restored))
+            replay.add(path, "phase", None, encode(restored))
             return value
-        run_pass.run_files.enter(number, name)
-        started = run_pass.replay.now()
-        value = body(PhasedContext(run_pass, f"{path}/", number))
-        record = run_pass.replay.add(path, "phase", None, encode(value), started)
-        run_pass.run_files.complete(number, name, key, to_plain(value), summary(value))
-        run_pass.run_files.save()
+        run_files.enter(number, name)
+        started = replay.now()
+        value = body(PhasedContext(self._run_pass, f"{path}/", number))
+        record = replay.add(path, "phase", None, encode(value), started)
+        run_files.complete(number, name, key, to_plain(value), summary(value))
+        run_files.save()
         return value_of(record, result)
 
     def _as_result(self, restored: Any, result: Any, key: str | None) -> Any:
@@ -436,5 +424,5 @@ class PhasedContext(Context):
             raise StateInvalid(state, [f"phase_data/{key}: {error}"]) from error
 
     def remember(self, key: str, value: Any) -> None:
-        """Keep a value in the state file beside the results of phases, for its readers."""
+        """Keep a value in the state file, beside the results of phases."""
         self._run_pass.run_files.remember(key, to_plain(value))

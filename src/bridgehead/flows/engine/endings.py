@@ -1,13 +1,14 @@
-"""End or pause a run in an order that survives a crash anywhere (flows §5).
+"""End or pause a run, in an order that survives a crash at any point (flows §5).
 
-The journal comes first, then the run's files. Paused: the oldest unanswered request is
-handed out. Ended: the files go; after an error they are kept in post-mortem/.
+The journal is written first, then the run's files. A paused run hands out its oldest
+unanswered request. The files of a completed run are removed; after an error they are
+moved to post-mortem/.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,58 +39,51 @@ STEPS_SHOWN: Final = 20
 
 
 def steps_made(run_pass: RunPass) -> dict[str, Any]:
-    """Return the outermost steps recorded since the run was last taken up.
+    """Return the outermost steps recorded in this pass, as an event tells them.
 
-    Each comes with its times; of very many, only the last are given.
+    Only the last STEPS_SHOWN are listed.
     """
-    containers = {record.path for record in run_pass.replay.made}
-    made = [
-        record
-        for record in run_pass.replay.made
-        if not containers & set(parents_of(record.path))
+    records = run_pass.replay.new_records
+    paths = {record.path for record in records}
+    outermost = [
+        record for record in records if not paths & set(parents_of(record.path))
     ]
     names = ("path", "kind", "status", "started", "ended")
     steps = [
         {name: getattr(record, name) for name in names}
-        for record in made[-STEPS_SHOWN:]
+        for record in outermost[-STEPS_SHOWN:]
     ]
-    return {"steps": steps, "steps_made": len(run_pass.replay.made)}
+    return {"steps": steps, "steps_made": len(records)}
 
 
 def pause_facts(waiting: Sequence[Attempt], path: str) -> dict[str, Any]:
     """Return whom the run waits for, as an event tells it.
 
-    The first one's request lies in the request file; its prompt is in its pending item.
+    The first attempt is the one whose request is in the request file. Its prompt is
+    left out; the pending item has it.
     """
-    asked = waiting[0].document
+    first = waiting[0]
     return {
-        "agent": str(asked["agent_name"]),
-        "request_id": waiting[0].request_id,
+        "agent": str(first.document["agent_name"]),
+        "request_id": first.request_id,
         "path": path,
-        "phase": asked["phase"],
-        "phase_name": asked["phase_name"],
-        "deadline": utc_text(waiting[0].deadline),
-        "attempt": waiting[0].number + 1,
+        "phase": first.document["phase"],
+        "phase_name": first.document["phase_name"],
+        "deadline": utc_text(first.deadline),
+        "attempt": first.number + 1,
         "waits_for": [str(attempt.document["agent_name"]) for attempt in waiting],
     }
 
 
 def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
     """Make the outstanding calls durable, and hand out the request of the oldest."""
-    waiting = _oldest_first(blocked, run_pass)
-    head, *queue = waiting
+    head, *queue = _oldest_first(blocked, run_pass)
     is_new = head.call.current.status is AttemptStatus.QUEUED
     if is_new:
-        issued = head.call.current.issued(opened.inputs.clock.now())
-        head = OpenCall(head.call.with_current(issued), head.action)
-    calls = [head.call]
-    calls += [open_call.call for open_call in queue]
-    # A call that still waits for its turn is not written again: with a thousand open
-    # questions, each pause would write them all.
-    changed = [head.call]
-    changed += [
-        open_call.call for open_call in queue if open_call.action is not Action.QUEUED
-    ]
+        head = _issued(head, opened.inputs.clock.now())
+    waiting = [head, *queue]
+    calls = [open_call.call for open_call in waiting]
+    changed = _changed_calls(head, queue)
     attempts = attempts_of(changed)
     opened.journal.hold(opened.run.id, attempts, at=opened.now())
     opened.files.root.keep_out_of_git()
@@ -114,9 +108,26 @@ def pause(opened: OpenRun, run_pass: RunPass, blocked: Blocked) -> Pause:
     )
 
 
+def _issued(waiting: OpenCall, now: datetime) -> OpenCall:
+    issued = waiting.call.current.issued(now)
+    return OpenCall(waiting.call.with_current(issued), waiting.action)
+
+
+def _changed_calls(head: OpenCall, queue: Sequence[OpenCall]) -> list[Call]:
+    """Return the calls to be written at this pause.
+
+    Calls that are merely queued have been written before. With a thousand open
+    questions, each pause would otherwise write them all.
+    """
+    changed = [
+        open_call.call for open_call in queue if open_call.action is not Action.QUEUED
+    ]
+    return [head.call, *changed]
+
+
 def _oldest_first(blocked: Blocked, run_pass: RunPass) -> list[OpenCall]:
-    """Return what the flow waits for: known calls in their order, then the new ones."""
-    order = {path: place for place, path in enumerate(run_pass.calls)}
+    """Return what the flow waits for: known calls in their order, then new ones."""
+    order = {path: index for index, path in enumerate(run_pass.calls)}
     return sorted(
         blocked.calls, key=lambda open_call: order.get(open_call.call.path, len(order))
     )
@@ -129,7 +140,7 @@ def _announce_pause(
     announcer = opened.inputs.announcer
     has_unchanged = len(changed) < len(calls)
     if has_unchanged and not announcer.knows(calls[-1].current.request_id, root):
-        changed = calls  # they were asked by a program that told nobody
+        changed = calls  # the program that asked them had no announcer
     for attempt in attempts_of(changed):
         if attempt.outstanding:
             _announce_request(opened, attempt)
@@ -150,7 +161,7 @@ def _announce_request(opened: OpenRun, attempt: Attempt) -> None:
 
 
 def complete(opened: OpenRun, run_pass: RunPass, result: str) -> None:
-    """Record what the flow returned, and end its run."""
+    """End a run whose flow has returned, and record its result."""
     opened.journal.end(
         opened.run.id, RunStatus.COMPLETED, at=opened.now(), result=result
     )
@@ -164,13 +175,13 @@ def complete(opened: OpenRun, run_pass: RunPass, result: str) -> None:
 def _forget_old_runs(opened: OpenRun) -> None:
     age = timedelta(days=opened.inputs.keep_days)
     before = utc_text(opened.inputs.clock.now() - age)
-    old = [run.id for run in opened.journal.runs() if run.is_over_since(before)]
-    if old:
-        opened.journal.forget(old)
+    outdated = [run.id for run in opened.journal.runs() if run.is_over_since(before)]
+    if outdated:
+        opened.journal.forget(outdated)
 
 
 def stop(opened: OpenRun, run_pass: RunPass, stopped: Stopped) -> FlowFailed:
-    """End or reopen a run whose flow was stopped by an answer; return what to raise."""
+    """End or reopen a run that an answer stopped; return the error to raise."""
     failure = stopped.failure
     cancelled = failure.reason == CANCELLED
     advice = _advice(opened, stopped)
@@ -199,11 +210,11 @@ def stop(opened: OpenRun, run_pass: RunPass, stopped: Stopped) -> FlowFailed:
 def fail(opened: OpenRun, run_pass: RunPass, error: BaseException) -> FlowFailed:
     """End a run whose flow function raised; return the error to raise.
 
-    The traceback is kept beside the files.
+    The traceback is written to post-mortem/, beside the files.
     """
     message = error_message(error)
-    kept = _unread(run_pass) if opened.flow.contract is Contract.OPEN else ()
-    folder = _end_run(opened, run_pass, RunStatus.FAILED, message, kept)
+    unread = _unread(run_pass) if opened.flow.contract is Contract.OPEN else ()
+    folder = _end_run(opened, run_pass, RunStatus.FAILED, message, unread)
     _write_traceback(folder, error)
     hint = None if opened.flow.keeps_state_file else f"{RETRY_IT} {opened.run.id}"
     return FlowFailed(
@@ -216,14 +227,14 @@ def fail(opened: OpenRun, run_pass: RunPass, error: BaseException) -> FlowFailed
 
 
 def error_message(error: BaseException) -> str:
-    """Return an error of ours in its own words, any other with its type."""
+    """Return the message of an error of ours, or the type and text of any other."""
     if isinstance(error, BridgeheadError):
         return storable(error.message)
     return storable(f"{type(error).__name__}: {error}")
 
 
 def _write_traceback(folder: Path, error: BaseException) -> None:
-    # Too slow to load for flows that end well.
+    # Imported here because loading it is slow, and most flows end well.
     import traceback
 
     text = "".join(traceback.format_exception(error))
@@ -233,9 +244,9 @@ def _write_traceback(folder: Path, error: BaseException) -> None:
 
 
 def unanswered(opened: OpenRun, run_pass: RunPass, error: AskFailed) -> FlowFailed:
-    """Ask again if the flow cannot do without an answer that was not usable.
+    """Ask again if the flow needs an answer and got none it could use.
 
-    Return the error to raise; the run waits, or has failed if asking is no use.
+    Return the error to raise. The run waits, or has failed if asking again is no use.
     """
     attempts = opened.journal.attempts(opened.run.id)
     was_asked = any(attempt.path == error.path for attempt in attempts)
@@ -253,9 +264,9 @@ def _reopen(
     ended: tuple[Attempt, ...],
     advice: str | None = None,
 ) -> FlowFailed:
-    """Ask again under a new id, in the journal first.
+    """Ask again under a new id; answers to the earlier attempts are still accepted.
 
-    Answers to the older attempts still count.
+    Return the error to raise.
     """
     attempts = opened.journal.attempts(opened.run.id)
     earlier = [attempt for attempt in attempts if attempt.path == path]
@@ -297,7 +308,7 @@ def _reopen(
 
 
 def _unread(run_pass: RunPass) -> tuple[Attempt, ...]:
-    """Return the answers to calls the flow had not reached, to be kept for a retry."""
+    """Return the answered calls the flow had not reached, to keep for a retry."""
     answered = []
     for path, answer in run_pass.mailbox.answers.items():
         call = run_pass.calls.get(path)
@@ -322,7 +333,7 @@ def _end_run(
     run_pass.run_files.note_attempts(attempts)
     run_pass.run_files.save()
     folder = opened.files.move_to_post_mortem(opened.run.id)
-    # Questions of other branches are withdrawn with it: nobody would read the answers.
+    # Questions of other branches are withdrawn: nobody would read the answers.
     statuses = {
         call.current.request_id: status.value for call in run_pass.calls.values()
     }
@@ -335,7 +346,7 @@ def _end_run(
 
 
 def _advice(opened: OpenRun, stopped: Stopped) -> str | None:
-    """Return whom the flow may mean by a missing agent, and how to go on without it."""
+    """Return a hint about a missing agent: similar names, and how to do without it."""
     if stopped.failure.reason != ErrorType.AGENT_NOT_FOUND.value:
         return None
     advice = "use --on-missing-agent=fallback to continue without it"
@@ -343,6 +354,6 @@ def _advice(opened: OpenRun, stopped: Stopped) -> str | None:
         return advice
     from difflib import get_close_matches
 
-    close = get_close_matches(stopped.agent, opened.flow.agents)
-    near = f", closest: {', '.join(close)}" if close else ""
-    return f"agents of this flow: {', '.join(opened.flow.agents)}{near}; {advice}"
+    matches = get_close_matches(stopped.agent, opened.flow.agents)
+    closest = f", closest: {', '.join(matches)}" if matches else ""
+    return f"agents of this flow: {', '.join(opened.flow.agents)}{closest}; {advice}"

@@ -1,6 +1,6 @@
-"""Run a flow: open it, run it over its records, and pause with a request or end.
+"""Run a flow: open it, replay its records, and end or pause with a request.
 
-One process at a time works in a root.
+Only one process at a time works in a root.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from bridgehead.flows.files.checkpoint_files import CheckpointFiles, RunFiles
 from bridgehead.flows.files.documents import Contract
 from bridgehead.flows.files.root import FlowRoot
 from bridgehead.flows.journals.base import Run
+from bridgehead.flows.journals.sqlite import SqliteJournal
 from bridgehead.flows.values.codec import NotRecordable, storable, to_plain
 from bridgehead.flows.values.ids import free_flow_id
 from bridgehead.flows.values.times import utc_text
@@ -47,7 +48,7 @@ def run_flow(
 ) -> RunResult:
     """Start or resume `flow`.
 
-    Raise FlowRefused if that may not be, FlowFailed if it does not reach its end.
+    Raise FlowRefused if that is not allowed, FlowFailed if the flow fails.
     """
     inputs = inputs or RunInputs()
     if request.key is None and request.flow_id is None:
@@ -67,17 +68,17 @@ def run_flow(
         run = opening.resumed
         if run is None:
             now = inputs.clock.now()
-            flow_id = opening.restored_id
-            if flow_id is None:
-                flow_id = free_flow_id(
-                    now, lambda known: journal.run(known) is not None
-                )
+            flow_id = opening.restored_id or _free_id(journal, now)
             run = _new_run(flow, request, root, opening, flow_id, now)
         opened = OpenRun(flow, request, inputs, files, journal, run, opening)
         _discard(opened)
         if opening.resumed is None:
             journal.begin(run)
         return _Passes(opened).to_pause_or_end()
+
+
+def _free_id(journal: SqliteJournal, now: datetime) -> str:
+    return free_flow_id(now, lambda flow_id: journal.run(flow_id) is not None)
 
 
 def _already_complete(run: Run) -> RunResult:
@@ -87,7 +88,7 @@ def _already_complete(run: Run) -> RunResult:
 
 
 class _Passes:
-    """The passes one command makes over a flow."""
+    """The passes a command makes over one run."""
 
     def __init__(self, opened: OpenRun) -> None:
         self._opened = opened
@@ -100,20 +101,20 @@ class _Passes:
             from bridgehead.flows.files.state_file import StateFile
 
             self._context_kind = PhasedContext
-            found = opened.opening.checkpoint
+            checkpoint = opened.opening.checkpoint
             self._run_files = StateFile(
-                opened.files, opened.run, found, restoring=self._restores
+                opened.files, opened.run, checkpoint, restoring=self._restores
             )
-            # A crash may have come between the journal, which is first, and the state
-            # file.
+            # An earlier process may have died after writing the journal, before the
+            # state file.
             self._run_files.note_attempts(opened.journal.attempts(opened.run.id))
 
     def to_pause_or_end(self) -> RunResult:
-        """Run until the flow ends or waits.
+        """Run until the flow ends or has to pause.
 
-        While `wait_seconds` last, the answer is awaited here.
+        For up to `wait_seconds`, wait for the answer instead of pausing.
         """
-        self._take_up()
+        self._begin()
         opened = self._opened
         wait_until = opened.inputs.clock.monotonic() + opened.request.wait_seconds
         while True:
@@ -142,18 +143,19 @@ class _Passes:
             raise endings.unanswered(opened, run_pass, error) from error
         except FlowMistake as error:
             if not opened.opening.starts:
-                self._put_back()
-                raise  # what is paused stays so until the flow has been mended
+                self._pause_unchanged()
+                raise  # the run stays paused until its flow has been fixed
             raise endings.fail(opened, run_pass, error) from error
         except FlowRefused:
-            self._put_back()
+            self._pause_unchanged()
             raise
         except BridgeheadError:
             raise
         except (Exception, SystemExit) as error:
             raise endings.fail(opened, run_pass, error) from error
 
-    def _take_up(self) -> None:
+    def _begin(self) -> None:
+        """Announce that the run starts or resumes, and mark it as running."""
         opened = self._opened
         if opened.opening.starts:
             opened.files.archive_orphans()
@@ -166,8 +168,8 @@ class _Passes:
             )
         opened.announce("flow.resumed", key=opened.now())
 
-    def _put_back(self) -> None:
-        """Pause the run as before, since nothing was run."""
+    def _pause_unchanged(self) -> None:
+        """Pause a resumed run as it was, since nothing was run."""
         if self._opened.opening.resumed is not None:
             self._opened.journal.hold(self._opened.run.id, (), at=self._opened.now())
 
@@ -191,9 +193,9 @@ class _Passes:
         return run_pass
 
     def _collect(self, run_pass: RunPass) -> None:
-        """Look for answers before anything is asked.
+        """Collect the answers to outstanding calls.
 
-        With nothing outstanding, what lies there is left over (R7).
+        If nothing is outstanding, files that lie there are leftovers (R7).
         """
         opened = self._opened
         outstanding = list(run_pass.calls.values())
@@ -212,7 +214,7 @@ class _Passes:
     def _complete(self, run_pass: RunPass, returned: str) -> RunResult:
         """End the run of a flow that has returned.
 
-        Raise if it has not come by everything recorded, or has swallowed a pause.
+        Raise if it has not reached everything recorded, or has swallowed a pause.
         """
         if run_pass.open_blocks:
             swallowed = FlowMistake(
@@ -224,19 +226,19 @@ class _Passes:
         return self._result(run_pass, RunStatus.COMPLETED, result=json.loads(returned))
 
     def _answered(self, waiting: Pause, wait_until: float) -> bool:
-        """Wait for an answer, or for the deadline that would end the wait for it.
+        """Wait for an answer, or until a question's own deadline has passed.
 
-        Return False if the time is up.
+        Return False if `wait_until` comes first.
         """
         clock = self._opened.inputs.clock
         if wait_until > clock.monotonic():
             self._opened.inputs.on_wait(waiting)
         poll = FIRST_POLL_SECONDS
         while not _has_answer(self._opened):
-            left = wait_until - clock.monotonic()
-            if left <= 0:
+            seconds_left = wait_until - clock.monotonic()
+            if seconds_left <= 0:
                 return False
-            clock.sleep(min(poll, left))
+            clock.sleep(min(poll, seconds_left))
             poll = min(2 * poll, LONGEST_POLL_SECONDS)
             if _deadline_passed(self._opened):
                 return True
@@ -269,10 +271,13 @@ class _Passes:
 
 
 def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[str, Any]:
-    given: dict[str, Any] = {}
+    """Return the settings of a new run, including those the engine keeps with it."""
+    implied: dict[str, Any] = {}
     if flow.keeps_state_file:
-        given["project_path"] = str(root.path)
-    settings: dict[str, Any] = to_plain({**given, **request.defaults, **request.given})
+        implied["project_path"] = str(root.path)
+    settings: dict[str, Any] = to_plain(
+        {**implied, **request.defaults, **request.given}
+    )
     refuse_incomplete(flow, settings)
     if flow.keeps_state_file and not settings.get("output_path"):
         raise FlowMistake(
@@ -285,26 +290,26 @@ def _new_settings(flow: Flow, request: RunRequest, root: FlowRoot) -> Mapping[st
 
 
 def _discard(opened: OpenRun) -> None:
-    """Give up the run that is in the way.
+    """Cancel the run that the new one replaces.
 
-    The journal comes first: files without a run are mere orphans.
+    The journal is written first: files without a run are harmless orphans.
     """
-    old = opened.opening.discarded
-    if old is not None:
-        for call in outstanding_calls(opened.journal.attempts(old.id)).values():
+    old_run = opened.opening.discarded
+    if old_run is not None:
+        for call in outstanding_calls(opened.journal.attempts(old_run.id)).values():
             opened.inputs.announcer.settled(
-                call.current.request_id, old.root, RunStatus.CANCELLED.value
+                call.current.request_id, old_run.root, RunStatus.CANCELLED.value
             )
         opened.journal.end(
-            old.id,
+            old_run.id,
             RunStatus.CANCELLED,
             at=opened.now(),
             error="cancelled for a new run",
         )
         if opened.flow.abandon is not None:
-            opened.flow.abandon(old.input, old.id)
+            opened.flow.abandon(old_run.input, old_run.id)
     if opened.opening.clear_files:
-        opened.files.move_to_post_mortem(old.id if old else "unknown")
+        opened.files.move_to_post_mortem(old_run.id if old_run else "unknown")
 
 
 def _new_run(
@@ -315,7 +320,7 @@ def _new_run(
     flow_id: str,
     now: datetime,
 ) -> Run:
-    """Return the run to be begun: a new one, or one restored from its state file."""
+    """Return a run with new settings, or with those restored from its state file."""
     settings = opening.restored_input
     if settings is None:
         settings = _new_settings(flow, request, root)
@@ -333,7 +338,7 @@ def _new_run(
 
 
 def _has_answer(opened: OpenRun) -> bool:
-    """Return whether an answer lies in a file, or only in the journal."""
+    """Return whether an answer has arrived, in a file or in the journal."""
     if opened.files.response_paths():
         return True
     calls = outstanding_calls(opened.journal.attempts(opened.run.id)).values()
@@ -354,10 +359,7 @@ def _deadline_passed(opened: OpenRun) -> bool:
 
 
 def run_function(flow: Flow, context: Context, settings: Mapping[str, Any]) -> Any:
-    """Call a flow's function and return what it returns.
-
-    One that is `async def` gets a loop, and a context to be awaited.
-    """
+    """Call a flow's function, in an event loop if it is async; return its result."""
     if not flow.is_async:
         return flow.function(context, **settings)
     from bridgehead.flows.engine.async_context import run_async
@@ -366,7 +368,7 @@ def run_function(flow: Flow, context: Context, settings: Mapping[str, Any]) -> A
 
 
 def plain_result(flow: Flow, returned: Any) -> Any:
-    """Return what a flow returned, as people and programs get it."""
+    """Return a flow's result as JSON values; raise NotRecordable if it has none."""
     try:
         return to_plain(returned)
     except NotRecordable as error:

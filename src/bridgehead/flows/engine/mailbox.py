@@ -1,7 +1,4 @@
-"""Read the files between a run and its handlers (flows §9 R8).
-
-They are the request that is out, and the answers that came in.
-"""
+"""Read the files a run and its handlers exchange: request and answers (flows §9 R8)."""
 
 from __future__ import annotations
 
@@ -31,23 +28,25 @@ class Rejected:
         self.reason = reason
 
 
-Asked = Mapping[str, tuple[Call, Attempt]]
-"""The attempts of outstanding calls by request id, in lower case."""
+AttemptsById = Mapping[str, tuple[Call, Attempt]]
+"""The attempts of outstanding calls, by request id in lower case."""
 
 
-def asked_by(calls: Iterable[Call]) -> Asked:
-    """Return the attempts of these calls by their request ids."""
-    asked: dict[str, tuple[Call, Attempt]] = {}
+def attempts_by_id(calls: Iterable[Call]) -> AttemptsById:
+    """Return the attempts of these calls by request id."""
+    attempts: dict[str, tuple[Call, Attempt]] = {}
     for call in calls:
         for attempt in call.attempts:
-            asked[attempt.request_id.lower()] = (call, attempt)
-    return asked
+            attempts[attempt.request_id.lower()] = (call, attempt)
+    return attempts
 
 
-def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Rejected:
-    """Return the call this response answers and the attempt it names.
+def match_response(
+    data: bytes, attempts: AttemptsById
+) -> tuple[Call, MatchedAnswer] | Rejected:
+    """Return the call a response answers and the attempt it names.
 
-    Return why it is rejected if it answers none.
+    Return a rejection if it answers none of them.
     """
     try:
         document = read_object(data)
@@ -61,7 +60,7 @@ def match_response(data: bytes, asked: Asked) -> tuple[Call, MatchedAnswer] | Re
             '"status": "success", '
             '"created_at": …, "response": "…"}',
         )
-    found = asked.get(request_id.lower())
+    found = attempts.get(request_id.lower())
     if found is None:
         return Rejected("foreign", f"no request here has the id {request_id}")
     call, attempt = found
@@ -83,7 +82,7 @@ class FiledAnswer:
 
 
 class Mailbox:
-    """What lies in the root for the outstanding calls of one run."""
+    """The request and the answers in the root of one run."""
 
     def __init__(self, files: CheckpointFiles, contract: Contract) -> None:
         self.files = files
@@ -91,7 +90,7 @@ class Mailbox:
         self.request_on_file: str | None = None
         """The id, in lower case, of the valid request in the request file."""
         self.request: Mapping[str, Any] | None = None
-        """That request."""
+        """The valid request in the request file."""
         self._unsupported: str | None = None
         self._read_request(contract)
 
@@ -101,11 +100,11 @@ class Mailbox:
 
     @property
     def response_file(self) -> str:
-        """Return where a handler is told to put its answer."""
+        """Return the path at which a handler is to put its answer."""
         return str(self.files.response_path)
 
     def holds(self, request_id: str) -> bool:
-        """Return whether that request is the one that is out."""
+        """Return whether the request file holds that request."""
         return self.request_on_file == request_id.lower()
 
     def collect(
@@ -113,12 +112,12 @@ class Mailbox:
     ) -> list[str]:
         """File each answer under the path of its call.
 
-        Return a note of each rejected (R8).
+        Return a note about each answer rejected (R8).
         """
         notes: list[str] = []
-        asked = asked_by(calls)
+        attempts = attempts_by_id(calls)
         for path, content in self._read_responses(accept_foreign_owner):
-            found = self._judge_response(path, content, asked)
+            found = self._judge_response(path, content, attempts)
             if isinstance(found, Rejected):
                 notes.append(f"rejected:{found.note}")
                 self.files.reject(path, found.reason)
@@ -130,12 +129,12 @@ class Mailbox:
         return notes
 
     def _judge_response(
-        self, path: Path, content: bytes | Unsafe, asked: Asked
+        self, path: Path, content: bytes | Unsafe, attempts: AttemptsById
     ) -> tuple[Call, MatchedAnswer] | Rejected:
         """Return the call a response file answers, or why it is rejected."""
         if isinstance(content, Unsafe):
             return Rejected("malformed", content.reason)
-        found = match_response(content, asked)
+        found = match_response(content, attempts)
         if isinstance(found, Rejected):
             return found
         call, matched = found
@@ -148,8 +147,8 @@ class Mailbox:
     def _take_from_journal(self, call: Call) -> None:
         """File the answer the journal keeps for a call, if there is one.
 
-        The journal had it first; the file may be gone, with a failed run or a cleaned
-        project.
+        The journal got it first. The file may be gone, because a run failed or the
+        project was cleaned.
         """
         current = call.current
         if not current.outstanding or current.response is None:
@@ -164,7 +163,7 @@ class Mailbox:
     def _came_late(self, path: Path, answer: MatchedAnswer) -> bool:
         """Return whether a file was written after its request had expired.
 
-        The system knows when it was written, not the file.
+        The file's modification time decides, not what the file says.
         """
         attempt = answer.attempt
         if not attempt.is_expired(self.files.clock.now()):
@@ -176,8 +175,8 @@ class Mailbox:
     ) -> list[tuple[Path, bytes | Unsafe]]:
         """Return each response file and its content.
 
-        Everything is read before anything is moved, because a foreign owner refuses the
-        whole command.
+        Everything is read before anything is moved, because one file with a foreign
+        owner refuses the whole command.
         """
         read: list[tuple[Path, bytes | Unsafe]] = []
         for path in self.files.response_paths():
@@ -190,10 +189,10 @@ class Mailbox:
                 read.append((path, content))
         return read
 
-    def rename(self, old: str, new: str) -> None:
-        """File an answer under the path its call has found."""
-        if old in self.answers:
-            self.answers[new] = self.answers.pop(old)
+    def rename(self, old_path: str, new_path: str) -> None:
+        """File the answer to a restored call under the path the call has now."""
+        if old_path in self.answers:
+            self.answers[new_path] = self.answers.pop(old_path)
 
     def reject(self, call_path: str, reason: str) -> None:
         answer = self.answers.pop(call_path, None)
@@ -212,21 +211,21 @@ class Mailbox:
     def archive_leftovers(self, calls: Collection[Call]) -> None:
         """Move away a response that answers nothing outstanding.
 
-        One that is seen later is then newer than the request.
+        Any response found later is then known to be newer than the request.
         """
         content = self.files.read_response(self.files.response_path)
         if content is None:
             return
         is_answer = isinstance(content, bytes) and not isinstance(
-            match_response(content, asked_by(calls)), Rejected
+            match_response(content, attempts_by_id(calls)), Rejected
         )
         if not is_answer:
             self.files.reject(self.files.response_path, "it is older than the request")
 
     def refuse_unsupported_request(self) -> None:
-        """Raise if the request file is of another major version (flows §3).
+        """Raise if the request file has another major version (flows §3).
 
-        It is left as it is: its writer knows more than we do.
+        Such a file was written by a newer program and is not overwritten.
         """
         if self._unsupported is not None:
             raise UnsupportedVersion(self.files.request_path, self._unsupported)

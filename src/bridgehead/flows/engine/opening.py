@@ -1,4 +1,4 @@
-"""Decide how a command opens: go on with a run, start one, or refuse.
+"""Decide whether a command resumes a run, starts one, or is refused.
 
 These are the rules R1–R6 of flows §9; the first match wins.
 """
@@ -51,7 +51,7 @@ NO_REASON = "no reason was recorded"
 
 
 class OpenRun:
-    """A run that has been opened, and all that is needed to go through it."""
+    """A run that has been opened, and everything needed to run its flow."""
 
     def __init__(
         self,
@@ -73,10 +73,7 @@ class OpenRun:
 
     @property
     def options(self) -> Mapping[str, Any]:
-        """Return the settings that stay with the run.
-
-        They are as stored with it, else as given now.
-        """
+        """Return the options of the run: as stored with it, else as given now."""
         return {**self.request.options.given(), **self.run.input.get(OPTIONS_KEY, {})}
 
     @property
@@ -90,9 +87,9 @@ class OpenRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return what the flow function is called with.
+        """Return the settings the flow function is called with.
 
-        Settings are as stored, but the operational ones as given now (flows §9).
+        They are the stored ones, except operational settings given now (flows §9).
         """
         settings = {
             key: value
@@ -108,7 +105,7 @@ class OpenRun:
         return utc_text(self.inputs.clock.now())
 
     def announce(self, kind: str, *, key: str = "", **facts: Any) -> None:
-        """Tell the announcer; `key` sets apart events of one kind in one run."""
+        """Announce an event; `key` distinguishes events of one kind in one run."""
         event_id = f"{self.run.id}/{kind}"
         if key:
             event_id += f"/{key}"
@@ -117,7 +114,7 @@ class OpenRun:
 
 
 class Opening:
-    """What the command is about."""
+    """The decision: which run to resume, restore, start or discard."""
 
     def __init__(
         self,
@@ -130,23 +127,25 @@ class Opening:
         clear_files: bool = False,
     ) -> None:
         self.resumed = resumed
-        """The run to go on with, as the journal knows it."""
+        """The run to resume, as the journal has it."""
         self.checkpoint = checkpoint
         self.restored_input = restored_input
-        """Set if a run is restored from its state file: its journal is gone or knows
-        less.
+        """The settings of a run restored from its state file.
+
+        Set if the journal is gone or knows less than the file.
         """
         self.restored_id = restored_id
         """The id the restored run had, if that is one of ours and free."""
         self.completed = completed
-        """Set if there is nothing to do: this run has reached its end."""
+        """The run the command is about, if it has completed already."""
         self.discarded = discarded
-        """The run that is given up for a new one."""
+        """The run to cancel in favour of the new one."""
         self.clear_files = clear_files
-        """Move the files of the old run to post-mortem/ first (`--fresh`)."""
+        """Whether to move the old run's files to post-mortem/ first (`--fresh`)."""
 
     @property
     def starts(self) -> bool:
+        """Return whether a new run is started."""
         return (
             self.resumed is None
             and self.restored_input is None
@@ -157,7 +156,10 @@ class Opening:
 def open_run(
     flow: Flow, request: RunRequest, files: CheckpointFiles, journal: SqliteJournal
 ) -> Opening:
-    """Return how `request` opens for `flow`."""
+    """Return what `request` does: which run it starts, resumes or finds completed.
+
+    Raise FlowRefused if it may do none of these.
+    """
     root = files.root.path
     paused = journal.unfinished()
     _refuse_other_flow(flow, request, root, paused)
@@ -191,7 +193,7 @@ def _refuse_other_flow(
     is_meant = request.flow_id in (None, paused.id)
     if paused.name != flow.name or not is_meant:
         wanted = request.flow_id or f"flow {flow.name}"
-        raise OtherRun(root, _named(paused), wanted, _resume_or_cancel(paused))
+        raise OtherRun(root, _describe(paused), wanted, _resume_or_cancel(paused))
 
 
 def _ended_under_key(
@@ -201,25 +203,30 @@ def _ended_under_key(
     root: Path,
     paused: Run | None,
 ) -> Opening | None:
-    """Return the opening if a run started under the key before has ended.
+    """Return the opening if the run started under the key has ended.
 
-    Return None if a run is to be begun under the key, or to go on as paused.
+    Return None if a run is to be started or resumed under the key.
     """
     if request.fresh:
         return None
     if paused is not None and flow.id is not None and RUN_KEY not in paused.input:
-        return None  # it was paused before its flow had a key
-    known = _run_under_key(flow, request, journal)
-    if known is not None and known.status.ended:
-        settings = _lasting_settings(flow, request)
-        _refuse_contradiction(root, _named(known), request, known.input, settings)
-        if known.status is RunStatus.FAILED:
-            raise HasFailed(root, known.id, known.error or NO_REASON)
-        return Opening(completed=known)
-    if paused is not None and (known is None or known.id != paused.id):
+        return None  # the run was paused before its flow declared a key
+    keyed = _run_under_key(flow, request, journal)
+    if keyed is not None and keyed.status.ended:
+        return _open_ended(flow, request, root, keyed)
+    if paused is not None and (keyed is None or keyed.id != paused.id):
         wanted = f"the run with the id {request.key!r}"
-        raise OtherRun(root, _named(paused), wanted, _resume_or_cancel(paused))
+        raise OtherRun(root, _describe(paused), wanted, _resume_or_cancel(paused))
     return None
+
+
+def _open_ended(flow: Flow, request: RunRequest, root: Path, run: Run) -> Opening:
+    """Return the opening of a command whose run has completed; raise if it failed."""
+    settings = _lasting_settings(flow, request)
+    _refuse_contradiction(root, _describe(run), request, run.input, settings)
+    if run.status is RunStatus.FAILED:
+        raise HasFailed(root, run.id, run.error or NO_REASON)
+    return Opening(completed=run)
 
 
 def _run_under_key(
@@ -243,19 +250,19 @@ def _open_by_journal(
     if request.fresh:
         return Opening(discarded=paused, clear_files=True)
     if paused is None:
-        return _nothing_paused(flow, request, journal, root)
+        return _open_without_paused(flow, request, journal, root)
     settings = _lasting_settings(flow, request)
-    _refuse_contradiction(root, _named(paused), request, paused.input, settings)
+    _refuse_contradiction(root, _describe(paused), request, paused.input, settings)
     _refuse_version(flow, paused.version, request)
     return Opening(resumed=paused)
 
 
-def _nothing_paused(
+def _open_without_paused(
     flow: Flow, request: RunRequest, journal: SqliteJournal, root: Path
 ) -> Opening:
-    """Return the opening of a command that finds nothing paused (R1).
+    """Return the opening of a command when nothing is paused (R1).
 
-    `--resume` finds that the flow's last run was completed, or nothing.
+    Without `--resume` that is a new run. With it, the last run must have completed.
     """
     if not request.resume:
         return Opening()
@@ -273,9 +280,9 @@ def _nothing_paused(
 
 
 def _lasting_settings(flow: Flow, request: RunRequest) -> dict[str, Any]:
-    """Return the settings given now that stay with a run.
+    """Return the settings given now that are stored with a run.
 
-    Operational ones hold for one command (flows §9).
+    Operational settings are left out: they apply to one command only (flows §9).
     """
     return {
         key: value
@@ -291,18 +298,15 @@ def _refuse_contradiction(
     stored: Mapping[str, Any],
     given: Mapping[str, Any],
 ) -> None:
-    """Raise OtherRun if a setting given now differs from the paused run's.
-
-    Business settings come from the paused run (flows §9).
-    """
+    """Raise OtherRun if a setting given now differs from the stored one (flows §9)."""
     options: Mapping[str, Any] = stored.get(OPTIONS_KEY, {})
     wanted = {**given, **request.options.given()}
-    known = {**stored, **options}
+    settings = {**stored, **options}
     for key, value in wanted.items():
-        if known.get(key) is not None and known[key] != value:
+        if settings.get(key) is not None and settings[key] != value:
             raise OtherRun(
                 root,
-                f"{paused} with {key} {known[key]!r}",
+                f"{paused} with {key} {settings[key]!r}",
                 f"a run with {key} {value!r}",
                 "omit that setting to continue that run, or start another one with "
                 "--fresh",
@@ -314,7 +318,7 @@ def _refuse_version(flow: Flow, paused_version: str, request: RunRequest) -> Non
         raise IncompatibleFlow(flow.name, paused_version, flow.version)
 
 
-def _named(run: Run) -> str:
+def _describe(run: Run) -> str:
     return f"flow {run.name} ({run.id})"
 
 
@@ -332,17 +336,17 @@ def _open_by_state_file(
     journal: SqliteJournal,
     paused: Run | None,
 ) -> Opening:
-    """Return the opening for a flow whose state file says how far it has come."""
+    """Return the opening for a flow that keeps a state file."""
     root = files.root.path
     if request.fresh:
         return Opening(discarded=paused, clear_files=True)
     checkpoint = _live_checkpoint(files, journal)
     if checkpoint is None and paused is not None:
-        # The file was cleaned away or never written. The journal has what matters,
-        # and the file is made again.
+        # The file was removed or never written. The journal has everything needed to
+        # write it again.
         return _open_by_journal(flow, request, journal, root, paused)
     if checkpoint is None:
-        return _nothing_paused(flow, request, journal, root)
+        return _open_without_paused(flow, request, journal, root)
     _refuse_contradicting_state(root, flow, request, checkpoint)
     is_journalled = paused is not None and paused.id == checkpoint.flow.get("id")
     journalled = paused if is_journalled else None
@@ -357,7 +361,7 @@ def _open_by_state_file(
             restored_id=_restored_id(checkpoint, journal),
             discarded=paused,
         )
-    if _is_known(checkpoint, journalled, journal):
+    if _is_in_journal(checkpoint, journalled, journal):
         return Opening(resumed=journalled, checkpoint=checkpoint)
     return Opening(
         resumed=journalled,
@@ -369,7 +373,10 @@ def _open_by_state_file(
 def _live_checkpoint(
     files: CheckpointFiles, journal: SqliteJournal
 ) -> Checkpoint | None:
-    """Return what the state file says; None if there is none, or its run has ended."""
+    """Return the checkpoint in the state file; None without one, or if its run ended.
+
+    The files of a run that has ended are put away.
+    """
     from bridgehead.flows.files.state_file import read_checkpoint
 
     content = files.read(files.state_path)
@@ -381,8 +388,8 @@ def _live_checkpoint(
     run = journal.run(_noted_id(checkpoint) or "")
     if run is None or not run.status.ended:
         return checkpoint
-    # Its process died between ending the run and putting its files away: after an
-    # error nothing is lost (flows §5).
+    # The process died after ending the run, before putting its files away. The files
+    # of a run that failed are kept (flows §5).
     if run.status is RunStatus.COMPLETED:
         files.clean_up()
     else:
@@ -390,10 +397,10 @@ def _live_checkpoint(
     return None
 
 
-def _is_known(checkpoint: Checkpoint, run: Run, journal: SqliteJournal) -> bool:
-    """Return whether the journal has what the state says.
+def _is_in_journal(checkpoint: Checkpoint, run: Run, journal: SqliteJournal) -> bool:
+    """Return whether the journal has everything the state file says.
 
-    The journal comes first, unless a restored run was refused or died early.
+    The journal is written first, so it has, unless a restored run ended early.
     """
     if checkpoint.pending is not None:
         pending = checkpoint.pending.current.request_id.lower()
@@ -412,8 +419,8 @@ def _refuse_contradicting_state(
     stored = _input_of(checkpoint)
     given = _lasting_settings(flow, request)
     if request.resume:
-        # With --resume a state of another project is unsafe (R5), not merely
-        # another run.
+        # With --resume, the state of another project is refused as unsafe (R5), not
+        # as another run.
         given.pop(_PROJECT, None)
     for key in given.keys() & stored.keys() & _PATHS:
         if same_place(str(given[key]), str(stored[key])):
@@ -436,7 +443,7 @@ def _refuse_unsafe_paths(
 
 
 def _restored_id(checkpoint: Checkpoint, journal: SqliteJournal) -> str | None:
-    """Return the id a restored run had, if it is one of ours and free."""
+    """Return the id the restored run had, if it is one of ours and not in use."""
     flow_id = _noted_id(checkpoint)
     if flow_id is None or journal.run(flow_id) is not None:
         return None
@@ -451,9 +458,9 @@ def _noted_id(checkpoint: Checkpoint) -> str | None:
 
 
 def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return the settings of a run that is known only from its state.
+    """Return the settings of a run that is known only from its state file.
 
-    The published members win over our notes.
+    The published members take precedence over our own notes.
     """
     from bridgehead.flows.files.state_file import SETTINGS
 
@@ -462,13 +469,13 @@ def _input_of(checkpoint: Checkpoint) -> dict[str, Any]:
     published = {
         key: checkpoint.document[key] for key in SETTINGS if key in checkpoint.document
     }
-    return {**noted, **published, OPTIONS_KEY: _believable(noted.get(OPTIONS_KEY))}
+    return {**noted, **published, OPTIONS_KEY: _valid_options(noted.get(OPTIONS_KEY))}
 
 
-def _believable(options: object) -> dict[str, Any]:
-    """Return the options in a state file that have the right types.
+def _valid_options(options: object) -> dict[str, Any]:
+    """Return those options in a state file that have the right types.
 
-    Anybody may have written the file.
+    The file is not trusted: anybody may have written it.
     """
     found: dict[str, Any] = options if isinstance(options, dict) else {}
     kinds = {name: type(value) for name, value in RunOptions().settled().items()}

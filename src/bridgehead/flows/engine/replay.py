@@ -1,8 +1,9 @@
-"""Look up the records of a run, or do the work and record it.
+"""Look up the recorded result of a call, or do the work and record it.
 
-Every step of a flow goes through here. Recorded? Return it. Otherwise run it, record it
-durably, return it. A record made by another kind of call or with other inputs is never
-returned: the flow would go on with somebody else's data.
+Every step of a flow goes through here. A recorded result is returned; otherwise the
+step is run, its result recorded durably, and then returned. A record made by another
+kind of call or with other inputs is never returned, as the flow would continue with
+the wrong data.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ BRANCH: Final = "branch"
 COMPLETED = "completed"
 FALLBACK = "fallback"
 FAILED = "failed"
-_WHOLES: Final = frozenset({"flow", "phase"})
-"""Kinds that contain calls.
+_CONTAINERS: Final = frozenset({"flow", "phase"})
+"""The kinds of calls that contain others.
 
-They are recorded after those, so one without a record is nothing new.
+They are recorded after the calls inside them, so one without a record may have begun.
 """
 _NO_INPUT = sha256_hex(canonical([]))
 
@@ -37,7 +38,7 @@ _NO_INPUT = sha256_hex(canonical([]))
 def digest(inputs: Sequence[Any], path: str = "") -> str:
     """Return the SHA-256 of the canonical JSON of a call's inputs (flows §14).
 
-    Inputs that have no JSON are refused before anything runs.
+    Raise NotRecordable, before anything runs, if an input cannot be written as JSON.
     """
     if not inputs:
         return _NO_INPUT
@@ -47,15 +48,12 @@ def digest(inputs: Sequence[Any], path: str = "") -> str:
         raise error.named(f"{path} was not run: one of its arguments") from None
 
 
-def encoded(value: Any, what: str) -> str:
-    """Return `value` as a record keeps it.
-
-    `what` names it in the error if it cannot be kept.
-    """
+def encoded(value: Any, description: str) -> str:
+    """Return `value` encoded for a record; `description` names it in an error."""
     try:
         return encode(value)
     except NotRecordable as error:
-        raise error.named(what) from None
+        raise error.named(description) from None
 
 
 LONGEST_BACKOFF_SECONDS: Final = 300.0
@@ -63,35 +61,31 @@ MOST_TRACEBACK_CHARACTERS: Final = 100_000
 
 
 def lane_of(path: str) -> str:
-    """Return the innermost branch of a `gather` or `map` that a call stands in.
+    """Return the innermost branch of a `gather` or `map` that contains a call.
 
-    Calls of one lane have an order.
+    The calls of one lane have a fixed order.
     """
-    place = path.rfind(f"/{BRANCH}#")
-    if place < 0:
+    start = path.rfind(f"/{BRANCH}#")
+    if start < 0:
         return ""
-    end = path.find("/", place + 1)
+    end = path.find("/", start + 1)
     return path if end < 0 else path[:end]
 
 
 class Effort(NamedTuple):
-    """How hard a step is tried.
-
-    It is tried again after an error, each time after a longer wait, each try with a
-    time limit.
-    """
+    """How often a step is retried, after what wait, and how long each try may take."""
 
     retries: int = 0
     backoff_seconds: float = 1.0
     timeout_seconds: float | None = None
 
     def wait_before(self, retry: int) -> float:
-        """Return the seconds to wait before the first, second, third… retry."""
+        """Return the seconds to wait before that retry; the first is 1."""
         doublings = min(retry - 1, 30)
         seconds = self.backoff_seconds * 2**doublings
         return float(min(LONGEST_BACKOFF_SECONDS, seconds))
 
-    def refuse_senseless(self, name: str) -> None:
+    def refuse_invalid(self, name: str) -> None:
         if self is ONE_TRY:
             return
         if self.retries < 0 or self.backoff_seconds < 0:
@@ -103,8 +97,8 @@ class Effort(NamedTuple):
 ONE_TRY: Final = Effort()
 
 
-def _ended(value: Any) -> Any:
-    """Return what a step returned; a coroutine is run to its end."""
+def _completed(value: Any) -> Any:
+    """Return the value, or the result of the coroutine it is."""
     if not isinstance(value, CoroutineType):
         return value
     import asyncio
@@ -116,7 +110,7 @@ class Replay:
     """The records of one run during one pass."""
 
     in_order = False
-    """Whether branches take turns, so that what they record has one order."""
+    """Whether branches take turns, so that their records have one order."""
 
     def __init__(self, journal: SqliteJournal, flow_id: str, clock: Clock) -> None:
         self._journal = journal
@@ -128,14 +122,14 @@ class Replay:
         self._records = records
         self._visited: set[str] = set()
         self._ahead: dict[str, list[str]] = {}
-        """By lane, the recorded and waiting calls still ahead, the next one last."""
+        """The known calls the flow has yet to reach, by lane, the next one last."""
         self._nested = False
-        """Whether a branch stands in another; if not, nothing is ahead inside one."""
-        self.made: list[Record] = []
-        """The records of this pass, in the order they were made."""
-        self._guest: str | None = None
+        """Whether a branch contains another, so that calls may be ahead inside it."""
+        self.new_records: list[Record] = []
+        """The records made in this pass, in order."""
+        self._running: str | None = None
         self.on_forgotten: Callable[[], None] = lambda: None
-        """Told when a step is done again, and with it everything after it."""
+        """Called when a step is rerun, and with it everything after it."""
 
     def find(
         self,
@@ -145,19 +139,20 @@ class Replay:
         *,
         rerun_on_change: bool = False,
     ) -> Record | None:
-        """Return the record at `path`; without a digest, any input will do.
+        """Return the record at `path`; without a digest, whatever its input.
 
-        Raise NonDeterministic if it belongs to another call.
+        Raise NonDeterministic if it belongs to another call. With `rerun_on_change`,
+        forget such a record and everything after it, and return None.
         """
         self._visited.add(path)
         if self._ahead:
-            self._come_by(path, kind)
+            self._advance_to(path, kind)
         record = self._records.get(path)
         if record is None:
             return None
-        is_known = input_sha is not None and record.input_sha is not None
+        both_known = input_sha is not None and record.input_sha is not None
         is_other_kind = record.kind != kind
-        has_other_input = is_known and record.input_sha != input_sha
+        has_other_input = both_known and record.input_sha != input_sha
         if not is_other_kind and not has_other_input:
             return record
         if rerun_on_change:
@@ -168,12 +163,12 @@ class Replay:
         raise NonDeterministic(path, "the inputs differ")
 
     def expect_all(self, waiting: Iterable[str]) -> None:
-        """Let nothing new run before the flow has come by all that is known.
+        """Let nothing new run before the flow has reached every known call.
 
-        That is what was recorded, and what waits for an answer.
+        Those are the recorded calls, and those waiting for an answer.
         """
         for path in (*self._records, *waiting):
-            # What is inside a recorded whole is not met again.
+            # Calls inside a recorded container are not made again.
             if any(parent in self._records for parent in parents_of(path)):
                 continue
             self._ahead.setdefault(lane_of(path), []).append(path)
@@ -185,28 +180,28 @@ class Replay:
         return path in self._records
 
     def next_ahead(self, path: str) -> str | None:
-        """Return what the flow should come by before anything new at `path`.
+        """Return the known call the flow must reach before anything new at `path`.
 
-        Other branches do not count.
+        Calls in other branches do not count.
         """
         lane = lane_of(path)
-        around = lane
-        while not self._ahead.get(around) and around:
-            around = lane_of(around.rpartition("/")[0])
-        if self._ahead.get(around):
-            return self._ahead[around][-1]
+        enclosing = lane
+        while not self._ahead.get(enclosing) and enclosing:
+            enclosing = lane_of(enclosing.rpartition("/")[0])
+        if self._ahead.get(enclosing):
+            return self._ahead[enclosing][-1]
         if lane and not self._nested:
             return None
         inside = f"{lane}/" if lane else ""
-        for other, paths in self._ahead.items():
-            if other.startswith(inside):
+        for inner_lane, paths in self._ahead.items():
+            if inner_lane.startswith(inside):
                 return paths[-1]
         return None
 
-    def _come_by(self, path: str, kind: str) -> None:
-        """Note that the flow has come to `path`.
+    def _advance_to(self, path: str, kind: str) -> None:
+        """Note that the flow has reached `path`.
 
-        Raise NonDeterministic if something else was recorded there, before it is run.
+        Raise NonDeterministic if it should have reached a known call first.
         """
         lane = self._ahead.get(lane_of(path))
         if lane and lane[-1] == path:
@@ -214,7 +209,7 @@ class Replay:
             if not lane:
                 del self._ahead[lane_of(path)]
             return
-        if kind in _WHOLES:
+        if kind in _CONTAINERS:
             return
         missed = self.next_ahead(path)
         if missed is not None:
@@ -233,7 +228,7 @@ class Replay:
         work: Callable[[], Any],
         effort: Effort = ONE_TRY,
     ) -> Record:
-        """Do the work and record its result, or that its last try failed."""
+        """Do the work and record its result, or that the last try failed."""
         started = self.now()
         tries_left = effort.retries
         while True:
@@ -260,7 +255,7 @@ class Replay:
     ) -> StepFailed:
         """Record that the last try failed, and return the error to raise.
 
-        The traceback is the result, so that a resumed flow meets it again.
+        The record keeps the traceback as its result.
         """
         import traceback
 
@@ -273,31 +268,32 @@ class Replay:
         return StepFailed(path, type(error).__name__, str(error))
 
     def _try(self, path: str, work: Callable[[], Any], effort: Effort) -> Any:
-        self._guest = path
+        self._running = path
         try:
             if effort.timeout_seconds is None:
-                return _ended(work())
+                return _completed(work())
             with time_limit(self.clock, effort.timeout_seconds):
-                return _ended(work())
+                return _completed(work())
         finally:
-            self._guest = None
+            self._running = None
 
     @contextmanager
-    def guest(self, path: str) -> Iterator[None]:
-        """Forbid the flow's context while a step or a fallback runs.
+    def without_context(self, path: str) -> Iterator[None]:
+        """Forbid calls of the flow's context while a fallback runs.
 
-        Replay would not come by there.
+        A replay would not run the fallback and so would miss them.
         """
-        self._guest = path
+        self._running = path
         try:
             yield
         finally:
-            self._guest = None
+            self._running = None
 
-    def refuse_guest(self) -> None:
-        if self._guest is not None:
+    def refuse_use_inside_call(self) -> None:
+        """Raise FlowMistake if a step or fallback uses the context while it runs."""
+        if self._running is not None:
             raise FlowMistake(
-                f"the function of {self._guest} used the flow's context; only the "
+                f"the function of {self._running} used the flow's context; only the "
                 "flow itself may"
             )
 
@@ -309,7 +305,7 @@ class Replay:
         result: str,
         started: str | None = None,
     ) -> Record:
-        """Record a result that is known."""
+        """Record a result."""
         now = self.now()
         return self._append(
             Record(path, kind, input_sha, COMPLETED, result, None, started or now, now)
@@ -321,7 +317,7 @@ class Replay:
         self._remember(record)
 
     def refuse_unvisited(self) -> None:
-        """Raise unless every record was met again, itself or through its container."""
+        """Raise unless the flow reached every record, or a container of it."""
         visited = self._records.keys() & self._visited
         for path in self._records.keys() - visited:
             if visited.isdisjoint(parents_of(path)):
@@ -337,12 +333,12 @@ class Replay:
 
     def _remember(self, record: Record) -> None:
         self._records[record.path] = record
-        self.made.append(record)
+        self.new_records.append(record)
 
     def _forget_from(self, path: str) -> None:
         self._journal.forget_from(self.flow_id, path)
-        made = list(self._records)
-        for later in made[made.index(path) :]:
+        paths = list(self._records)
+        for later in paths[paths.index(path) :]:
             del self._records[later]
         self._ahead.clear()
         self.on_forgotten()

@@ -1,4 +1,4 @@
-"""Make one pass of a flow over its records and its outstanding calls."""
+"""Run a flow once over its records and outstanding calls."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class RunPass:
-    """The present pass of one run."""
+    """One pass of a flow: from its start to its end or next pause."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class RunPass:
         self.actions = actions
         self.remarks: list[Remark] = []
         self.open_blocks = 0
-        """Blocks raised and not yet gathered.
+        """How many Blocked were raised and not yet caught by the engine.
 
-        A flow that returns with one left has swallowed its pause.
+        A flow that returns while one is open has swallowed its pause.
         """
         self._rules = rules
         self._announcer = announcer
@@ -96,12 +96,12 @@ class RunPass:
         self._heuristics_only = heuristics_only
         self._new_id = new_id
         self.run_function = run_function
-        """(flow, context, settings): calls a flow's function, in a loop if needed."""
-        # Numbers the calls of flows without phases.
-        self._asked = len({attempt.path for attempt in attempts})
+        """Calls a flow's function with a context and settings, in a loop if needed."""
+        # Numbers the requests of flows without phases.
+        self._request_count = len({attempt.path for attempt in attempts})
 
     def ask(self, path: str, ask: Ask, phase: int | None) -> Record:
-        """Return the recorded end of a call.
+        """Return the record of an ask that has ended.
 
         Raise Blocked if there is no answer yet.
         """
@@ -123,35 +123,33 @@ class RunPass:
             return self._conclude(path, ask, input_sha, verdict, ())
         call = self._known_call(path, ask) or self._adopt(path, ask, phase)
         if call is None:
-            raise self._block(OpenCall(self._new_call(path, ask, phase), None))
+            new_call = self._new_call(path, ask, phase)
+            raise self._block(OpenCall(new_call, None))
         return self._settle(call, ask, input_sha)
 
     def moment(self) -> datetime:
-        """Return the time by which a question has expired or a sleep is over."""
+        """Return the time against which expiry is checked."""
         return self.clock.now()
 
     def sleep_until(self, end: datetime) -> None:
-        """Wait here for what is left.
-
-        A run that was killed meanwhile waits for the rest.
-        """
+        """Sleep until `end`; a run that was killed meanwhile sleeps the rest."""
         self.clock.sleep(max(0.0, (end - self.clock.now()).total_seconds()))
 
     def _known_call(self, path: str, ask: Ask) -> Call | None:
         """Return the outstanding call at `path`.
 
-        Raise NonDeterministic if it asks something else: its answer must not be taken.
+        Raise NonDeterministic if it asks something else, because its answer must not
+        be used.
         """
         call = self.calls.get(path)
-        # A call that was restored from a state file may have the words of another
-        # writer.
+        # A call restored from a state file may have been worded by another program.
         is_ours = self._rules.contract is Contract.OPEN
-        if call is not None and is_ours and not ask.is_put_by(call):
+        if call is not None and is_ours and not ask.is_asked_by(call):
             raise NonDeterministic(path, "another question is waiting")
         return call
 
     def refuse_unvisited(self) -> None:
-        """Raise if the flow did not come by all that is recorded or awaited."""
+        """Raise if the flow did not reach every record and every outstanding call."""
         self.replay.refuse_unvisited()
         for path in self.calls:
             raise NonDeterministic(
@@ -159,7 +157,7 @@ class RunPass:
             )
 
     def _forget_calls(self) -> None:
-        """Withdraw what was asked after a step that is done again."""
+        """Withdraw the questions asked after a step that is rerun."""
         for call in self.calls.values():
             self._announcer.settled(
                 call.current.request_id,
@@ -208,9 +206,29 @@ class RunPass:
         verdict: Verdict,
         attempts: tuple[Attempt, ...],
     ) -> Record:
-        """Record that a call has ended, and clear its files away (flows §5).
+        """Record that a call has ended, and remove its files (flows §5).
 
-        The journal comes first, then the run's files; only then do the call's files go.
+        The journal is written first, then the run's files; the call's files go last.
+        """
+        record = self._record_of(path, ask, input_sha, verdict)
+        self.replay.complete(record, attempts)
+        self.calls.pop(path, None)
+        self.run_files.note_attempts(attempts)
+        self.run_files.note_result(path, record.result)
+        self.run_files.save()
+        self.mailbox.clear(path, [attempt.request_id for attempt in attempts])
+        for attempt in attempts:
+            self._announcer.settled(
+                attempt.request_id, self.mailbox.root, attempt.status.value
+            )
+        return record
+
+    def _record_of(
+        self, path: str, ask: Ask, input_sha: str, verdict: Verdict
+    ) -> Record:
+        """Return the record of an ask that ended with this verdict.
+
+        If it failed, its fallback is run.
         """
         status = COMPLETED
         result = None
@@ -228,21 +246,10 @@ class RunPass:
                 status = FALLBACK
                 result = self._fall_back(path, ask.fallback, verdict)
         now = self.replay.now()
-        record = Record(path, "ask", input_sha, status, result, error, now, now)
-        self.replay.complete(record, attempts)
-        self.calls.pop(path, None)
-        self.run_files.note_attempts(attempts)
-        self.run_files.note_result(path, result)
-        self.run_files.save()
-        self.mailbox.clear(path, [attempt.request_id for attempt in attempts])
-        for attempt in attempts:
-            self._announcer.settled(
-                attempt.request_id, self.mailbox.root, attempt.status.value
-            )
-        return record
+        return Record(path, "ask", input_sha, status, result, error, now, now)
 
     def _fall_back(self, path: str, fallback: Fallback, failure: Failed) -> str:
-        with self.replay.guest(path):
+        with self.replay.without_context(path):
             return encoded(
                 fallback(failure), f"the fallback of {path} has run; its result"
             )
@@ -253,7 +260,7 @@ class RunPass:
                 f"ask {ask.name!r} expires after {ask.expires} s; it must be more "
                 "than 0"
             )
-        self._asked += 1
+        self._request_count += 1
         prompt = ask.full_prompt
         now = self.replay.now()
         context = self._request_context(path, ask, now)
@@ -262,7 +269,7 @@ class RunPass:
         document = {
             "request_id": self._new_id(),
             "version": self._rules.contract.value,
-            "phase": self._asked if phase is None else phase,
+            "phase": self._request_count if phase is None else phase,
             "phase_name": ask.phase_name(self._rules.contract),
             "agent_name": ask.agent,
             "prompt": prompt,
@@ -275,12 +282,12 @@ class RunPass:
         return Call(path, (Attempt(path, document, AttemptStatus.QUEUED),))
 
     def _request_context(self, path: str, ask: Ask, now: str) -> dict[str, Any]:
-        """Return what a request says about the run, the ask and its answer."""
+        """Return the context of a request: about the run, the ask and its answer."""
         try:
-            given = to_plain(ask.context)
+            ask_context = to_plain(ask.context)
         except NotRecordable as error:
             raise error.named(f"{path} was not asked: its context") from None
-        context: dict[str, Any] = {**self.run_files.request_context(), **given}
+        context: dict[str, Any] = {**self.run_files.request_context(), **ask_context}
         schema = ask.answer_schema
         if schema is not None:
             context[ANSWER_SCHEMA] = to_plain(schema)
@@ -291,7 +298,7 @@ class RunPass:
     def _adopt(self, path: str, ask: Ask, phase: int | None) -> Call | None:
         """Return the call restored from the state file, if it fits this ask.
 
-        The file knows no paths: a call belongs to the first ask that fits it.
+        The file has no paths, so the call goes to the first ask that fits.
         """
         if phase is None:
             return None

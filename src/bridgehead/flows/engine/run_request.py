@@ -1,7 +1,4 @@
-"""Describe what the engine is asked for, what it is given, and what comes back.
-
-What comes back is an end, or a pause (exit 42).
-"""
+"""Describe a request to the engine, its inputs, and its result: an end or a pause."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,15 +17,12 @@ from bridgehead.host.clock import Clock, SystemClock
 
 OPTIONS_KEY: Final = "_options"
 RUN_KEY: Final = "_key"
-"""Where a run's input holds the key it was started under (`--id`)."""
+"""The member of a run's input that holds its key (`--id`)."""
 PAUSE_WORD: Final = "BRIDGEHEAD-PAUSE"
 
 
 class RunOptions:
-    """Settings of a run that stay with it (flows §9: limits and opt-outs).
-
-    None is "not given".
-    """
+    """Limits and opt-outs stored with a run (flows §9); None means "not given"."""
 
     def __init__(
         self,
@@ -44,9 +38,9 @@ class RunOptions:
         return {key: value for key, value in vars(self).items() if value is not None}
 
     def settled(self) -> dict[str, Any]:
-        """Return what a new run is begun with, and keeps.
+        """Return the options a new run is started with, defaults included.
 
-        A flag that says otherwise later is another run's (flows §9).
+        They are fixed: a resume may not contradict them (flows §9).
         """
         return {**_UNLESS_GIVEN, **self.given()}
 
@@ -59,25 +53,22 @@ _UNLESS_GIVEN: Final = {
 
 
 class RunRequest(NamedTuple):
-    """Start a flow in a root, or go on with the one that is paused there."""
+    """A request to start a flow in a root, or to resume the run paused there."""
 
     root: Path
     source: str = ""
-    """How the flow was named, so that `resume` finds it again."""
+    """How the flow was named, so that `resume` can find it again."""
     given: Mapping[str, Any] = NOTHING
-    """The flow's own settings as given now.
+    """The flow's own settings, as given now.
 
     They must not contradict those of a paused run.
     """
     defaults: Mapping[str, Any] = NOTHING
-    """Settings of a new run that were not given."""
+    """Values for settings that were not given, in a new run."""
     options: RunOptions = RunOptions()
     flow_id: str | None = None
     key: str | None = None
-    """The caller's own name for the run (`--id`).
-
-    Started twice under it, it is one run.
-    """
+    """The caller's own name for the run (`--id`); a key starts only one run."""
     resume: bool = False
     fresh: bool = False
     force_version: bool = False
@@ -89,7 +80,7 @@ class RunRequest(NamedTuple):
 
 
 class Pause:
-    """What a handler needs to know; printed as one line (flows §5)."""
+    """What a handler needs to know about a pause (flows §5)."""
 
     def __init__(
         self,
@@ -108,6 +99,7 @@ class Pause:
         self.outstanding = outstanding
 
     def line(self) -> str:
+        """Return the line that is printed for the handler."""
         facts = {
             "request_file": str(self.request_file),
             "response_file": str(self.response_file),
@@ -119,7 +111,7 @@ class Pause:
 
 
 class RunResult:
-    """How far a run came."""
+    """How a run ended or paused."""
 
     def __init__(
         self,
@@ -147,12 +139,12 @@ class RunResult:
 
 
 def open_sqlite(root: FlowRoot) -> SqliteJournal:
-    """Return the journal of a root, as every command uses it."""
+    """Open the journal of a root."""
     return SqliteJournal(root.journal)
 
 
 class RunInputs:
-    """What a run works with.
+    """The clock, journal, announcer and limits a run works with.
 
     The defaults are the machine's own; assembly passes an announcer, tests a clock.
     """
@@ -173,19 +165,19 @@ class RunInputs:
         self.clock = SystemClock() if clock is None else clock
         self.announcer = Announcer() if announcer is None else announcer
         self.invoker = invoker
-        """Answers asks at once, so that the flow never pauses."""
+        """Answers asks immediately, so that the flow never pauses."""
         self.open_journal = open_journal
         self.new_id = new_id
         self.on_wait = on_wait
-        """Told before a run waits for an answer in this process (`--wait`)."""
+        """Called before a run waits for an answer in this process (`--wait`)."""
         self.output_directories = output_directories
-        """(root) -> where a flow with a state file may put its output besides the root.
+        """Returns where a flow with a state file may put its output, besides the root.
 
-        The first is its default.
+        The first directory is the default.
         """
         self.response_owners = response_owners
-        """Whose answers are taken, where that is not the allowed owners of the root."""
+        """Whose answers are accepted; None for the allowed owners of the root."""
         self.size_limits = size_limits
-        """The bytes the three files may have, by their names (flows §10)."""
+        """The most bytes each of the three files may have, by name (flows §10)."""
         self.keep_days = keep_days
-        """How long runs that have ended stay in the journal; 0: for ever."""
+        """How many days the journal keeps ended runs; 0 keeps them forever."""

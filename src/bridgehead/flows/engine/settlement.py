@@ -1,7 +1,7 @@
-"""Decide what becomes of an outstanding call (R8 and R9 of flows §9, recoveries of §6).
+"""Decide how to settle an outstanding call (R8 and R9 of flows §9, recoveries of §6).
 
-Pure. The answer has already been matched to the call by its request id (mailbox.py);
-time, new ids and the judgement of a successful answer's text come in as arguments.
+These are pure functions. The answer has already been matched to the call by its request
+id (mailbox.py); the time, new ids and the judge of an answer's text are arguments.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ RETRIED = frozenset({ErrorType.INVOCATION_FAILED.value, ErrorType.TIMEOUT.value}
 
 
 class Rules(NamedTuple):
-    """What the run and the flow settled beforehand."""
+    """The settings of the run and the flow that decide how a call is settled."""
 
     contract: Contract = Contract.OPEN
     profile: Profile = Profile.INTEROP
@@ -64,9 +64,9 @@ class Action(Enum):
 
 
 class Settlement(NamedTuple):
-    """What happened to a call, and its attempts as they are now.
+    """What happened to a call, and those of its attempts that changed.
 
-    The verdict is set if the call has ended.
+    The verdict is set if an attempt has ended.
     """
 
     action: Action
@@ -85,9 +85,9 @@ def settle(
     now: datetime,
     new_id: Callable[[], str],
 ) -> Settlement:
-    """Decide about `call`.
+    """Return what becomes of `call`, given the answer to one of its attempts, if any.
 
-    `request_on_file`: its current request stands, valid, in the request file.
+    `request_on_file` says whether the request file holds its current request.
     """
     ignored = False
     if answer is not None:
@@ -100,8 +100,7 @@ def settle(
             late = answered.ended(AttemptStatus.COMPLETED)
             overtaken = call.current.ended(AttemptStatus.SUPERSEDED_BY_LATE_ANSWER)
             return Settlement(_accepting(verdict), (late, overtaken), verdict)
-        # That attempt's end has already been dealt with, and the newest one is still
-        # running.
+        # The failure of that older attempt has been handled; the newest is still open.
         ignored = True
     settled = _without_answer(call, rules, request_on_file, now, new_id)
     return settled._replace(ignored_old_attempt=ignored)
@@ -110,7 +109,7 @@ def settle(
 def read_verdict(
     document: Mapping[str, Any], judge: Judge, profile: Profile
 ) -> Verdict:
-    """Return what a response says, by the schema and the semantic rules of flows §3."""
+    """Return the verdict on a response, by the schema and the rules of flows §3."""
     if not is_supported(document):
         return _unfit(f"unsupported contract version {document.get('version')}")
     try:
@@ -159,7 +158,7 @@ def _conclude(
 
 
 def stops_the_flow(failure: Failed, rules: Rules) -> bool:
-    """Return whether the agent is missing and the flow may not do without it."""
+    """Return whether the agent is missing and the flow cannot continue without it."""
     is_missing = failure.reason == ErrorType.AGENT_NOT_FOUND.value
     return is_missing and not rules.missing_agent_falls_back
 
@@ -171,9 +170,9 @@ def _accepting(verdict: Accepted) -> Action:
 def _retry(
     call: Call, failure: Failed, rules: Rules, now: datetime, new_id: Callable[[], str]
 ) -> Settlement:
-    """Ask once more, with a new request.
+    """Ask once more, with twice the timeout.
 
-    Only a fresh id tells its answer from one to an older attempt (flows §6).
+    The new request id distinguishes its answer from one to an older attempt (flows §6).
     """
     old = call.current
     longest = rules.contract.longest_timeout_seconds
@@ -185,8 +184,8 @@ def _retry(
         "retry_count": old.number + 1,
     }
     superseded = old.ended(AttemptStatus.SUPERSEDED, failure.reason)
-    new = Attempt(old.path, document, AttemptStatus.PENDING)
-    return Settlement(Action.RETRY, (superseded, new), failure)
+    retried = Attempt(old.path, document, AttemptStatus.PENDING)
+    return Settlement(Action.RETRY, (superseded, retried), failure)
 
 
 def _without_answer(
@@ -198,16 +197,16 @@ def _without_answer(
 ) -> Settlement:
     current = call.current
     if current.expires_at is not None and current.is_expired(now):
-        gone = Failed(EXPIRED, f"no answer by {utc_text(current.expires_at)}")
-        return _conclude(call, gone, rules, now, new_id)
+        expired = Failed(EXPIRED, f"no answer by {utc_text(current.expires_at)}")
+        return _conclude(call, expired, rules, now, new_id)
     if current.status is AttemptStatus.QUEUED:
         return Settlement(Action.QUEUED)
     waited = current._replace(resumes=current.resumes + 1)
     if not request_on_file:
         return Settlement(Action.REISSUE, (waited.issued(now),))
-    # The deadline governs absence only, and has not passed at equality (flows §6).
-    # It ends the handler's attempt. Only the seed's own flow ends its call with it;
-    # any other takes an answer however late it comes.
+    # A deadline matters only if there is no answer, and at the deadline itself it has
+    # not passed (flows §6). It ends the handler's attempt. Only the seed's own flow
+    # also ends the call; any other flow accepts an answer however late it comes.
     if rules.contract is Contract.SEED and now > current.deadline:
         late = Failed(ErrorType.TIMEOUT.value, "no answer before the deadline")
         return _conclude(call.with_current(waited), late, rules, now, new_id)

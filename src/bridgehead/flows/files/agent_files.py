@@ -1,4 +1,4 @@
-"""`.agent-request.json` and `.agent-response.json` as data classes (flows §2, §3, §7)."""
+"""Represent the request and response files as data classes (flows §2, §3, §7)."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ class AgentRequest:
         return {key: getattr(self, key) for key in REQUEST_KEYS}
 
     def to_file_dict(self) -> dict[str, Any]:
-        """Return what is written: `to_dict` without None."""
+        """Return what is written to the file: `to_dict` without None."""
         return {
             key: value for key, value in self.to_dict().items() if value is not None
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentRequest:
-        """Read without validating.
+        """Make a request from a document, without validating it.
 
-        A missing required key other than `version` is a KeyError.
+        Raise KeyError if a required key other than `version` is missing.
         """
         optional = ("version", "context", "timeout_seconds", "retry_count")
         keys = [key for key in REQUEST_KEYS if key in data or key not in optional]
@@ -76,10 +76,9 @@ class AgentRequest:
 
     @classmethod
     def loads(cls, data: bytes, profile: Profile = Profile.STRICT) -> AgentRequest:
-        """Read a file's bytes.
+        """Read a request from the bytes of a file.
 
-        Raise Unreadable or InvalidDocument (both ValueErrors) if they hold no valid
-        request.
+        Raise Unreadable or InvalidDocument (both ValueErrors) if it is not valid.
         """
         return cls.from_dict(
             documents.load_document(data, DocumentKind.REQUEST, profile)
@@ -88,7 +87,7 @@ class AgentRequest:
 
 @dataclass
 class ResponseMetadata:
-    """What is known about the invocation."""
+    """What the handler reports about the invocation."""
 
     model: str | None = None
     tokens_used: int | None = None
@@ -124,9 +123,9 @@ class AgentResponse:
     metadata: ResponseMetadata = field(default_factory=ResponseMetadata)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the published form.
+        """Return the published form, without empty texts.
 
-        Empty texts are left out; `metadata` is there unless it is None.
+        `metadata` is always included unless it is None.
         """
         document = self.to_file_dict()
         for key in ("response", "error_message"):
@@ -137,10 +136,9 @@ class AgentResponse:
         return document
 
     def to_file_dict(self) -> dict[str, Any]:
-        """Return what is written.
+        """Return what is written to the file.
 
-        It is like `to_dict`, but only what is None (or an empty error type) is left
-        out.
+        Unlike `to_dict`, it leaves out only what is None, and an empty error type.
         """
         document: dict[str, Any] = {
             "request_id": self.request_id,
@@ -162,12 +160,12 @@ class AgentResponse:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentResponse:
-        """Read without validating.
+        """Make a response from a document, without validating it.
 
-        Of the metadata only the three known members survive.
+        Unknown members of the metadata are dropped.
         """
         metadata = data.get("metadata", {})
-        known = {
+        members = {
             name: metadata.get(name) for name in ("model", "tokens_used", "confidence")
         }
         names = ("response", "error_message", "error_type", "duration_seconds")
@@ -176,7 +174,7 @@ class AgentResponse:
             version=data.get("version", CONTRACT_VERSION),
             status=data["status"],
             created_at=data["created_at"],
-            metadata=ResponseMetadata(**known),
+            metadata=ResponseMetadata(**members),
             **{name: data.get(name) for name in names},
         )
 
@@ -194,10 +192,9 @@ class AgentResponse:
 
     @classmethod
     def loads(cls, data: bytes, profile: Profile = Profile.INTEROP) -> AgentResponse:
-        """Read a file's bytes.
+        """Read a response from the bytes of a file.
 
-        Raise Unreadable or InvalidDocument (both ValueErrors) if they hold no valid
-        response.
+        Raise Unreadable or InvalidDocument (both ValueErrors) if it is not valid.
         """
         return cls.from_dict(
             documents.load_document(data, DocumentKind.RESPONSE, profile)

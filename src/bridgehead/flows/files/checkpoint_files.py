@@ -1,8 +1,8 @@
-"""Keep the files in a flow's root (flows §5, §10).
+"""Read, write and move the files in a flow's root (flows §5, §10).
 
-They are read as hostile, written whole, and moved aside instead of lost. `RunFiles` is
-what a run leaves there besides the pair; most flows leave nothing: their state is in
-the journal.
+Files are read as untrusted, written atomically, and moved aside rather than deleted.
+`RunFiles` stands for what a run writes besides request and response. Most flows write
+nothing else, as their state is in the journal.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _LEFTOVER: Final = rf"\.(?:{_CHECKPOINT_NAMES})\.([0-9]+)\.[0-9a-f]{{16}}\.tmp"
 
 
 class Unsafe:
-    """A file that is there and is not to be believed.
+    """The reason why a file that exists is not trusted.
 
-    `uid` is set if only its owner is wrong.
+    `uid` is set if only the owner of the file is wrong.
     """
 
     def __init__(self, reason: str, uid: int | None = None) -> None:
@@ -74,9 +74,9 @@ class CheckpointFiles:
         self.root = root
         self.clock = SystemClock() if clock is None else clock
         self.response_owners = response_owners
-        """Whose answers are taken; the allowed owners of the root unless given."""
+        """Whose answers are accepted; None for the allowed owners of the root."""
         self.size_limits = size_limits
-        """The bytes a file may have, by its name."""
+        """The most bytes a file may have, by name."""
 
     @property
     def request_path(self) -> Path:
@@ -93,9 +93,9 @@ class CheckpointFiles:
     def read(
         self, path: Path, *, owners: frozenset[int] | None = None
     ) -> bytes | Unsafe | None:
-        """Return the bytes of a regular file with one link and a believable owner.
+        """Return the content of a file, or why it is not trusted; None without a file.
 
-        Return None if there is no file.
+        A trusted file is regular, has one link, a trusted owner and no excessive size.
         """
         limit = self.size_limits.get(path.name, self.size_limits[RESPONSE_FILE])
         believed = self.root.allowed_owners if owners is None else owners
@@ -125,9 +125,9 @@ class CheckpointFiles:
     def read_response(
         self, path: Path, *, accept_foreign_owner: bool = False
     ) -> bytes | Unsafe | None:
-        """Read as `read` does, patient with a writer that is not atomic (R8).
+        """Read as `read` does, but wait for a writer that is not atomic (R8).
 
-        A young unreadable file is read again.
+        A recent file that cannot be parsed is read again, a few times.
         """
         for _ in range(SETTLE_TRIES):
             content = self._read_answer(path, accept_foreign_owner)
@@ -161,17 +161,17 @@ class CheckpointFiles:
         return self.clock.now().timestamp() - modified < SETTLE_AGE_SECONDS
 
     def written_at(self, path: Path) -> datetime:
-        """Return when a file was last written; now, if it is gone."""
+        """Return when a file was last written; the present time if it is gone."""
         try:
             return datetime.fromtimestamp(os.lstat(path).st_mtime, UTC)
         except OSError:
             return self.clock.now()
 
     def response_paths(self) -> list[Path]:
-        """Return where answers lie.
+        """Return the files that hold answers.
 
-        They lie in the one file handlers know, or in the inbox for requests still in
-        the queue.
+        They are the response file, which handlers write, and those in the inbox, with
+        answers to requests that are still queued.
         """
         paths = [self.response_path]
         inbox = self.root.inbox
@@ -183,13 +183,13 @@ class CheckpointFiles:
         write_atomic(path, file_bytes(document), private=True, root=self.root.path)
 
     def remove(self, path: Path) -> None:
-        """Unlink a file durably; do nothing if it is gone already."""
+        """Delete a file durably; do nothing if it is gone already."""
         with suppress(FileMissing), translated(path, "removed"):
             path.unlink()
             _sync(path.parent)
 
     def reject(self, path: Path, reason: str) -> None:
-        """Move an answer to nothing into rejected/, whatever kind of file it is."""
+        """Move a file of any kind that answers nothing to rejected/."""
         make_private_dir(self.root.rejected, root=self.root.path)
         name = f"{self._stamp()}-{os.urandom(4).hex()}-{path.name}"
         target = self.root.rejected / name
@@ -198,22 +198,19 @@ class CheckpointFiles:
             log_warning(f"{path.name} was moved to {target}: {reason}")
 
     def archive_orphans(self) -> None:
-        """Move away a request and answers that belong to no outstanding call."""
+        """Move away a request and answers that belong to no run."""
         for path in (self.request_path, *self.response_paths()):
             if os.path.lexists(path):
                 self.reject(path, "no paused flow claims it")
 
     def clean_up(self) -> list[Path]:
-        """Remove the three files.
-
-        Return those that are not regular files; they are left.
-        """
+        """Delete the three files; return those left for not being regular files."""
         return [path for path in self._movable() if not _dispose(path, path.unlink)]
 
     def move_to_post_mortem(self, flow_id: str) -> Path:
-        """Move what is there of the three files to a new folder in post-mortem/.
+        """Move the three files, as far as they exist, to a new folder in post-mortem/.
 
-        The newest ten folders are kept.
+        Only the newest folders are kept. Return the new one.
         """
         folder = self.root.post_mortem / f"{self._stamp()}-{flow_id}"
         make_private_dir(folder, root=self.root.path)
@@ -228,7 +225,7 @@ class CheckpointFiles:
         return folder
 
     def sweep(self) -> None:
-        """Remove half-written files of processes that are gone (flows §10)."""
+        """Delete temporary files of processes that are gone (flows §10)."""
         for path in self.root.path.glob(".*.tmp"):
             match = re.fullmatch(_LEFTOVER, path.name)
             if match and not is_alive(int(match[1])):
@@ -244,7 +241,7 @@ class CheckpointFiles:
 
 
 def _is_final(content: bytes | Unsafe) -> bool:
-    """Return whether a file will not become readable by being written further."""
+    """Return whether more writing would not make the file readable."""
     if isinstance(content, Unsafe):
         return content.uid is not None
     try:
@@ -255,9 +252,9 @@ def _is_final(content: bytes | Unsafe) -> bool:
 
 
 def _dispose(path: Path, act: Callable[[], object]) -> bool:
-    """Act on a regular file; report one that is something else.
+    """Call `act` if the file is regular, else warn; return whether it was disposed of.
 
-    Return True if nothing is left to report.
+    A file that is gone already counts as disposed of.
     """
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -279,55 +276,54 @@ NOT_RESTORED: Final = object()
 
 
 class RunFiles:
-    """The base: nothing is written, nothing can be restored.
+    """What a run writes besides request and response.
 
-    `StateFile` keeps the published state file.
+    This base class writes nothing and restores nothing; `StateFile` writes the
+    published state file.
     """
 
     def enter(self, number: int, name: str) -> None:
-        """Note that the run is in that phase now."""
+        """Note that the run has entered a phase."""
 
     def has_completed(self, number: int) -> bool:
-        """Return whether the end of that phase has been noted."""
+        """Return whether it has been noted that the phase ended."""
         return True
 
     def complete(
         self, number: int, name: str, key: str | None, result: Any, summary: str
     ) -> None:
-        """Note that a phase has ended; `key` is where its result is kept."""
+        """Note that a phase has ended; its result is kept under `key`."""
 
     def remember(self, key: str, value: Any) -> None:
-        """Keep a value beside the results of phases."""
+        """Keep a value, beside the results of phases."""
 
     def note_attempts(self, attempts: Sequence[Attempt]) -> None:
-        """Note that requests were made or have changed."""
+        """Note that requests are new or have changed."""
 
     def note_result(self, path: str, result: str | None) -> None:
-        """Note that a call inside the present phase has ended; None if it failed."""
+        """Note the result of a call in the present phase; None if the call failed."""
 
     def request_context(self) -> Mapping[str, Any]:
-        """Return what every request says about the run."""
+        """Return what every request of the run has in its context."""
         return {}
 
     def save(self) -> None:
-        """Write down what was noted; the journal has it already."""
+        """Write what was noted; the journal has it already."""
 
     def restored_phase(self, number: int, key: str | None) -> Any:
-        """Return the result of a phase known only from the file.
+        """Return the result of a phase as restored from the file.
 
-        Return NOT_RESTORED if it has to be run.
+        Return NOT_RESTORED if the phase has to be run.
         """
         return NOT_RESTORED
 
     def restored_result(self, path: str) -> str | None:
-        """Return the result of a call in an unfinished phase, known from the file
-        alone.
-        """
+        """Return the restored result of a call in a phase that has not ended."""
         return None
 
     def restored_call(self, phase: int, phase_name: str, agent: str) -> Call | None:
-        """Return the outstanding call of that kind, known only from the file.
+        """Return the outstanding call restored from the file, if it matches.
 
-        It is given away once.
+        It is returned only once.
         """
         return None

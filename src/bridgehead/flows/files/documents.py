@@ -1,6 +1,7 @@
-"""Read and validate the three documents under a profile (flows §3), by the schemas in schemas/.
+"""Read the three documents and validate them against schemas/, by profile (flows §3).
 
-`check` knows the part of draft-07 that those use; a library for all of it would cost a pause 38 ms.
+`check` implements the part of draft-07 that these schemas use. A library for all of it
+would add 38 ms to every pause.
 """
 
 import json
@@ -38,7 +39,7 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}
 
 
 class Problem(NamedTuple):
-    """One failed keyword at one place."""
+    """A keyword of the schema that the document fails, and where."""
 
     path: str
     keyword: str
@@ -49,9 +50,9 @@ class Problem(NamedTuple):
 
 
 class Contract(Enum):
-    """Whose limits a document is held to.
+    """The limits a document must keep.
 
-    They are those of the published schema, or the wider ones of other flows.
+    They are those of the published schema, or the wider ones of all other flows.
     """
 
     SEED = "1.0"
@@ -75,7 +76,7 @@ class InvalidDocument(ValueError):
 def schema_of(
     kind: DocumentKind, contract: Contract = Contract.SEED
 ) -> Mapping[str, Any]:
-    """Return the schema a document is held to."""
+    """Return the schema of a kind of document under a contract."""
     path = Path(__file__).parent / "schemas" / f"{_SCHEMA_FILE[kind]}.schema.json"
     schema: dict[str, Any] = json.loads(path.read_bytes())
     if kind is DocumentKind.REQUEST and contract is Contract.OPEN:
@@ -89,7 +90,7 @@ def validate(
     profile: Profile = Profile.STRICT,
     contract: Contract = Contract.SEED,
 ) -> list[Problem]:
-    """Return every problem of `document` as that kind of file; none if it is valid."""
+    """Return every reason why `document` is not valid as that kind of file."""
     schema = schema_of(kind, contract)
     forgiven, _ = _forgive(document, schema, profile)
     return list(check(forgiven, schema))
@@ -114,7 +115,7 @@ def normalise(
     profile: Profile,
     contract: Contract = Contract.SEED,
 ) -> dict[str, Any]:
-    """Return `document` without what the profile forgave, and with `5.0` as `5`.
+    """Return `document` as the profile allows it, and with `5.0` written as `5`.
 
     Raise InvalidDocument if it is not valid.
     """
@@ -130,18 +131,18 @@ def normalise(
 
 
 def is_supported(document: Mapping[str, Any]) -> bool:
-    """Return whether the document's version has our major number.
+    """Return whether the document has a major version we support.
 
-    A malformed version is left to validation.
+    A malformed version counts as supported; validation rejects it later.
     """
     version = _version_of(document)
     return version is None or version[0] == SUPPORTED_MAJOR
 
 
 def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return major and minor without leading zeros, zero being empty.
+    """Return major and minor version as text without leading zeros; 0 is empty.
 
-    They are text, as `int` does not read any number of digits.
+    They stay text because `int` refuses very long numbers.
     """
     version = document.get("version")
     if not isinstance(version, str) or not version.isascii():
@@ -155,33 +156,39 @@ def _version_of(document: Mapping[str, Any]) -> tuple[str, str] | None:
 def _forgive(
     document: Any, schema: Mapping[str, Any], profile: Profile
 ) -> tuple[Any, list[str]]:
-    """Return a copy without what may pass, and a line for each tolerance.
+    """Return a copy without tolerable faults, and a line for each to be warned about.
 
-    What may pass depends on the profile and on a newer minor version.
+    What is tolerable depends on the profile and on the minor version.
     """
-    profile = Profile(profile)  # tools may give it as a plain word
+    profile = Profile(profile)  # tools may pass a plain string
     if not isinstance(document, dict):
         return document, []
     forgiven = dict(document)
-    tolerances: list[str] = []
-    unknown = [key for key in forgiven if key not in schema["properties"]]
+    unknown_keys = [key for key in forgiven if key not in schema["properties"]]
     is_newer = _has_newer_minor_version(document)
     if is_newer or profile is Profile.TOLERANT:
-        for key in unknown:
+        for key in unknown_keys:
             del forgiven[key]
-    if profile is Profile.STRICT:
-        return forgiven, tolerances
-    _drop_nulls(forgiven, schema)
-    if profile is Profile.INTEROP:
-        return forgiven, tolerances
+    if profile is not Profile.STRICT:
+        _drop_nulls(forgiven, schema)
+    if profile is not Profile.TOLERANT:
+        return forgiven, []
+    tolerances: list[str] = []
     if not is_newer:
-        tolerances += [f"the unknown key {key} was ignored" for key in unknown]
-    response = forgiven.get("response")
-    if isinstance(response, dict | list) and "response" in schema["properties"]:
-        text = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
-        forgiven["response"] = text
+        tolerances += [f"the unknown key {key} was ignored" for key in unknown_keys]
+    if _serialise_response(forgiven, schema):
         tolerances.append("response was not a string and has been re-serialised")
     return forgiven, tolerances
+
+
+def _serialise_response(document: dict[str, Any], schema: Mapping[str, Any]) -> bool:
+    """Turn a response given as JSON values into text; return whether it was needed."""
+    response = document.get("response")
+    if "response" not in schema["properties"] or not isinstance(response, dict | list):
+        return False
+    text = json.dumps(response, ensure_ascii=False, separators=(",", ":"))
+    document["response"] = text
+    return True
 
 
 def _has_newer_minor_version(document: Mapping[str, Any]) -> bool:
@@ -221,7 +228,7 @@ def _with_plain_integers(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def check(value: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
-    """Yield every way in which `value` does not fit `schema`."""
+    """Yield every problem of `value` under `schema`."""
     expected = schema.get("type")
     if expected is not None and not _IS_TYPE[expected](value):
         article = "an" if expected[0] in "aio" else "a"
@@ -246,7 +253,7 @@ def is_integer(value: Any) -> bool:
 
 
 def is_uuid(value: Any) -> bool:
-    """Return whether `value` is a UUID of any version, spelled plainly."""
+    """Return whether `value` is a UUID of any version in its usual form."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
@@ -283,7 +290,7 @@ def _check_object(
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether JSON can write it as a number: finite, and not a bool."""
+    """Return whether `value` is a JSON number: finite, and not a bool."""
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int) and not isinstance(value, bool)
@@ -291,9 +298,9 @@ def _is_number(value: Any) -> bool:
 
 @lru_cache
 def _ecma(pattern: str) -> re.Pattern[str]:
-    """Compile `pattern` as ECMA-262 reads it.
+    """Compile `pattern` with the meaning it has in ECMA-262.
 
-    There `\\d` is ASCII and `$` is only the very end.
+    There `\\d` matches only ASCII, and `$` only the very end.
     """
     return re.compile(pattern.replace("$", r"\Z"), re.ASCII)
 

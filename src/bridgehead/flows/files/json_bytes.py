@@ -1,8 +1,8 @@
 """Turn the bytes of a flow file into a JSON object, and back (flows §1).
 
-Stricter than `json.loads` where leniency would let two readers disagree: no NaN, no
-numbers beyond a double, no duplicate keys in the top-level object, no nesting past a
-limit. Validation is another matter (documents.py).
+Parsing is stricter than `json.loads` where two readers could otherwise disagree: no
+NaN, no numbers beyond a double, no duplicate keys in the top-level object, no nesting
+beyond a limit. documents.py validates the result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Unreadable(ValueError):
 def read_object(data: bytes) -> dict[str, Any]:
     """Return the JSON object in `data`.
 
-    Raise Unreadable saying what is wrong with it.
+    Raise Unreadable if there is none.
     """
     try:
         text = data.removeprefix(BOM_UTF8).decode()
@@ -43,7 +43,7 @@ def read_object(data: bytes) -> dict[str, Any]:
 
 
 def parse_json(text: str, **hooks: Any) -> Any:
-    """Parse as `json.loads` does, but refuse NaN, Infinity and numbers beyond a double."""
+    """Parse like `json.loads`, but refuse NaN, Infinity and too large numbers."""
     try:
         return json.loads(text, **strict_hooks(), **hooks)
     except Unreadable:
@@ -55,21 +55,19 @@ def parse_json(text: str, **hooks: Any) -> Any:
 
 
 def strict_hooks() -> dict[str, Any]:
-    """Return what makes a decoder refuse numbers that other readers would not have."""
+    """Return decoder hooks that refuse numbers other readers may not support."""
     return {"parse_constant": _refuse, "parse_float": _finite, "parse_int": _integer}
 
 
 def file_bytes(document: Mapping[str, Any]) -> bytes:
-    """Return a document as every flow file has it: ASCII, two-space indent, no final
-    newline.
-    """
+    """Return a document as it is written: ASCII, two-space indent, no final newline."""
     return json.dumps(document, indent=2).encode("ascii")
 
 
 class _Pairs:
-    """Builds each object, and knows whether the last one repeated a key.
+    """A decoder hook that builds objects and notices a repeated key.
 
-    After the last call, which is the outermost object, `repeated` is about that one.
+    The outermost object comes last, so `repeated` then says whether it repeats a key.
     """
 
     repeated: str | None = None
@@ -108,7 +106,10 @@ def _integer(digits: str) -> int:
 
 
 def _depth(text: str) -> int:
-    """Return how many brackets are open at once in `text`, which is known to be JSON."""
+    """Return how deeply brackets nest in `text`, which must be valid JSON.
+
+    Return 0 if there are too few to reach the limit.
+    """
     if text.count("{") + text.count("[") <= MAX_DEPTH:
         return 0
     deepest = depth = 0

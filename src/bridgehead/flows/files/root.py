@@ -1,6 +1,6 @@
-"""Open the directory a flow belongs to (flows §1, §10).
+"""Open the directory a flow belongs to: check it, lock it (flows §1, §10).
 
-Decide whether it is safe and where output may go, and hold its run lock.
+Also decides where a flow may put its output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ IGNORE_RULES: Final = "*\n!dismissals.toml\n"
 JOURNAL_FOLDER: Final = ".bridgehead/flows"
 RUN_LOCK: Final = "lock"
 DRIVER_LOCK: Final = "driver"
-"""Held while `flow drive` sees to the run, so that nobody else resumes it."""
+"""Held while `flow drive` drives the run, so that no watcher resumes it."""
 _PRIVATE: Final = frozenset({".git", PROJECT_DIRECTORY})
 _CONTROL: Final = r"[\x00-\x1f\x7f-\x9f]"
 _GIT_SECONDS: Final = 20.0
@@ -51,9 +51,9 @@ class FlowRoot:
 
     @classmethod
     def open(cls, path: Path) -> FlowRoot:
-        """Return the canonical root.
+        """Return the root at `path`, resolved.
 
-        Raise UnsafeRoot if strangers could interfere with what lies in it.
+        Raise UnsafeRoot if other users could interfere with its files.
         """
         canonical = Path(os.path.realpath(path))
         try:
@@ -78,39 +78,36 @@ class FlowRoot:
 
     @property
     def allowed_owners(self) -> frozenset[int]:
-        """Return whose files are believed: ours, root's, and the root directory's
-        owner's.
-        """
+        """Return whose files are trusted: ours, root's, and the directory owner's."""
         return frozenset({os.geteuid(), 0, self.path.stat().st_uid})
 
     def prepare(self) -> None:
-        """Make the private corner, and keep it out of version control."""
+        """Create the private folder, and keep it out of version control."""
         project = self.path / PROJECT_DIRECTORY
         make_dir(project, root=self.path)
-        with suppress(FileTaken):  # also another part's or the user's own
+        with suppress(FileTaken):  # another part or the user made one
             write_atomic(
                 project / ".gitignore", IGNORE_RULES, exclusive=True, root=self.path
             )
         make_private_dir(self.private, root=self.path)
 
     def keep_out_of_git(self) -> None:
-        """Keep `git clean` and `git add` from the three files.
+        """Keep `git clean` and `git add` away from the three files.
 
-        They are named in the repository's own list of what to leave alone.
+        They are added to the info/exclude file of the repository.
         """
         with suppress(OSError, ValueError):
             git_directory = _git_directory(self.path)
             if git_directory is None or git_directory.stat().st_uid != os.geteuid():
                 return
-            # Of a linked work tree: the list is with the main one.
+            # A linked work tree uses the list of the main one.
             with suppress(FileNotFoundError):
                 common = (git_directory / "commondir").read_text().strip()
                 git_directory = git_directory / common
             _exclude_checkpoint_files(git_directory)
 
     def is_held(self, lock: str = RUN_LOCK) -> bool:
-        """Return whether a process is at work here, as far as the lock's signature
-        says.
+        """Return whether a live process holds the lock, according to its signature.
 
         The lock itself is not touched.
         """
@@ -120,14 +117,14 @@ class FlowRoot:
             return False
         pid, host = signed.groups()
         if host != os.uname().nodename:
-            return True  # another machine's process cannot be looked at from here
+            return True  # we cannot see processes of another machine
         return is_alive(int(pid))
 
     @contextmanager
     def locked(self, name: str = RUN_LOCK) -> Iterator[None]:
-        """Hold the root for this process's run.
+        """Hold a lock of the root.
 
-        Raise LockHeld at once if another process does.
+        Raise LockHeld at once if another process holds it.
         """
         lock = FileLock(self.private / name, timeout_seconds=0)
         try:
@@ -156,7 +153,7 @@ def _exclude_checkpoint_files(git_directory: Path) -> None:
 
 
 def refuse_tracked(root: Path) -> None:
-    """Raise JournalTracked if git tracks anything below the private corner of flows."""
+    """Raise JournalTracked if git tracks anything in the private folder of flows."""
     if not os.path.lexists(root / JOURNAL_FOLDER) or not _git_may_track(root):
         return
     from bridgehead.host.command import Command
@@ -173,21 +170,18 @@ def refuse_tracked(root: Path) -> None:
 
 
 def _git_may_track(root: Path) -> bool:
-    """Return False if git certainly tracks nothing there, without starting it."""
+    """Return False if it is certain, without starting git, that it tracks nothing."""
     try:
         git_directory = _git_directory(root)
         if git_directory is None:
             return False
         return _index_may_name(git_directory / "index", JOURNAL_FOLDER)
     except (OSError, ValueError):
-        return True  # whatever is strange about the git directory, git will know
+        return True  # let git deal with whatever is odd about its directory
 
 
 def _git_directory(root: Path) -> Path | None:
-    """Return the git directory of the work tree that `root` lies in.
-
-    None outside of any.
-    """
+    """Return the git directory of the work tree around `root`, if there is one."""
     for directory in (root, *root.parents):
         dot_git = directory / ".git"
         if dot_git.is_dir():
@@ -200,8 +194,9 @@ def _git_directory(root: Path) -> Path | None:
 def _index_may_name(index: Path, folder: str) -> bool:
     """Return whether the index could name a file below `folder`.
 
-    A No is certain and saves starting git. Index versions 2 and 3 spell every path out.
-    Version 4 compresses them and a split index keeps them elsewhere.
+    False is certain, and saves starting git. Versions 2 and 3 of the index contain
+    every path as plain text; version 4 compresses them, and a split index keeps them
+    in another file.
     """
     try:
         data = index.read_bytes()
@@ -216,38 +211,32 @@ def _index_may_name(index: Path, folder: str) -> bool:
 
 
 def refuse_unsafe_output(output_path: str, root: Path, allowed: Iterable[Path]) -> None:
-    """Raise UnsafePath unless `output_path` lies where the user allows it.
-
-    That is below the root or another directory the user has named.
-    """
+    """Raise UnsafePath unless the path is below the root or an allowed directory."""
     reason = _fault(output_path, root, allowed)
     if reason is not None:
         raise UnsafePath("output_path", output_path, reason)
 
 
 def refuse_other_project(project_path: str, root: Path) -> None:
-    """Raise UnsafePath if a state says it belongs to another directory than its own."""
+    """Raise UnsafePath if a state file belongs to a project other than `root`."""
     if not Path(project_path).is_absolute() or not same_place(project_path, str(root)):
         raise UnsafePath("project_path", project_path, f"it is not {root}")
 
 
-def same_place(one: str, other: str) -> bool:
-    """Return whether two spellings lead to the same place.
+def same_place(first: str, second: str) -> bool:
+    """Return whether two paths lead to the same file or directory.
 
-    Text that no file can be named by leads nowhere.
+    Text that cannot be a path is equal only to itself.
     """
-    if one == other:
+    if first == second:
         return True
-    if not is_path(one) or not is_path(other):
+    if not is_path(first) or not is_path(second):
         return False
-    return os.path.realpath(one) == os.path.realpath(other)
+    return os.path.realpath(first) == os.path.realpath(second)
 
 
 def is_path(text: str) -> bool:
-    """Return whether a file can have that name.
-
-    The system can spell it, and nothing in it moves a terminal's cursor.
-    """
+    """Return whether a path can be encoded and has no control characters."""
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
@@ -256,13 +245,14 @@ def is_path(text: str) -> bool:
 
 
 def _fault(output_path: str, root: Path, allowed: Iterable[Path]) -> str | None:
+    """Return why an output path is not safe; None if it is."""
     if not is_path(output_path):
         return "it contains control characters"
     if not Path(output_path).is_absolute():
         return "it is not absolute"
     if ".." in output_path.split("/"):
         return "it contains '..'"
-    # realpath follows the links of the part that exists and keeps the rest.
+    # realpath resolves the part of the path that exists and keeps the rest.
     resolved = Path(os.path.realpath(output_path))
     if resolved == root:
         return "it is the project itself"

@@ -1,6 +1,7 @@
-"""Keep `.template-create-state.json` (flows §4, §7).
+"""Read and write `.template-create-state.json` (flows §4, §7).
 
-Here are its data classes, a checkpoint read from it (§9), and a run's own.
+`TemplateCreateState` is the published data class, `Checkpoint` what is read to resume a
+run (§9), and `StateFile` what a run writes.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ _STATE_KEYS = (
     "completed_phases",
     "agent_requests",
 )
-"""In the order in which they are written."""
+"""All keys, in the order in which they are written."""
 _BLANK_PHASE = {"phase": 0, "phase_name": "", "completed_at": "", "result_summary": ""}
 BEFORE_AGENT = "before_agent_invocation"
 _ERROR_TYPES = (*(kind.value for kind in ErrorType), LOW_CONFIDENCE, CANCELLED)
@@ -70,7 +71,7 @@ class Checkpoint(NamedTuple):
     document: Mapping[str, Any]
     pending: Call | None = None
     flow: Mapping[str, Any] = NOTHING
-    """What the engine noted about the run that wrote it: id, version, input."""
+    """The engine's notes about the run that wrote the state: id, version, input."""
 
     @property
     def phase_data(self) -> Mapping[str, Any]:
@@ -84,15 +85,16 @@ class Checkpoint(NamedTuple):
 
     @property
     def next_phase(self) -> int:
-        """Return where the run goes on if nothing is pending (R7)."""
-        done = self.document["checkpoint_name"] == PHASE_COMPLETE
-        return int(self.document["phase"]) + (1 if done else 0)
+        """Return the phase in which the run continues if nothing is pending (R7)."""
+        phase = int(self.document["phase"])
+        is_done = self.document["checkpoint_name"] == PHASE_COMPLETE
+        return phase + 1 if is_done else phase
 
 
 def read_checkpoint(data: bytes, path: Path) -> Checkpoint:
     """Return the checkpoint in a state file's bytes.
 
-    Raise the refusal that fits what is wrong with it.
+    Raise StateCorrupt, UnsupportedVersion or StateInvalid if there is none.
     """
     try:
         raw = read_object(data)
@@ -148,10 +150,7 @@ def _pending_request(document: Mapping[str, Any], path: Path) -> dict[str, Any]:
 def _superseded(
     items: list[dict[str, Any]], request: Mapping[str, Any]
 ) -> list[Attempt]:
-    """Return the earlier attempts of the same call (R8).
-
-    They have the same phase, agent and prompt.
-    """
+    """Return earlier attempts of the same call: same phase, agent and prompt (R8)."""
     status = AttemptStatus.SUPERSEDED
     wanted = (request["phase"], request["agent_name"], prompt_sha256(request["prompt"]))
     attempts = []
@@ -165,7 +164,7 @@ def _superseded(
 
 
 def _known_type(item: Mapping[str, Any]) -> str | None:
-    """Return the item's error type; items are open, so anything may stand there."""
+    """Return the item's error type if it is known; the schema allows any value."""
     found = item.get("error_type")
     return next((known for known in _ERROR_TYPES if known == found), None)
 
@@ -201,9 +200,9 @@ class TemplateCreateState:
     agent_requests: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all eleven keys in the order of the file.
+        """Return all eleven keys, in the order of the file.
 
-        An unset path or name is None, which the schema refuses.
+        A path or name that is not set is None, which the schema refuses.
         """
         members = {key: getattr(self, key) for key in _STATE_KEYS}
         return {
@@ -212,25 +211,25 @@ class TemplateCreateState:
         }
 
     def to_file_dict(self) -> dict[str, Any]:
-        """Return what is written: `to_dict` without None, so that it always validates."""
+        """Return what is written to the file: `to_dict` without None."""
         return {
             key: value for key, value in self.to_dict().items() if value is not None
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TemplateCreateState:
-        """Read without validating.
+        """Make a state from a document, without validating it.
 
-        A completed phase without one of its four keys is a KeyError.
+        Raise KeyError if a completed phase lacks one of its four keys.
         """
-        given = {
+        members = {
             key: data[key] for key in _STATE_KEYS if key in data or key in _NEEDED_KEYS
         }
         completed = [
             CompletedPhase(*(done[key] for key in _BLANK_PHASE))
             for done in data.get("completed_phases", [])
         ]
-        return cls(**{**given, "completed_phases": completed})
+        return cls(**{**members, "completed_phases": completed})
 
     @staticmethod
     def validate(document: Any, profile: Profile = Profile.STRICT) -> list[Problem]:
@@ -241,11 +240,11 @@ class TemplateCreateState:
     def loads(
         cls, data: bytes, profile: Profile = Profile.INTEROP
     ) -> TemplateCreateState:
-        """Read a file's bytes.
+        """Read a state from the bytes of a file.
 
-        Raise Unreadable or InvalidDocument (both ValueErrors) if they hold no valid
-        state. The schema requires nothing of a completed phase, `from_dict` all four
-        keys: what is missing is filled in here.
+        Raise Unreadable or InvalidDocument (both ValueErrors) if it is not valid. The
+        schema does not require the four keys of a completed phase that `from_dict`
+        needs, so missing ones are filled in.
         """
         document = documents.load_document(data, DocumentKind.STATE, profile)
         document["completed_phases"] = [
@@ -255,11 +254,7 @@ class TemplateCreateState:
 
 
 class StateFile(RunFiles):
-    """The state of one run.
-
-    `checkpoint` is what was found in the file; `restoring` is set if the journal lacks
-        the run.
-    """
+    """The state of one run, and the file it is written to."""
 
     def __init__(
         self,
@@ -269,6 +264,10 @@ class StateFile(RunFiles):
         *,
         restoring: bool,
     ) -> None:
+        """Continue from `checkpoint`, the content of the file, if there is one.
+
+        `restoring` says that the journal lacks the run, or parts of it.
+        """
         self._files = files
         self._run = run
         found: Mapping[str, Any] = checkpoint.document if checkpoint else {}
@@ -303,8 +302,8 @@ class StateFile(RunFiles):
             self._phase_data[key] = result
         inside = f"{name}#"
         self._recorded = {
-            path: kept
-            for path, kept in self._recorded.items()
+            path: value
+            for path, value in self._recorded.items()
             if not path.startswith(inside)
         }
         others = [item for item in self._completed if item.get("phase") != number]
@@ -336,19 +335,19 @@ class StateFile(RunFiles):
         }
 
     def save(self) -> None:
-        """Write the file; a phase that has been entered is what makes it worth writing."""
+        """Write the file, once a phase has been entered."""
         if not self._phase_name:
             return
-        given = self._run.input
+        settings = self._run.input
         state = {
             "version": CONTRACT_VERSION,
             "phase": self._phase,
             "phase_name": self._phase_name,
             "checkpoint_name": self._checkpoint_name,
             "created_at": self._now(),
-            "output_path": str(given["output_path"]),
-            "project_path": given.get("project_path"),
-            "template_name": given.get("template_name"),
+            "output_path": str(settings["output_path"]),
+            "project_path": settings.get("project_path"),
+            "template_name": settings.get("template_name"),
             "phase_data": self._written_phase_data(),
             "completed_phases": self._completed,
             "agent_requests": self._items,
@@ -364,7 +363,7 @@ class StateFile(RunFiles):
             return self._phase_data.get(key or "") if before else NOT_RESTORED
         if number < self._next_phase and (key is None or key in self._phase_data):
             return self._phase_data.get(key or "")
-        # The first phase without a result is run, and with it everything after.
+        # The first phase without a result is run, and so is every later one.
         self._next_phase = min(self._next_phase, number)
         return NOT_RESTORED
 
@@ -378,33 +377,33 @@ class StateFile(RunFiles):
         if call is None:
             return None
         request = call.current.document
-        asked = (request["phase"], request["phase_name"], request["agent_name"])
-        if asked != (phase, phase_name, agent):
+        request_key = (request["phase"], request["phase_name"], request["agent_name"])
+        if request_key != (phase, phase_name, agent):
             return None
-        self._unclaimed = None  # the next question of the phase is another one
+        self._unclaimed = None  # any further question of the phase is a new one
         return call
 
     def _written_phase_data(self) -> dict[str, Any]:
-        kept = {
+        written = {
             key: value
             for key, value in self._phase_data.items()
             if not key.startswith("_")
         }
-        kept[FLOW] = {
+        written[FLOW] = {
             "id": self._run.id,
             "version": self._run.version,
             "input": dict(self._run.input),
         }
         if self._recorded:
-            kept[RECORDED] = self._recorded
+            written[RECORDED] = self._recorded
         if self._phase_data.get(PENDING_REQUEST) is not None:
-            kept[PENDING_REQUEST] = self._phase_data[PENDING_REQUEST]
-        return kept
+            written[PENDING_REQUEST] = self._phase_data[PENDING_REQUEST]
+        return written
 
     def _note(self, attempt: Attempt) -> None:
-        """Bring the item of a request up to date, or add it.
+        """Update the item of a request, or add one.
 
-        The copy of a request lasts as long as it is pending.
+        The copy of a request is kept only while it is pending.
         """
         item = self._item_for(attempt)
         item |= _item(attempt)
@@ -417,7 +416,7 @@ class StateFile(RunFiles):
             self._phase_data[PENDING_REQUEST] = None
 
     def _item_for(self, attempt: Attempt) -> dict[str, Any]:
-        """Return the item of a request, a new one if it has none yet."""
+        """Return the item of a request; add an empty one if there is none."""
         for item in self._items:
             if _has_id(item, attempt.request_id):
                 return item

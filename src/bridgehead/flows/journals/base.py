@@ -7,7 +7,10 @@ from bridgehead.flows.words import RunStatus
 
 
 class Run(NamedTuple):
-    """One run of a flow. `source` is how it was named, so that it can be loaded again to be resumed."""
+    """One run of a flow.
+
+    `source` is how the flow was named, so that a resume can load it again.
+    """
 
     id: str
     name: str
@@ -22,14 +25,16 @@ class Run(NamedTuple):
     error: str | None = None
 
     def is_over_since(self, moment: str, *, failed: bool = False) -> bool:
-        """Whether it ended before `moment` for good; a failed one could be retried, and counts only when asked for."""
-        over = (
-            RunStatus.COMPLETED,
-            RunStatus.CANCELLED,
-            *((RunStatus.FAILED, RunStatus.DAMAGED) if failed else ()),
-        )
-        # a whole second has no fraction.
-        return self.status in over and self.updated.rstrip("Z") < moment.rstrip("Z")
+        """Return whether the run ended before `moment` and stays ended.
+
+        A failed run could be retried, and counts only with `failed`.
+        """
+        final = {RunStatus.COMPLETED, RunStatus.CANCELLED}
+        if failed:
+            final |= {RunStatus.FAILED, RunStatus.DAMAGED}
+        # Times are compared as text. One on a whole second has no fraction, and its Z
+        # would sort after the point of another.
+        return self.status in final and self.updated.rstrip("Z") < moment.rstrip("Z")
 
 
 class Record(NamedTuple):
@@ -38,11 +43,11 @@ class Record(NamedTuple):
     path: str
     kind: str
     input_sha: str | None
-    """None when it came from a state file and its inputs are not known."""
+    """None if the record came from a state file, which does not tell the inputs."""
     status: str
     """`completed`, `fallback` or `failed`."""
     result: str | None
-    """Of a step that failed: its traceback."""
+    """The result as JSON; the traceback if a step failed."""
     error: str | None
     started: str
     ended: str

@@ -1,7 +1,8 @@
-"""The journal as one SQLite file: WAL with full synchronisation, so a record survives a power cut (flows §14).
+"""Keep the journal in a SQLite file (flows §14).
 
-Every method that writes is one durable transaction: when it returns, a crash cannot undo it; when the process dies
-inside it, nothing of it has happened.
+It uses a write-ahead log with full synchronisation, so a record survives a power cut.
+Every method that writes is one durable transaction. Once it has returned, a crash
+cannot undo it; if the process dies inside it, none of it has happened.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ PUT_RECORD: Final = (
     "error, started, ended, result_blob) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-# An answer that was kept while a pass was under way is not lost when that pass writes the request down.
+# An answer that arrived during a pass is not lost when the pass writes its request.
 _GIVEN: Final = "coalesce(excluded.response, excluded.response_blob) IS NOT NULL"
 PUT_ATTEMPT: Final = (
     "INSERT INTO request (request_id, flow_id, path, attempt, agent, status, resumes, "
@@ -92,15 +93,15 @@ PUT_ATTEMPT: Final = (
 
 INLINE_LIMIT = 8192
 BUSY_TIMEOUT_SECONDS = 5.0
-# A count in a state file may be any number; a column holds this much.
+# A count in a state file may be any number; this is the largest a column can hold.
 LARGEST_NUMBER = 2**63 - 1
 
 
 class SqliteJournal:
-    """The memory of the flows of one root.
+    """The journal of one root.
 
-    It has one connection, one thread and one writer at a time (the root's lock sees to
-    that).
+    It has one connection and is used by one thread. The root's lock ensures that only
+    one process writes at a time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,10 +120,9 @@ class SqliteJournal:
                 raise
 
     def _claim_file(self) -> None:
-        """Create the file for us alone.
+        """Create the file, readable by its owner only.
 
-        SQLite would follow a link, and create the file with the umask's permissions;
-        what we record is private.
+        SQLite itself would follow a link and apply the umask, but records are private.
         """
         try:
             handle = os.open(
@@ -142,7 +142,7 @@ class SqliteJournal:
         self.close()
 
     def begin(self, run: Run) -> None:
-        """Enter a new run."""
+        """Add a new run."""
         with self._transaction():
             self._db.execute(
                 f"INSERT INTO flow ({RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, "
@@ -151,7 +151,7 @@ class SqliteJournal:
             )
 
     def claim(self, flow_id: str, *, version: str, at: str) -> None:
-        """Take a run up again: it is running, as that version of its flow."""
+        """Mark a resumed run as running, with that version of its flow."""
         with self._transaction():
             self._db.execute(
                 "UPDATE flow SET status = ?, version = ?, updated = ?, error = NULL "
@@ -192,7 +192,7 @@ class SqliteJournal:
     def complete(
         self, flow_id: str, record: Record, attempts: Sequence[Attempt]
     ) -> None:
-        """Record the result of a call together with what became of its requests."""
+        """Record the result of a call and the final state of its requests."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, record.ended)
             result, blob = self._stored(record.result)
@@ -201,16 +201,13 @@ class SqliteJournal:
             )
 
     def hold(self, flow_id: str, attempts: Sequence[Attempt], *, at: str) -> None:
-        """Enter new or changed requests; the run is waiting for their answers."""
+        """Write new or changed requests, and mark the run as waiting for answers."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, RunStatus.WAITING, at)
 
     def forget_from(self, flow_id: str, path: str) -> None:
-        """Drop the record at `path` and everything recorded after it.
-
-        The requests of dropped calls go, too.
-        """
+        """Delete the record at `path`, all later records, and their requests."""
         with self._transaction():
             self._db.execute(
                 "DELETE FROM step WHERE flow_id = :flow_id AND rowid >= "
@@ -233,11 +230,10 @@ class SqliteJournal:
         error: str | None = None,
         drop_open: bool = False,
     ) -> None:
-        """Let the run go on without the record at `path` and what was recorded after
-        it.
+        """Make the run wait again, without the record at `path` and all later ones.
 
-        It waits. The requests made at `path` are kept, those of other dropped calls are
-        not; open ones go with `drop_open`.
+        The requests made at `path` are kept, those of the later calls deleted. With
+        `drop_open`, so are all open requests.
         """
         dropped = (
             "FROM step WHERE flow_id = :flow_id AND rowid >="
@@ -274,7 +270,7 @@ class SqliteJournal:
         error: str | None = None,
         attempts: Sequence[Attempt] = (),
     ) -> None:
-        """Record that the run has come to its end."""
+        """Record that the run has ended, and how."""
         with self._transaction():
             self._put_attempts(flow_id, attempts, at)
             self._set_status(flow_id, status, at)
@@ -286,7 +282,7 @@ class SqliteJournal:
     def keep_answer(self, request_id: str, response: Mapping[str, Any]) -> bool:
         """Keep the answer to an open request until its run reads it.
 
-        Return False if it has one, or is not open.
+        Return False if the request has one already or is not open.
         """
         open_states = (AttemptStatus.QUEUED.value, AttemptStatus.PENDING.value)
         with self._transaction():
@@ -299,7 +295,7 @@ class SqliteJournal:
             return changed.rowcount == 1
 
     def forget(self, flow_ids: Sequence[str]) -> None:
-        """Drop runs with everything recorded of them."""
+        """Delete runs and everything recorded about them."""
         with self._transaction():
             for flow_id in flow_ids:
                 self._db.execute("DELETE FROM step WHERE flow_id = ?", (flow_id,))
@@ -313,7 +309,7 @@ class SqliteJournal:
             )
 
     def sizes(self) -> dict[str, int]:
-        """Return how much was recorded of each run, in characters."""
+        """Return the size of each run's records, in characters."""
         with self._translated():
             rows = self._db.execute(
                 "SELECT flow_id, sum(length(coalesce(result, (SELECT data FROM blob "
@@ -322,9 +318,9 @@ class SqliteJournal:
             return dict(rows.fetchall())
 
     def compact(self) -> None:
-        """Overwrite what was dropped, and give its space back.
+        """Overwrite deleted data and shrink the file.
 
-        While another process uses the journal this is left for the next time.
+        Do nothing while another process uses the journal.
         """
         with suppress(sqlite3.OperationalError):
             self._db.execute("VACUUM")
@@ -338,10 +334,7 @@ class SqliteJournal:
         return next(iter(self._select_runs("WHERE id = ?", (flow_id,))), None)
 
     def unfinished(self) -> Run | None:
-        """Return the run that is running or waiting.
-
-        A root has at most one (flows §14).
-        """
+        """Return the one run of the root that is running or waiting (flows §14)."""
         open_states = (RunStatus.RUNNING.value, RunStatus.WAITING.value)
         found = self._select_runs(
             "WHERE status IN (?, ?) ORDER BY rowid DESC LIMIT 1", open_states
@@ -351,7 +344,7 @@ class SqliteJournal:
     def owner(self, request_id: str) -> tuple[Run, Attempt] | None:
         """Return the run that made a request, and the request.
 
-        Ids are compared without case.
+        The id is compared regardless of case.
         """
         with self._translated():
             row = self._db.execute(
@@ -374,10 +367,10 @@ class SqliteJournal:
 
     def _put_attempts(self, flow_id: str, attempts: Sequence[Attempt], at: str) -> None:
         for attempt in attempts:
-            response = (
-                None if attempt.response is None else json.dumps(attempt.response)
-            )
-            issued = attempt.status is not AttemptStatus.QUEUED
+            response = None
+            if attempt.response is not None:
+                response = json.dumps(attempt.response)
+            is_issued = attempt.status is not AttemptStatus.QUEUED
             self._db.execute(
                 PUT_ATTEMPT,
                 (
@@ -389,7 +382,7 @@ class SqliteJournal:
                     attempt.status.value,
                     min(attempt.resumes, LARGEST_NUMBER),
                     attempt.error_type,
-                    utc_text(attempt.deadline) if issued else None,
+                    utc_text(attempt.deadline) if is_issued else None,
                     *self._stored(json.dumps(dict(attempt.document))),
                     *self._stored(response),
                     at if response is not None else None,
@@ -403,7 +396,10 @@ class SqliteJournal:
         )
 
     def _stored(self, text: str | None) -> tuple[str | None, str | None]:
-        """Where a text goes: in its row, or under its digest in the table of large values."""
+        """Return the columns that hold a text: the text itself, or its digest.
+
+        A large text is stored under its digest in the table of blobs.
+        """
         if text is None or len(text) <= INLINE_LIMIT:
             return text, None
         digest = sha256_hex(text.encode())
@@ -438,9 +434,9 @@ class SqliteJournal:
 
 
 class MemoryJournal(SqliteJournal):
-    """Lives as long as its process and outlives `close`.
+    """A journal in memory, for tests, checks, and agents that answer in process.
 
-    It is for tests, checks, and agents that answer in process.
+    It outlives `close`, so that the next command in the process can continue with it.
     """
 
     def __init__(self) -> None:
@@ -448,20 +444,19 @@ class MemoryJournal(SqliteJournal):
         weakref.finalize(self, self._db.close)
 
     def _claim_file(self) -> None:
-        """There is none."""
+        """Do nothing: there is no file."""
 
     def close(self) -> None:
-        """The next command of this process goes on with it."""
+        """Do nothing: the next command in this process uses the same journal."""
 
 
 def _attempt(row: Sequence[str]) -> Attempt:
     path, document, status, resumes, error_type, response = row
-    answered = None if response is None else json.loads(response)
     return Attempt(
         path,
         json.loads(document),
         AttemptStatus(status),
         int(resumes),
         error_type,
-        answered,
+        None if response is None else json.loads(response),
     )

@@ -1,1 +1,1 @@
-"""What can be done with flows, one operation per file: a frozen request in, a frozen result out."""
+"""The operations on flows, one per file: each takes a request, returns a result."""

@@ -1,6 +1,6 @@
-"""Give a paused run up (flows §14), and forget old runs.
+"""Cancel a paused run (flows §14), and delete old runs.
 
-Its requests are withdrawn and its files go to post-mortem/.
+Cancelling withdraws the run's requests and moves its files to post-mortem/.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CancelResult(NamedTuple):
 def cancel(
     directory: Path, flow_id: str, inputs: RunInputs | None = None
 ) -> CancelResult:
-    """End a run that is paused, or that a dead process left behind."""
+    """Cancel a run that is paused, or whose process died."""
     inputs = inputs or RunInputs()
     with run_to_change(directory, flow_id, inputs) as (root, journal, run):
         if run.status.ended:
@@ -68,10 +68,10 @@ def prune(
     failed: bool = False,
     dry_run: bool = False,
 ) -> tuple[Run, ...]:
-    """Forget runs that ended more than `days` ago, and rejected answers of that age.
+    """Delete runs that ended more than `days` ago, and rejected answers of that age.
 
-    Return the runs it does or would forget. Failed runs, which could be retried, are
-    forgotten only with `failed`.
+    Return the runs that are deleted, or would be with `dry_run`. Failed runs, which
+    could be retried, are deleted only with `failed`.
     """
     inputs = inputs or RunInputs()
     if not days >= 0:
@@ -81,16 +81,16 @@ def prune(
         return ()
     before = inputs.clock.now() - timedelta(days=min(days, MOST_DAYS))
     with root.locked(), inputs.open_journal(root) as journal:
-        old = tuple(
+        outdated = tuple(
             run
             for run in journal.runs()
             if run.is_over_since(utc_text(before), failed=failed)
         )
-        if old and not dry_run:
-            journal.forget([run.id for run in old])
+        if outdated and not dry_run:
+            journal.forget([run.id for run in outdated])
     if not dry_run:
         _remove_rejected(root, before)
-    return old
+    return outdated
 
 
 def _remove_rejected(root: FlowRoot, before: datetime) -> None:
@@ -102,9 +102,10 @@ def _remove_rejected(root: FlowRoot, before: datetime) -> None:
 
 
 def _abandon(run: Run) -> None:
-    """Let a built-in flow clean up.
+    """Let a built-in flow clean up after itself.
 
-    Other flows are not loaded: one whose program is broken must be cancellable.
+    Other flows are not loaded, so that a run can be cancelled even if its program is
+    broken.
     """
     from bridgehead.flows.discovery import BUILT_IN, find_flow
 

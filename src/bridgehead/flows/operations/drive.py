@@ -1,8 +1,8 @@
-"""See that paused runs go on.
+"""Keep paused runs going.
 
-Drive: run a program, have a handler answer, run it again (flows §5). Watch: resume runs
-of others when their answers have arrived, a few at a time, each in a process of its
-own.
+`drive` runs a program, has a handler answer its request, and runs it again (flows §5).
+`Watch` resumes any run whose answer has arrived, a few at a time, each in a process of
+its own.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bridgehead.contract.record_words import is_person
 from bridgehead.errors import AlreadyAnswered, BridgeheadError, UserError
 from bridgehead.exit_codes import ExitCode
 from bridgehead.flows.calls import Call, outstanding_calls
-from bridgehead.flows.engine.mailbox import Rejected, asked_by, match_response
+from bridgehead.flows.engine.mailbox import Rejected, attempts_by_id, match_response
 from bridgehead.flows.engine.run_request import PAUSE_WORD, RunInputs
 from bridgehead.flows.errors import RequestExpired, UnsupportedVersion
 from bridgehead.flows.files.agent_files import AgentRequest
@@ -59,9 +59,9 @@ GIVE_UP_SECONDS: Final = 5.0
 FIRST_PATIENCE_SECONDS: Final = 30.0
 LONGEST_PATIENCE_SECONDS: Final = 3600.0
 RECHECK_SECONDS: Final = 15.0
-"""How long a root in which nothing was written is not looked at.
+"""How long a root is skipped if nothing was written to it.
 
-An ask may expire meanwhile, or a driver be killed.
+It is not skipped forever, as an ask may expire or a driver be killed.
 """
 _STDERR_SHOWN: Final = 500
 STDOUT_LIMIT: Final = 64 * MIB
@@ -78,8 +78,8 @@ def drive_loop(
 ) -> int:
     """Call `run(resume)` until it does not end paused; return its last exit code.
 
-    After each pause `dispatch()` is called. After the last permitted run nothing is
-    dispatched any more: its request stays where it is, to be resumed.
+    `dispatch()` is called after each pause, except that of the last permitted run,
+    whose request is left to be answered later.
     """
     for iteration in range(max_iterations):
         code = run(iteration > 0)
@@ -91,22 +91,22 @@ def drive_loop(
 
 
 def backoff_before(retry_count: int) -> float:
-    """Return the seconds to leave a handler that failed alone: 0.5, 1, 2, 4 … 30."""
+    """Return the seconds to wait before a handler is retried: 0.5, 1, 2, 4 … 30."""
     doublings = min(retry_count - 1, 30)
     return float(min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**doublings))
 
 
 class DriveRequest(NamedTuple):
-    """Run `command` in `directory`.
+    """A command to be driven in `directory`.
 
-    Its requests lie there unless its pause line names another root.
+    Its requests are found there, unless its pause line names another root.
     """
 
     command: tuple[str, ...]
     directory: Path
     max_iterations: int = DEFAULT_MAX_ITERATIONS
     concurrency: int = DEFAULT_CONCURRENCY
-    """Questions of one run that the handler is given at once."""
+    """How many questions of one run the handler gets at the same time."""
 
 
 class DriveResult(NamedTuple):
@@ -116,10 +116,7 @@ class DriveResult(NamedTuple):
     stdout: bytes
     runs: int
     gave_up: bool
-    """The program still paused at its last permitted run.
-
-    Its request can be resumed.
-    """
+    """Whether the last permitted run paused; it can still be resumed."""
 
 
 def drive(
@@ -129,7 +126,7 @@ def drive(
     *,
     on_stderr: Callable[[bytes], None] = lambda _: None,
 ) -> DriveResult:
-    """Drive the command to its end; `on_stderr` gets what it says while it runs."""
+    """Drive the command to its end; `on_stderr` gets its error output as it comes."""
     if request.max_iterations < 1:
         raise UserError("--max-iterations must be at least 1")
     with ExitStack() as locks:
@@ -163,8 +160,8 @@ class _Driver:
         words = self._request.command
         if resume and RESUME_FLAG not in words:
             words = (*words, RESUME_FLAG)
-        # The user's own program: it keeps the user's environment, and may leave helpers
-        # behind on purpose.
+        # This is the user's own program: it keeps the user's environment, and may leave
+        # processes behind on purpose.
         command = Command(
             words,
             env=dict(os.environ),
@@ -186,10 +183,7 @@ class _Driver:
         return result.exit_code
 
     def dispatch(self) -> None:
-        """Have the request answered, and with it what else the run waits for.
-
-        The answers are put where the run looks for them.
-        """
+        """Have the handler answer the request, and the run's other open requests."""
         root = FlowRoot.open(self._root())
         inputs = self._inputs
         files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
@@ -207,9 +201,9 @@ class _Driver:
             inputs.announcer.settled(request.request_id, str(root.path), "answered")
 
     def _keep_watchers_away(self, root: FlowRoot) -> None:
-        """Keep watchers from resuming the run while it is driven.
+        """Hold the lock that keeps watchers from resuming the run while it is driven.
 
-        A program without a journal has no run that anybody could resume.
+        A program without a journal has no run that a watcher could resume.
         """
         if root.journal.exists() and root.path not in self._locked_roots:
             self._locks.enter_context(root.locked(DRIVER_LOCK))
@@ -225,19 +219,18 @@ class _Driver:
     def _answer(self, request: AgentRequest, files: CheckpointFiles) -> None:
         if request.retry_count:  # the handler has just failed
             files.clock.sleep(backoff_before(request.retry_count))
-        # What asks for a person is put to no program.
+        # A question for a person is not given to a program.
         handler = PendingHandler() if is_person(request.agent_name) else self._handler
         reply = handler.answer(request, files)
         if reply is not None and not self._handler.cancel.cancelled:
-            # Somebody else may have been quicker, and the first answer stands; or the
-            # flow goes on without one.
+            # Somebody else may have answered first, or the request may have expired.
             with suppress(AlreadyAnswered, RequestExpired):
                 give(reply, request.request_id, files, self._inputs)
 
     def _answer_all(self, requests: list[AgentRequest], files: CheckpointFiles) -> None:
-        """Have several requests answered at once.
+        """Have several requests answered at the same time.
 
-        Ctrl-C, or a handler that cannot be asked, ends those that are under way.
+        Ctrl-C, or a handler that fails, ends the answers that are under way.
         """
         work = _SharedWork(requests, lambda request: self._answer(request, files))
         threads = [
@@ -263,9 +256,7 @@ class _Driver:
             self._on_stderr(chunk)
 
     def _root(self) -> Path:
-        """Return where the request lies: as the pause line says, else where the program
-        began.
-        """
+        """Return the root named by the pause line, or else the command's directory."""
         for line in reversed(self.stdout.decode("utf-8", "replace").splitlines()):
             word, _, facts = line.partition(" ")
             if word == PAUSE_WORD:
@@ -309,34 +300,34 @@ class _Driver:
 
 
 class _SharedWork:
-    """Requests that several threads take one after another, until one fails."""
+    """A queue of requests that several threads work on, until one fails."""
 
     def __init__(
         self, requests: list[AgentRequest], answer: Callable[[AgentRequest], None]
     ) -> None:
-        self._left = requests[::-1]
+        self._remaining = requests[::-1]
         self._answer = answer
         self.failures: list[Exception] = []
 
     def run(self) -> None:
-        while self._left and not self.failures:
+        while self._remaining and not self.failures:
             try:
-                self._answer(self._left.pop())
+                self._answer(self._remaining.pop())
             except IndexError:  # another thread took the last one
                 return
             except Exception as error:  # raised again in the thread that waits
                 self.failures.append(error)
 
     def stop(self) -> None:
-        self._left.clear()
+        self._remaining.clear()
 
 
 def _also_waiting(
     files: CheckpointFiles, inputs: RunInputs, on_file: str
 ) -> list[AgentRequest]:
-    """Return the other open questions of the run that wrote the request.
+    """Return the other open requests of the run that wrote this one.
 
-    A `gather` or `map` asks all at once.
+    There are several if the flow uses `gather` or `map`.
     """
     if not files.root.journal.exists():
         return []
@@ -356,7 +347,10 @@ def _also_waiting(
 
 
 class WaitingRun(NamedTuple):
-    """A paused run that would go on now. `answers` tells one occasion from the next."""
+    """A paused run that can continue now.
+
+    `answers` are the calls that are answered or expired.
+    """
 
     root: Path
     run: Run
@@ -364,10 +358,10 @@ class WaitingRun(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Where to look.
+    """A root to be watched.
 
-    `ids`: only these runs, which the user is known to have started; None: whatever is
-        paused.
+    Only runs in `ids` are resumed, which the user is known to have started; None stands
+    for any run.
     """
 
     root: Path
@@ -375,9 +369,9 @@ class Watched(NamedTuple):
 
 
 def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
-    """Return the paused run of a root if it would go on now.
+    """Return the paused run of a root if it can continue now.
 
-    An answer has arrived for it, or an ask of it has expired.
+    It can if an answer has arrived, or an ask has expired.
     """
     root = FlowRoot.open(place.root)
     if not root.journal.exists() or root.is_held() or root.is_held(DRIVER_LOCK):
@@ -400,15 +394,15 @@ def ready_in(place: Watched, inputs: RunInputs) -> WaitingRun | None:
 def _answered_in_files(
     root: FlowRoot, calls: Iterable[Call], inputs: RunInputs
 ) -> set[str]:
-    """Return the paths of the calls that response files of the root answer."""
+    """Return the paths of the calls answered by response files."""
     files = CheckpointFiles(root, inputs.clock, size_limits=inputs.size_limits)
-    asked = asked_by(calls)
+    attempts = attempts_by_id(calls)
     answered = set()
     for path in files.response_paths():
         content = files.read(path)
         if not isinstance(content, bytes):
             continue
-        found = match_response(content, asked)
+        found = match_response(content, attempts)
         if not isinstance(found, Rejected):
             call, _ = found
             answered.add(call.path)
@@ -416,9 +410,9 @@ def _answered_in_files(
 
 
 class Watch:
-    """Resumes what is ready.
+    """Resumes runs that can continue.
 
-    A run that does not get on is left alone for a while, longer each time.
+    A run that makes no progress is retried after a while, longer each time.
     """
 
     def __init__(
@@ -430,9 +424,9 @@ class Watch:
         concurrency: int = DEFAULT_CONCURRENCY,
         patience_seconds: float = 0.0,
     ) -> None:
-        """`resume` says whether the run got on.
+        """Watch `places`, and call `resume`, which returns whether the run progressed.
 
-        `patience_seconds`: how long whoever answered may resume it first.
+        For `patience_seconds`, whoever answered may resume the run first.
         """
         self._places = places
         self._resume = resume
@@ -442,12 +436,15 @@ class Watch:
         self._under_way: dict[Path, threading.Thread] = {}
         self._seen: dict[Path, tuple[tuple[int, ...], float]] = {}
         self._tried: dict[tuple[str, frozenset[str]], tuple[int, float]] = {}
-        """By run and what arrived for it: how often it did not get on, and when it may be tried again."""
+        """How often a run made no progress, and when it may be tried again.
+
+        The key is the run's id and the calls that are answered.
+        """
 
     def look(self) -> int:
-        """Start what is ready and was not tried lately.
+        """Resume the runs that can continue and were not tried lately.
 
-        Return how many runs are under way afterwards.
+        Return how many runs are under way.
         """
         self._under_way = {
             root: thread
@@ -462,7 +459,7 @@ class Watch:
             try:
                 ready = ready_in(place, self._inputs)
             except BridgeheadError:
-                # The root is gone or cannot be used; whoever resumes it by hand is told.
+                # The root is gone or unusable. A resume by hand will say why.
                 continue
             if ready is None:
                 continue
@@ -472,7 +469,7 @@ class Watch:
         return len(self._under_way)
 
     def _start(self, root: Path, ready: WaitingRun) -> None:
-        thread = threading.Thread(target=self._bring_back, args=(ready,), daemon=True)
+        thread = threading.Thread(target=self._resume_run, args=(ready,), daemon=True)
         self._under_way[root] = thread
         thread.start()
 
@@ -482,9 +479,9 @@ class Watch:
             thread.join()
 
     def _is_unchanged(self, root: Path) -> bool:
-        """Return whether nothing was ready at the last look or has been written since.
+        """Return whether nothing was ready at the last look, nor written since.
 
-        Four file times tell.
+        The modification times of four files decide.
         """
         private = root / JOURNAL_FOLDER
         names = (
@@ -503,11 +500,11 @@ class Watch:
 
     def _is_due(self, ready: WaitingRun) -> bool:
         now = self._inputs.clock.monotonic()
-        first = (0, now + self._patience_seconds)
-        _, due = self._tried.setdefault((ready.run.id, ready.answers), first)
-        return now >= due
+        first_try = (0, now + self._patience_seconds)
+        _, due_at = self._tried.setdefault((ready.run.id, ready.answers), first_try)
+        return now >= due_at
 
-    def _bring_back(self, ready: WaitingRun) -> None:
+    def _resume_run(self, ready: WaitingRun) -> None:
         tries, _ = self._tried.pop((ready.run.id, ready.answers), (0, 0.0))
         if self._resume(ready):
             return
@@ -530,7 +527,7 @@ def resume_in_process(
     show: Callable[[bytes], None],
     cancel: Cancel,
 ) -> bool:
-    """Resume a run in a process that ends with us; return whether it got on."""
+    """Resume a run in a child process; return whether it made progress."""
     words = our_command("flow", "resume", ready.run.id, "--dir", str(ready.root))
     say(f"{ready.run.id} {ready.run.name} in {ready.root}: resuming")
     command = Command(

@@ -1,7 +1,6 @@
-"""Look at the flows of a root.
+"""List the runs of a root, show how far each has come, and check paused ones.
 
-Tell which there are, where each stands, and whether its paused run goes on with other
-code.
+A check replays a paused run with the present code, without any effects.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from bridgehead.flows.values.ids import parents_of
 from bridgehead.flows.words import NOTHING, RunStatus
 
 PART: Final = "part"
-"""The kind of a step that has not ended and of which only what is inside has been recorded."""
+"""The kind of a step known only by the steps recorded inside it."""
 WAITING: Final = "waiting"
 
 
@@ -55,7 +54,10 @@ class Step(NamedTuple):
     path: str
     kind: str
     status: str
-    """`completed`, `fallback`, `failed`; `pending` or `queued` for an open ask; `waiting` for what contains one."""
+    """How it ended: `completed`, `fallback` or `failed`.
+
+    An open ask is `pending` or `queued`, and a step that contains one is `waiting`.
+    """
     started: str
     ended: str | None = None
     error: str | None = None
@@ -63,7 +65,7 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its own name, without its number and the names it stands in."""
+        """Return the step's own name, without its ordinal and those of its parents."""
         return self.path.rpartition("/")[2].partition("#")[0]
 
     @property
@@ -74,42 +76,48 @@ class Step(NamedTuple):
 def steps_of(
     records: Iterable[Record], attempts: Sequence[Attempt]
 ) -> tuple[Step, ...]:
-    """Return every recorded step and every open ask, each before what it contains.
+    """Return every recorded step and every open ask, each before those inside it.
 
-    A record knows when its last pass began. What contains other steps began with the
-    first of them, an ask when it was first handed out, however often the run was
-    resumed since.
+    A record only knows when its last pass began. The start of an ask is when it was
+    first asked, and that of a container the start of its first step.
     """
-    asked = {
+    first_asked = {
         attempt.path: str(attempt.document.get("created_at", ""))
         for attempt in reversed(attempts)
     }
     steps = {
-        record.path: _recorded(record, asked.get(record.path)) for record in records
+        record.path: _recorded(record, first_asked.get(record.path))
+        for record in records
     }
     for path, call in outstanding_calls(attempts).items():
-        steps[path] = Step(path, "ask", call.current.status.value, asked[path])
+        steps[path] = Step(path, "ask", call.current.status.value, first_asked[path])
+    _add_containers(steps)
+    order = _order_of(steps)
+    return tuple(sorted(steps.values(), key=lambda step: order[step.path]))
+
+
+def _add_containers(steps: dict[str, Step]) -> None:
+    """Add containers that have no record yet; each starts with its first step."""
     for path, step in list(steps.items()):
         for parent in parents_of(path):
-            whole = steps.get(parent) or Step(parent, PART, WAITING, step.started)
-            steps[parent] = whole._replace(started=min(whole.started, step.started))
-    places = _places(steps)
-    return tuple(sorted(steps.values(), key=lambda step: places[step.path]))
+            container = steps.get(parent) or Step(parent, PART, WAITING, step.started)
+            started = min(container.started, step.started)
+            steps[parent] = container._replace(started=started)
 
 
-def _places(paths: Iterable[str]) -> dict[str, list[int]]:
-    """Return where each path stands: before what it contains, else as it was made."""
+def _order_of(paths: Iterable[str]) -> dict[str, list[int]]:
+    """Return a sort key for each path: containers first, else in the given order."""
     earliest: dict[str, int] = {}
-    for place, path in enumerate(paths):
+    for index, path in enumerate(paths):
         for parent in (*parents_of(path), path):
-            earliest[parent] = min(place, earliest.get(parent, place))
+            earliest[parent] = min(index, earliest.get(parent, index))
     return {
         path: [earliest[parent] for parent in (*parents_of(path), path)]
         for path in earliest
     }
 
 
-def _recorded(record: Record, asked: str | None) -> Step:
+def _recorded(record: Record, first_asked: str | None) -> Step:
     error = None
     if record.error is not None:
         error = ": ".join(str(part) for part in json.loads(record.error))
@@ -118,7 +126,7 @@ def _recorded(record: Record, asked: str | None) -> Step:
         record.path,
         record.kind,
         record.status,
-        asked or record.started,
+        first_asked or record.started,
         record.ended,
         error,
         trace,
@@ -134,9 +142,9 @@ class ListResult(NamedTuple):
     runs: tuple[Run, ...]
     """Newest first."""
     unfinished: StatusResult | None = None
-    """The one run that is running or waiting, looked at more closely."""
+    """The status of the one run that is running or waiting."""
     waits_for: Mapping[str, tuple[str, ...]] = NOTHING
-    """The agents that runs of a fleet wait for, by run."""
+    """The agents that runs of a fleet wait for, by run id."""
 
 
 class StatusResult(NamedTuple):
@@ -146,9 +154,9 @@ class StatusResult(NamedTuple):
 
     @property
     def outstanding(self) -> tuple[Call, ...]:
-        """Return what waits for an answer, oldest first.
+        """Return the calls that wait for an answer, oldest first.
 
-        A run that has ended waits for nothing.
+        A run that has ended waits for none.
         """
         if self.run.status.ended:
             return ()
@@ -156,9 +164,9 @@ class StatusResult(NamedTuple):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Return the steps in order, with times.
+        """Return the steps in order.
 
-        A request that an ended run left open is none of its steps.
+        If the run has ended, requests it left open are not included.
         """
         attempts: Sequence[Attempt] = self.attempts
         if self.run.status.ended:
@@ -167,7 +175,7 @@ class StatusResult(NamedTuple):
 
 
 def list_runs(request: ListRequest) -> ListResult:
-    """Return every run the journal of a root knows."""
+    """Return the newest runs in the journal of a root."""
     root = FlowRoot.open(request.root)
     if not root.journal.exists():
         return ListResult(())
@@ -180,9 +188,9 @@ def list_runs(request: ListRequest) -> ListResult:
 
 
 def status(directory: Path, flow_id: str | None = None) -> StatusResult:
-    """Return the run with that id, or one that ends in it; without one, the newest.
+    """Return a run with its records and what it waits for.
 
-    With it come its records and what it waits for.
+    It is named by its id or the end of it; without an id, it is the newest.
     """
     root = FlowRoot.open(directory)
     if not root.journal.exists():
@@ -196,10 +204,7 @@ def status(directory: Path, flow_id: str | None = None) -> StatusResult:
 
 
 def as_shown(run: Run, root: FlowRoot) -> Run:
-    """Return the run as people are told of it.
-
-    One whose process is gone is not running.
-    """
+    """Return the run as it is shown: one whose process is gone as interrupted."""
     if run.status is RunStatus.RUNNING and not root.is_held():
         return run._replace(status=RunStatus.INTERRUPTED)
     return run
@@ -215,13 +220,13 @@ class CheckedRun(NamedTuple):
     run: Run
     goes_on: bool
     detail: str
-    """Where it goes on, or why it does not."""
+    """Where the run would continue, or why it would not."""
 
 
 def check(flow: Flow, roots: Iterable[Path]) -> tuple[CheckedRun, ...]:
-    """Replay every paused run of the flow in `roots` without effects.
+    """Replay every paused run of the flow in `roots`; return what would happen.
 
-    Nothing is run, written or announced.
+    No step is run, and nothing is written or announced.
     """
     inputs = RunInputs()
     checked = []
@@ -250,11 +255,11 @@ def _checked(
             False,
             f"{versions}; if it is safe, declare compatible_with=({run.version!r},)",
         )
-    with MemoryJournal() as kept:
-        kept.begin(run)
+    with MemoryJournal() as journal:
+        journal.begin(run)
         for record in found.records:
-            kept.append(run.id, record)
-        return _replayed(flow, found, files, inputs, kept)
+            journal.append(run.id, record)
+        return _replayed(flow, found, files, inputs, journal)
 
 
 def _replayed(
@@ -262,11 +267,11 @@ def _replayed(
     found: StatusResult,
     files: CheckpointFiles,
     inputs: RunInputs,
-    kept: MemoryJournal,
+    journal: MemoryJournal,
 ) -> CheckedRun:
-    """Return how far the flow comes with what was recorded; nothing is called and nothing written."""
+    """Replay the recorded steps, and return how far the flow comes."""
     run = found.run
-    replay = DryReplay(kept, run.id, inputs.clock)
+    replay = DryReplay(journal, run.id, inputs.clock)
     dry = DryPass(
         replay=replay,
         mailbox=Mailbox(files, flow.contract),
@@ -289,12 +294,9 @@ def _replayed(
         dry.refuse_unvisited()
     except Blocked as blocked:
         first = blocked.calls[0].call
-        waits = (
-            f"waits at {first.path}"
-            if first.attempts
-            else f"would continue with {first.path}"
-        )
-        return CheckedRun(run, True, waits)
+        if first.attempts:
+            return CheckedRun(run, True, f"waits at {first.path}")
+        return CheckedRun(run, True, f"would continue with {first.path}")
     except (StepFailed, AskFailed) as failure:
         return CheckedRun(
             run, True, f"would repeat the recorded failure of {failure.path}"
@@ -302,13 +304,13 @@ def _replayed(
     except BridgeheadError as error:
         return CheckedRun(run, False, error.message)
     except Exception as error:
-        # The guest's code may fail in any way; that is what the check is for.
+        # The flow's code may raise anything; the check is there to find out.
         return CheckedRun(run, False, f"{type(error).__name__}: {error}")
     return CheckedRun(run, True, "would run to its end")
 
 
 class DryReplay(Replay):
-    """Comes by what is recorded; where something new would run, the way ends."""
+    """Returns what is recorded, and blocks where something new would run."""
 
     def perform(self, path: str, *_how: Any) -> NoReturn:
         raise Blocked([OpenCall(Call(path, ()), None)])
@@ -321,24 +323,25 @@ class DryPass(RunPass):
         raise Blocked([OpenCall(call, None)])
 
     def sleep_until(self, end: datetime) -> None:
-        """A check does not wait."""
+        """Do nothing: a check does not wait."""
 
 
 def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
-    """Return the run a person means by an id or its unambiguous ending.
+    """Return the run with this id or an unambiguous ending of it.
 
-    Return the newest if none is named.
+    Without an id, return the newest run. Raise NotFound if no run, or more than one,
+    matches.
     """
     if flow_id is None and runs:
         return runs[0]
-    found = [run for run in runs if flow_id and run.id.endswith(flow_id)]
-    exact = [run for run in found if run.id == flow_id]
-    meant = exact or found
-    if len(meant) == 1:
-        return meant[0]
+    matches = [run for run in runs if flow_id and run.id.endswith(flow_id)]
+    exact = [run for run in matches if run.id == flow_id]
+    candidates = exact or matches
+    if len(candidates) == 1:
+        return candidates[0]
     problem = f"{root} has no run {flow_id or ''}".rstrip()
-    if found:
-        ids = ", ".join(run.id for run in found)
+    if matches:
+        ids = ", ".join(run.id for run in matches)
         problem = f"several runs in {root} match {flow_id!r}: {ids}"
     raise NotFound(problem, hint="bridgehead flow list")
 
@@ -347,10 +350,7 @@ def find_run(runs: list[Run], flow_id: str | None, root: Path | str) -> Run:
 def run_to_change(
     directory: Path, flow_id: str, inputs: RunInputs
 ) -> Iterator[tuple[FlowRoot, SqliteJournal, Run]]:
-    """Yield the run a person means, its root and its journal.
-
-    Nobody else changes them meanwhile.
-    """
+    """Yield a run, its root and its journal, with the root locked for a change."""
     root = FlowRoot.open(directory)
     if not root.journal.exists():
         raise NoCheckpoint(root.path)

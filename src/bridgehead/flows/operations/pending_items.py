@@ -1,6 +1,8 @@
-"""Flows in the words all parts share: requests as pending questions, happenings as events, answers as replies.
+"""Translate between flows and the shared contract types.
 
-Only assembly imports this module; the contract's types cost more to import than a pause may take.
+Requests become pending questions, and answers to those become replies; what happens in
+a run becomes an event. Only assembly imports this module, because importing the
+contract's types takes longer than a pause may.
 """
 
 from __future__ import annotations
@@ -32,49 +34,48 @@ FENCE_STARTS: Final = (
     "Text between the two lines that carry the marker ",
     "<<< begin foreign text ",
 )
-"""How fenced prompts begin (contract/fencing.py, too dear to import here)."""
+"""How fenced prompts begin; see contract/fencing.py, which is slow to import."""
 
 
-def question_of(asked: OpenRequest) -> Question:
-    """A request as something someone must answer; the request id is its key."""
-    request = asked.request
+def question_of(opened: OpenRequest) -> Question:
+    """Return the pending question for a request; the request id is its key."""
+    request = opened.request
     context = request.get("context", {})
+    shown = {
+        name: value for name, value in context.items() if name not in SHOWN_ELSEWHERE
+    }
+    deadline = {"deadline": opened.deadline} if opened.deadline else {}
     return Question(
         key=str(request["request_id"]),
         kind=PendingKind.FLOW_REQUEST,
         part=Part.FLOWS,
         origin="flow",
-        title=title_of(asked.name, request),
+        title=title_of(opened.name, request),
         prompt=str(request["prompt"]),
-        project=asked.root,
-        run_id=asked.flow_id or None,
+        project=opened.root,
+        run_id=opened.flow_id or None,
         schema=context.get(ANSWER_SCHEMA),
-        # Not the deadline: it ends a handler's attempt, but a late answer is as good as any (flows §6).
+        # Not the deadline: it ends a handler's attempt, but late answers are accepted
+        # (flows §6).
         expires_at=context.get(EXPIRES_AT),
         context={
-            "root": asked.root,
+            "root": opened.root,
             "request_id": str(request["request_id"]),
             "agent": str(request["agent_name"]),
-            **({"deadline": asked.deadline} if asked.deadline else {}),
-            "about": {
-                name: value
-                for name, value in context.items()
-                if name not in SHOWN_ELSEWHERE
-            },
+            **deadline,
+            "about": shown,
         },
     )
 
 
 def title_of(flow_name: str, request: Mapping[str, Any]) -> str:
-    """The question in one line: `release: Write release notes for v1.4.`"""
+    """Return the question in one line: `release: Write release notes for v1.4.`"""
     prompt = str(request["prompt"])
     first = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     if request.get("version") == CONTRACT_VERSION or first.startswith(FENCE_STARTS):
-        # Instructions and quoted material come first there; the name of the call says more.
-        first = (
-            f"{str(request['phase_name']).replace('_', ' ')}, by "
-            f"{request['agent_name']}"
-        )
+        # Such prompts begin with instructions or quoted text; the phase says more.
+        phase = str(request["phase_name"]).replace("_", " ")
+        first = f"{phase}, by {request['agent_name']}"
     if len(first) > TITLE_LENGTH:
         first = f"{first[: TITLE_LENGTH - 1].rstrip()}…"
     return f"{flow_name}: {first}"
@@ -93,7 +94,7 @@ def event_of(happened: FlowEvent) -> Event:
 
 
 def response_to(question: Question, answer: Answer) -> RespondRequest:
-    """What `respond` is asked to do when a pending question of ours was answered."""
+    """Return the request to `respond` for the answer to a pending question."""
     from bridgehead.flows.calls import Reply
     from bridgehead.flows.operations.respond import RespondRequest
 

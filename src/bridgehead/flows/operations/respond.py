@@ -1,6 +1,6 @@
 """Answer a request, once (flows §5).
 
-The response file is written here, so that no handler has to compose JSON.
+The response file is written here, so that a handler need not write JSON.
 """
 
 from __future__ import annotations
@@ -45,10 +45,7 @@ Admit = Callable[[Mapping[str, Any]], None]
 
 
 class RespondRequest(NamedTuple):
-    """Give `reply` as the answer to a request.
-
-    It is the one in the request file unless an id is given.
-    """
+    """An answer to the request with that id, or else to the one in the request file."""
 
     root: Path
     reply: Reply
@@ -65,10 +62,10 @@ def respond(
     inputs: RunInputs | None = None,
     admit: Admit = lambda _: None,
 ) -> RespondResult:
-    """Write the answer.
+    """Write the answer to a request.
 
-    Raise AlreadyAnswered if there is one, NotFound if nobody asked. `admit` is shown
-    the request and raises if it may not be answered this way.
+    Raise AlreadyAnswered if it has one, NotFound if there is no such request. `admit`
+    gets the request and raises if it may not be answered this way.
     """
     inputs = inputs or RunInputs()
     root = FlowRoot.open(request.root)
@@ -105,9 +102,9 @@ def respond(
 def give(
     reply: Reply, request_id: str, files: CheckpointFiles, inputs: RunInputs
 ) -> Path:
-    """Write what a handler said, as it is.
+    """Write a handler's answer without checking it against the schema.
 
-    Raise AlreadyAnswered if somebody was quicker.
+    Raise AlreadyAnswered if the request has an answer by now.
     """
     with _journal_of(files.root, inputs) as journal:
         owner = _asker(journal, request_id)
@@ -116,21 +113,21 @@ def give(
 
 
 def refuse_expired(attempt: Attempt | None, now: datetime) -> None:
-    """Raise if the time to answer is over; a refused answer changes nothing."""
+    """Raise RequestExpired if the time to answer is over."""
     if attempt is not None and attempt.is_expired(now):
         raise RequestExpired(attempt.request_id, utc_text(attempt.expires_at or now))
 
 
-def refuse_unfit(reply: Reply, asked: Mapping[str, Any]) -> None:
-    """Raise if an answer does not obey the schema of its request.
+def refuse_unfit(reply: Reply, request: Mapping[str, Any]) -> None:
+    """Raise UserError if an answer does not obey the schema of its request.
 
-    The flow itself will check it again. Template-create's requests are not checked: its
-    own table says what becomes of an answer (flows §6).
+    The flow will check it again. Requests of template-create are not checked, because
+    it has its own rules for answers that do not fit (flows §6).
     """
-    schema = asked.get("context", {}).get(ANSWER_SCHEMA)
+    schema = request.get("context", {}).get(ANSWER_SCHEMA)
     if schema is None or reply.status is not RequestStatus.SUCCESS or not reply.text:
         return
-    if asked.get("version") == CONTRACT_VERSION:
+    if request.get("version") == CONTRACT_VERSION:
         return
     from bridgehead.flows.engine.answers import judge_for
 
@@ -163,10 +160,7 @@ def _on_file(files: CheckpointFiles) -> str | None:
 def _attempt(
     files: CheckpointFiles, owner: tuple[Run, Attempt] | None
 ) -> Attempt | None:
-    """Return what is answered.
-
-    It is as the journal has it, or as the request file of a program without one says.
-    """
+    """Return the attempt to be answered: from the journal, or else the request file."""
     if owner is not None:
         return owner[1]
     document = Mailbox(files, Contract.OPEN).request
@@ -175,7 +169,7 @@ def _attempt(
 
 @contextmanager
 def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[SqliteJournal | None]:
-    """Open the journal of a root; a program without one asks through the file alone."""
+    """Yield the journal of a root, None if its program keeps none."""
     if not root.journal.exists():
         yield None
         return
@@ -186,7 +180,10 @@ def _journal_of(root: FlowRoot, inputs: RunInputs) -> Iterator[SqliteJournal | N
 def _asker(
     journal: SqliteJournal | None, request_id: str
 ) -> tuple[Run, Attempt] | None:
-    """Return the run that waits for this request's answer, and the request."""
+    """Return the run that waits for the answer, and the request; None if unknown.
+
+    Raise AlreadyAnswered if the request is not open any more.
+    """
     owner = None if journal is None else journal.owner(request_id)
     if journal is not None and owner is not None and not _is_open(journal, *owner):
         raise AlreadyAnswered(request_id, by=None, at=None)
@@ -194,9 +191,9 @@ def _asker(
 
 
 def _is_open(journal: SqliteJournal, run: Run, attempt: Attempt) -> bool:
-    """Return whether an attempt still takes an answer.
+    """Return whether an answer to an attempt is still accepted.
 
-    It does as long as its call does, also if a newer attempt is under way (R8).
+    It is as long as its call is open, even if there is a newer attempt (R8).
     """
     if run.status.ended:
         return False
@@ -213,12 +210,12 @@ def _give(
     journal: SqliteJournal | None,
     owner: tuple[Run, Attempt] | None,
 ) -> Path:
-    """Record the answer, then put it where the program looks for it.
+    """Record the answer, then write it where the program looks for it.
 
-    Raise AlreadyAnswered if there is one. The journal comes first: a file in the
-    project may be cleaned away, and of two answers at once it takes one. While the
-    response file holds the answer to another request of the run, the journal alone
-    keeps this one.
+    Return where it was put. Raise AlreadyAnswered if the request has one. The journal
+    comes first: it accepts only one of two simultaneous answers, and files in the
+    project may be deleted. While the response file holds the answer to another request,
+    the journal alone keeps this one.
     """
     if owner is not None and owner[0].input.get(MASK_ANSWERS):
         reply = _without_secrets(reply)
@@ -226,11 +223,7 @@ def _give(
     inbox = files.root.inbox / f"{request_id}.json"
     if os.path.lexists(inbox) or _answers(files.response_path, request_id, files):
         raise AlreadyAnswered(request_id, by=None, at=None)
-    is_kept = False
-    if journal is not None and owner is not None and owner[1].outstanding:
-        is_kept = journal.keep_answer(request_id, response)
-        if not is_kept:
-            raise AlreadyAnswered(request_id, by=None, at=None)
+    is_kept = _keep_in_journal(journal, owner, request_id, response)
     path = files.response_path
     if is_kept and os.path.lexists(path):
         return files.root.journal
@@ -259,8 +252,25 @@ def _give(
     return path
 
 
+def _keep_in_journal(
+    journal: SqliteJournal | None,
+    owner: tuple[Run, Attempt] | None,
+    request_id: str,
+    response: Mapping[str, Any],
+) -> bool:
+    """Keep the answer in the journal; return False if the request is not open there.
+
+    Raise AlreadyAnswered if the journal has an answer.
+    """
+    if journal is None or owner is None or not owner[1].outstanding:
+        return False
+    if not journal.keep_answer(request_id, response):
+        raise AlreadyAnswered(request_id, by=None, at=None)
+    return True
+
+
 def _without_secrets(reply: Reply) -> Reply:
-    """Return an answer without what looks like a secret, for runs that keep none."""
+    """Return the answer with everything masked that looks like a secret."""
     from bridgehead.host.secrets_scan import with_secrets_masked
 
     text, _ = with_secrets_masked(reply.text or "")
@@ -269,6 +279,7 @@ def _without_secrets(reply: Reply) -> Reply:
 
 
 def _answers(path: Path, request_id: str, files: CheckpointFiles) -> bool:
+    """Return whether the response file answers this request."""
     content = files.read_response(path)
     if content is None or isinstance(content, Unsafe):
         return False
@@ -303,6 +314,7 @@ def response_document(request_id: str, reply: Reply, at: str) -> dict[str, Any]:
 
 
 def _document(request_id: str, reply: Reply, files: CheckpointFiles) -> dict[str, Any]:
+    """Return the response document; raise UserError if it may not be written."""
     if reply.status is RequestStatus.SUCCESS and not reply.text:
         raise UserError(
             "a successful answer needs text",

@@ -1,8 +1,4 @@
-"""Go on with a run that failed.
-
-It goes on in itself (`retry`), or in a second run with what it had recorded before a
-step.
-"""
+"""Retry a run that failed, or fork a second run from one of its steps."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from bridgehead.flows.words import RunStatus
 
 
 class RetryRequest(NamedTuple):
-    """The run to go on with, and the recorded step to begin at; without one, at what failed."""
+    """The run to retry, and the step to begin at; None begins at what failed."""
 
     line: CommandLine
     directory: Path
@@ -39,10 +35,7 @@ class CannotRetry(UserError):
 
 
 def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
-    """Take a failed run up again with everything it has recorded.
-
-    What failed, or the step named, is done again.
-    """
+    """Resume a failed run with its records, from the step named or from what failed."""
     inputs = inputs or RunInputs()
     with run_to_change(request.line.root, request.flow_id, inputs) as (
         root,
@@ -76,9 +69,9 @@ def retry(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
 
 
 def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
-    """Begin a second run with the settings of the first.
+    """Start a second run with the settings of the first and its earlier records.
 
-    It has what the first had recorded before `from_step`.
+    Those are the records made before `from_step`.
     """
     inputs = inputs or RunInputs()
     assert request.from_step is not None
@@ -93,7 +86,7 @@ def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
         first = step_meant(records, request.from_step, run.id)
         now = inputs.clock.now()
         second = run._replace(
-            id=free_flow_id(now, lambda known: journal.run(known) is not None),
+            id=free_flow_id(now, lambda flow_id: journal.run(flow_id) is not None),
             status=RunStatus.RUNNING,
             input={name: value for name, value in run.input.items() if name != RUN_KEY},
             created=utc_text(now),
@@ -110,9 +103,9 @@ def fork(request: RetryRequest, inputs: RunInputs | None = None) -> RunResult:
 
 
 def what_failed(records: Sequence[Record], error: str) -> str | None:
-    """Return the path of the record that ended the run.
+    """Return the path of the failure that ended the run.
 
-    Return None if it was the code between the steps. A flow may go on after a failed
+    Return None if the code between the steps failed. A flow may continue after a failed
     step, so an older failure counts only if the run's error names it.
     """
     failed = [record.path for record in records if record.status == FAILED]
@@ -123,9 +116,9 @@ def what_failed(records: Sequence[Record], error: str) -> str | None:
 
 
 def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
-    """Return the first record of the step a person names.
+    """Return the path of the first record of a step.
 
-    It is named by its path, or by its name where that is enough.
+    The step is given by its path, or by its name if that is unambiguous.
     """
     exact = [
         record.path
@@ -145,9 +138,9 @@ def step_meant(records: Sequence[Record], step: str, flow_id: str) -> str:
         raise NotFound(
             f"several steps of {flow_id} are called {step!r}: {', '.join(named[:10])}"
         )
-    known = ", ".join(record.path for record in records[-10:]) or "none"
+    last_paths = ", ".join(record.path for record in records[-10:]) or "none"
     raise NotFound(
-        f"{flow_id} has recorded no step {step!r}", hint=f"recorded last: {known}"
+        f"{flow_id} has recorded no step {step!r}", hint=f"recorded last: {last_paths}"
     )
 
 
@@ -167,10 +160,7 @@ def _refuse_built_in(run: Run) -> None:
 
 
 def _refuse_beside_another(journal: SqliteJournal, run: Run | None, root: Path) -> None:
-    """Raise OtherRun if the root has another unfinished run.
-
-    It has one at most (flows §14).
-    """
+    """Raise OtherRun if the root has another unfinished run (flows §14)."""
     other = journal.unfinished()
     if other is not None and (run is None or other.id != run.id):
         way = (

@@ -1,6 +1,6 @@
-"""Start a flow by name, or go on with the one paused in a root.
+"""Start a flow by name, or resume the one paused in a root.
 
-The flags every flow understands stand here in one table.
+The table FLAGS lists the flags that every flow accepts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from bridgehead.flows.words import NOTHING, STATE_FILE
 
 
 class Flag:
-    """One flag: what it sets, and how its value is read (None: it takes none)."""
+    """A flag: the setting it sets, and the type of its value if it takes one."""
 
     def __init__(
         self,
@@ -85,21 +85,18 @@ _BY_NAME: Final = {flag.name: flag for flag in FLAGS}
 
 
 class CommandLine(NamedTuple):
-    """A command line, split: the common flags that were given, and the flow's own words."""
+    """A command line, split into the common flags and the flow's own words."""
 
     flags: Mapping[str, Any] = NOTHING
     words: tuple[str, ...] = ()
 
     @property
     def root(self) -> Path:
-        """Return the directory that was named, else that of the command."""
+        """Return the directory given by --dir, or else the current one."""
         return Path(self.flags.get("root") or self.flags.get("here") or Path.cwd())
 
-    def request(self, **rest: Any) -> RunRequest:
-        """Return the request these flags make.
-
-        `rest` are the fields that do not come from flags.
-        """
+    def request(self, **fields: Any) -> RunRequest:
+        """Return a request with these flags, and the other fields as given."""
         flags = self.flags
         falls_back = None
         if flags.get("on_missing_agent") is not None:
@@ -123,7 +120,7 @@ class CommandLine(NamedTuple):
             force_version=bool(flags.get("force_version")),
             accept_foreign_owner=bool(flags.get("accept_foreign_owner")),
             tolerant=bool(flags.get("tolerant")),
-            **rest,
+            **fields,
         )
 
 
@@ -134,21 +131,21 @@ def split_words(words: Sequence[str]) -> CommandLine:
     """
     flags: dict[str, Any] = {}
     own: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
+    remaining = list(words)
+    while remaining:
+        word = remaining.pop(0)
         if word == "--":
-            return CommandLine(flags, (*own, *rest))
+            return CommandLine(flags, (*own, *remaining))
         name, equals, value = word.partition("=")
         flag = _BY_NAME.get(name)
         if flag is None:
             own.append(word)
         elif flag.read is None:
             flags[flag.sets] = True
-        elif not equals and not rest:
+        elif not equals and not remaining:
             raise FlowMistake(f"{name} needs a value")
         else:
-            flags[flag.sets] = _read(flag, value if equals else rest.pop(0))
+            flags[flag.sets] = _read(flag, value if equals else remaining.pop(0))
     return CommandLine(flags, tuple(own))
 
 
@@ -167,9 +164,9 @@ def _read(flag: Flag, value: str) -> Any:
 def run_with_options(
     flow: Flow, source: str, line: CommandLine, inputs: RunInputs | None = None
 ) -> RunResult:
-    """Run `flow`, found as `source`, with the settings that stand on a command line."""
+    """Run `flow`, found as `source`, with the settings of a command line."""
     inputs = inputs or RunInputs()
-    # An option of the flow's own may name the root where --dir does not (flows §1).
+    # Without --dir, an option of the flow itself may name the root (flows §1).
     if flow.root_in is not None and "root" not in line.flags:
         root = flow.root_in(line.words)
         if root is not None:
@@ -191,7 +188,7 @@ def resume_paused(
     *,
     flow_id: str | None = None,
 ) -> RunResult:
-    """Go on with whatever is paused in a root, or with the run that has that id."""
+    """Resume the run paused in a root, or the run with that id."""
     inputs = inputs or RunInputs()
     source, paused_id = paused_in(FlowRoot.open(line.root), flow_id, inputs)
     from bridgehead.flows.discovery import find_flow
@@ -208,9 +205,9 @@ def resume_paused(
 def paused_in(
     root: FlowRoot, flow_id: str | None, inputs: RunInputs
 ) -> tuple[str, str | None]:
-    """Return how the flow that is to go on is found again, and the id of its run.
+    """Return the source of the flow to be resumed, and the id of its run.
 
-    A state file says that it is template-create's, with or without a journal.
+    A state file belongs to template-create, with or without a journal.
     """
     by_state_file = not flow_id and (root.path / STATE_FILE).exists()
     if by_state_file:
@@ -233,9 +230,9 @@ def paused_in(
 def _output_directories(
     line: CommandLine, flow: Flow, inputs: RunInputs
 ) -> tuple[Path, ...]:
-    """Return where the flow may put its output besides the root (flows §10).
+    """Return where the flow may put its output, besides the root (flows §10).
 
-    Only a flow whose state file names its output needs to know.
+    Only flows that keep a state file have such directories.
     """
     return inputs.output_directories(line.root) if flow.keeps_state_file else ()
 
@@ -243,7 +240,7 @@ def _output_directories(
 def _settings_in(
     line: CommandLine, flow: Flow
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings in a command line's words, and the defaults of a new run."""
+    """Return the settings given on a command line, and the defaults of a new run."""
     if flow.read_words is not None:
         return flow.read_words(line.words, line.root)
     return read_options(flow, line.words), defaults_of(flow)

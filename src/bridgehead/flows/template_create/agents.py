@@ -1,4 +1,4 @@
-"""The agents of a template: those that exist, those to make, and the front matter of their files."""
+"""Describe the agents of a template, and read the front matter of their files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ExistingAgent:
 
 @dataclass(frozen=True)
 class Inventory:
-    """What was found before anything is recommended, under the names of the state file (flows §11)."""
+    """The agents found before any are recommended, by origin (flows §11)."""
 
     user_custom: tuple[ExistingAgent, ...] = ()
     template: tuple[ExistingAgent, ...] = ()
@@ -32,7 +32,7 @@ class Inventory:
     global_agents: tuple[ExistingAgent, ...] = ()
 
     def all(self) -> tuple[ExistingAgent, ...]:
-        """Return the agents by priority, the user's own first; of two with one name, the first."""
+        """Return the agents, the user's own first; of two with one name, the first."""
         found: dict[str, ExistingAgent] = {}
         for agent in (*self.user_custom, *self.template, *self.global_agents):
             found.setdefault(agent.name, agent)
@@ -74,7 +74,7 @@ class EnhancedAgent:
 
 @dataclass(frozen=True)
 class Enhancement:
-    """What one answer of phase 7 offers."""
+    """What an answer of phase 7 contains."""
 
     agents: tuple[EnhancedAgent, ...] = ()
     fallback_reason: str = ""

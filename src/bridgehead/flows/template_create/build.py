@@ -1,4 +1,7 @@
-"""The build and the tests of a project that a package makes: foreign code, run confined in a scratch folder."""
+"""Build and test a project made from a package.
+
+Its code is foreign, so it runs confined in a scratch folder.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ _VARIABLES: Final = ["GOFLAGS", "RUSTUP_TOOLCHAIN"]
 
 @dataclass(frozen=True)
 class BuildResult:
-    """One command of the project, run on what the package makes; `problem` is empty when it went well."""
+    """A command of the project and how it went; `problem` is empty on success."""
 
     command: str
     problem: str = ""
@@ -81,7 +84,7 @@ def build(package: TemplatePackage) -> list[BuildResult]:
 
 
 def _steps(project: Path) -> Iterator[_BuildCommand]:
-    """What this project is built and tested with."""
+    """Return the commands that build and test the project."""
     has = {path.name for path in project.iterdir()}
     if "Cargo.toml" in has:
         yield _program("cargo", "check", "--offline", "--quiet")
@@ -131,31 +134,31 @@ def _run(step: _BuildCommand, project: Path) -> BuildResult:
     if done.exit_code == 0:
         return BuildResult(step.shown)
     lines = (done.text() + done.error_text()).strip().splitlines()
-    said = "\n".join(lines[-_MOST_OUTPUT_LINES:])
+    output = "\n".join(lines[-_MOST_OUTPUT_LINES:])
     if done.exit_code == NOT_CONFINED and not done.text():
-        return BuildResult(step.shown, skipped=said or _NOWHERE_TO_RUN)
-    return BuildResult(step.shown, said or f"it ended with {done.exit_code}")
+        return BuildResult(step.shown, skipped=output or _NOWHERE_TO_RUN)
+    return BuildResult(step.shown, output or f"it ended with {done.exit_code}")
 
 
 def _confinement(program: str, project: Path) -> Confinement | None:
-    """Return what the code of the package may touch, or None where nothing can hold it to that."""
-    held_by = mechanism_here(shutil.which("bwrap"))
-    if held_by is None:
+    """Return what the package's code may access; None if it cannot be confined."""
+    available = mechanism_here(shutil.which("bwrap"))
+    if available is None:
         return None
-    mechanism, helper = held_by
+    mechanism, helper = available
     home = Path.home()
     scratch_home = project.parent / "home"
     temporary = project.parent / "tmp"
     for folder in (scratch_home, temporary):
         make_private_dir(folder)
-    there = [name for name in _PACKAGE_FOLDERS if (home / name).is_dir()]
-    for name in there:
+    package_folders = [name for name in _PACKAGE_FOLDERS if (home / name).is_dir()]
+    for name in package_folders:
         link = scratch_home / name
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(home / name)
     read = [*python_folders(), *installation(program, os.environ.get("PATH", ""))]
-    read += [str(home / name) for name in there]
+    read += [str(home / name) for name in package_folders]
     read += [os.environ[name] for name in _FOLDER_VARIABLES if name in os.environ]
     return Confinement(
         mechanism,

@@ -1,4 +1,4 @@
-"""What the user chose for a run of template-create, and the command line it is read from (flows §11)."""
+"""Read the settings of a run of template-create from a command line (flows §11)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,9})(KB|MB)?", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Choices:
-    """The settings of a run; they stay with it over all its pauses."""
+    """The settings of a run, which it keeps through all its pauses."""
 
     output_path: str
     project_path: str
@@ -47,7 +47,7 @@ class Choices:
 
 
 class ChoiceOption(NamedTuple):
-    """One option: the setting, and how its value is read (None: the option alone says yes)."""
+    """An option: its setting, and how its value is read; None for a switch."""
 
     sets: str
     read: Callable[[str], Any] | None
@@ -57,7 +57,10 @@ class ChoiceOption(NamedTuple):
 def read_words(
     words: Sequence[str], root: Path
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings in a command line, and the defaults of a new run; FlowMistake names what cannot be."""
+    """Return the settings in a command line, and the defaults of a new run.
+
+    Raise FlowMistake if an option is not valid.
+    """
     canonical = Path(os.path.realpath(root))
     given = _given(words)
     project = given.get("project_path", str(canonical))
@@ -72,7 +75,7 @@ def read_words(
 
 
 def root_in(words: Sequence[str]) -> Path | None:
-    """The project that a command line names."""
+    """Return the project that a command line names."""
     project = _given(words).get("project_path")
     return None if project is None else Path(project)
 
@@ -110,7 +113,10 @@ def _defaults(given: dict[str, Any], root: Path) -> dict[str, Any]:
 
 
 def _refuse_output(output: Path, root: Path) -> None:
-    """The package is a directory of its own: not the project, not around it, not inside git's or ours."""
+    """Raise unless the package gets a directory of its own.
+
+    It may not be the project or around it, nor inside a directory of git or ours.
+    """
     resolved = Path(os.path.realpath(output))
     if resolved == root or root.is_relative_to(resolved):
         raise FlowMistake(
@@ -236,7 +242,7 @@ OPTIONS: Final = {
 
 
 def described_options() -> list[tuple[str, str]]:
-    """The options for a person: each with its value, and what it does."""
+    """Return each option with its value, and a summary."""
     return [
         (flag if o.read is None else f"{flag} VALUE", o.summary)
         for flag, o in OPTIONS.items()

@@ -1,4 +1,4 @@
-"""Use a finished package: read it, prove it again, make a project or a feature from it."""
+"""Read a finished package, check it, and make a project or feature from it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TemplatePackage:
 
 @dataclass(frozen=True)
 class Made:
-    """What `template new` wrote."""
+    """The result of `template new`."""
 
     path: Path
     files: tuple[str, ...]
@@ -64,7 +64,10 @@ class Made:
 
 
 def open_package(path: Path) -> TemplatePackage:
-    """Read a package; NotAPackage says what is wrong with it. Nothing of it is believed to be a safe path."""
+    """Read a package; raise NotAPackage if it is not valid.
+
+    No path in it is trusted.
+    """
     staging = Staging.installed(path)
     text = staging.read("manifest.json")
     if text is None:
@@ -129,7 +132,10 @@ def make(
     author: str = "",
     feature: bool = False,
 ) -> Made:
-    """Write a project below `target`; with `feature`, add only the entity's files to a project that exists."""
+    """Write a project below `target`.
+
+    With `feature`, only add the entity's files to an existing project.
+    """
     values = _new_values(package, name, entity, author)
     chosen = [t for t in package.templates if not feature or "Entit" in t.path]
     if not chosen:

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a line for each phase on stderr, and the result."""
+"""Show a run to a person: a line for each phase on stderr, and the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PHASES: Final = 9
 
 
 class Progress:
-    """A line for each finished phase. A pipe, a file or a dumb terminal gets none: nobody watches there."""
+    """Prints a line for each finished phase, but only to a real terminal."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -38,7 +38,7 @@ class Progress:
 def fallbacks_of(
     analysis: CodebaseAnalysis, recommendation: Recommendation, enhanced: EnhancedSet
 ) -> tuple[str, ...]:
-    """Return where the run had to do without an agent, and why; never silent (flows §6)."""
+    """Return where the run had to do without an agent, and why (flows §6)."""
     found = []
     if analysis.fallback_reason:
         reason = analysis.fallback_reason

@@ -24,7 +24,10 @@ SCALE: Final = (
 
 
 class Prompt:
-    """A prompt in the making. `seed` decides the fence's marker, so that a replay writes the same prompt."""
+    """Builds a prompt.
+
+    `seed` decides the marker of the fence, so that a replay gives the same prompt.
+    """
 
     def __init__(self, task: str, seed: str) -> None:
         # The marker follows from a recorded random seed, so that nobody outside can foresee it.
@@ -45,7 +48,7 @@ class Prompt:
         )
 
     def sample(self, path: str, content: str) -> None:
-        """A file of the project; samples are what is cut when the prompt grows too long."""
+        """Add a file of the project; samples are left out if the prompt gets too long."""
         block = code_block(content, fence_word(path))
         self._samples.append(
             self._fence.wrap(
@@ -54,7 +57,10 @@ class Prompt:
         )
 
     def text(self, ending: str) -> str:
-        """The prompt: what was said, as many samples as fit, and `ending` (the schema), which is never cut."""
+        """Return the prompt with as many samples as fit.
+
+        `ending`, the schema, is never cut.
+        """
         fixed = "\n\n".join(self._parts)
         room = BUDGET - len(fixed) - len(ending) - 200
         kept: list[str] = []

@@ -1,4 +1,4 @@
-"""The directory a package is built in, and its one step into place (flows §11). Everything is written below it."""
+"""Build a package in a directory of its own, then move it into place (flows §11)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_BYTES = 1024 * 1024
 
 
 class Staging:
-    """The unfinished package of one run, beside the place it is for."""
+    """The unfinished package of a run, beside its final place."""
 
     def __init__(self, output: Path, flow_id: str) -> None:
         self.output = output
@@ -41,7 +41,7 @@ class Staging:
             write_atomic(target, text, root=self.path)
 
     def read(self, name: str) -> str | None:
-        """The text of a file of the package; None when it is missing or is no text."""
+        """Return the text of a file; None if it is missing or not text."""
         try:
             return read_bounded(
                 self.path / name, LARGEST_BYTES, root=self.path
@@ -50,7 +50,7 @@ class Staging:
             return None
 
     def agents(self) -> dict[str, str]:
-        """The agent files as on disk, by name."""
+        """Return the texts of the agent files, by name."""
         folder = self.path / "agents"
         if not folder.is_dir():
             return {}
@@ -62,7 +62,10 @@ class Staging:
         }
 
     def is_installed(self, manifest: str) -> bool:
-        """Whether this very package is in place already: the process died after the last step, before its record."""
+        """Return whether this package is in place already.
+
+        It is if the process died after the move, before that was recorded.
+        """
         try:
             return (
                 read_bounded(self.output / "manifest.json", LARGEST_BYTES)
@@ -72,7 +75,7 @@ class Staging:
             return False
 
     def install(self, *, force: bool) -> None:
-        """Rename the package into place; what was there goes only when the new one stands."""
+        """Rename the package into place; only then remove what was there."""
         # What a killed process had half written is no part of the package.
         for leftover in self.path.rglob(".*.tmp"):
             leftover.unlink()
@@ -83,11 +86,11 @@ class Staging:
         self.remove_replaced()
 
     def remove_replaced(self) -> None:
-        """The new package stands: what it replaced is no longer needed."""
+        """Remove the package that was replaced."""
         shutil.rmtree(self._replaced, ignore_errors=True)
 
     def abandon(self) -> None:
-        """The run is given up: its half-made package goes, and a package it had moved aside comes back."""
+        """Remove the unfinished package, and restore one that was moved aside."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._replaced.is_dir() and not os.path.lexists(self.output):
             self._replaced.rename(self.output)

@@ -1,4 +1,4 @@
-"""The template-create flow: nine phases, three of which ask an agent (flows §11)."""
+"""Define the template-create flow: nine phases, three with an agent (flows §11)."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ PHASES: Final = {
 
 
 class ScoreTooLow(Exception):
-    """The package is in place, but not as good as was asked for."""
+    """The package is in place, but not as good as required."""
 
     def __init__(self, package: Package, wanted: float) -> None:
         score = "has no score"
@@ -130,7 +130,10 @@ def template_create(ctx: PhasedContext, **settings: Any) -> dict[str, Any]:
 
 
 class _TemplateRun:
-    """One pass over the phases. A state file of another writer may lack the result of a phase."""
+    """One pass over the phases.
+
+    The state file of another program may lack the result of a phase.
+    """
 
     def __init__(self, ctx: PhasedContext, choices: Choices) -> None:
         self._ctx = ctx
@@ -304,7 +307,7 @@ class TemplateCreateOrchestrator:
         resume: bool = False,
         heuristics_only: bool = False,
     ) -> RunResult:
-        """Make a template of `project`; `words` are options of the command line such as `--output`."""
+        """Make a template of `project`; `words` are options such as `--output`."""
         given, defaults = read_words(words, project)
         options = RunOptions(heuristics_only=heuristics_only or None)
         request = RunRequest(

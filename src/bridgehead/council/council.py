@@ -73,6 +73,7 @@ _OF_SEATS: Final = [
     "analyser_absent",
     "suppressed_by_comment",
     "comment_not_obeyed",
+    "borrowed_code",
     "asked_without_tools",
 ]
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bridgehead.contract.looks import Unlooked, not_looked
 from bridgehead.contract.words import OutputType, Severity, Verdict
 from bridgehead.council.reporting.gate import (
     BegunCouncil,
@@ -74,7 +75,12 @@ def decided(
 def test_only_files_that_were_not_looked_at_can_be_let_pass(
     missing: tuple[str, ...], incomplete: bool, unread_passes: bool, shut: bool
 ) -> None:
-    made = report(required_missing=missing, incomplete=incomplete)
+    unread = not_looked("", "a.kt", Unlooked.NOBODY_ABLE)
+    made = report(
+        required_missing=missing,
+        incomplete=incomplete,
+        not_looked_at=(unread,) if incomplete else (),
+    )
 
     assert made.keeps_shut(unread_passes=unread_passes) is shut
 

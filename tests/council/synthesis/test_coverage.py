@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bridgehead.contract.looks import Look, Looked, Unlooked, not_looked
 from bridgehead.contract.words import Verdict
+from bridgehead.council.calls import Call, Role
+from bridgehead.council.reporting.gate import GateDemands, GatedState, decide_gate
 from bridgehead.council.reporting.not_looked_at import not_looked_at_lines
+from bridgehead.council.reporting.seat_report import completed_report
 from bridgehead.council.runtimes.static.due import hidden_looks, is_due
 from bridgehead.council.scope.withheld import LeftOut, Reason
-from bridgehead.council.synthesis.coverage import uncovered
+from bridgehead.council.synthesis.coverage import file_looks, uncovered
+from bridgehead.council.synthesis.finding import SeatReport
 from bridgehead.council.synthesis.verdict import stands
+from council.support.driving import item, items, task
+from council.test_council import NOTHING_FOUND, Council, facts, finds, ready
 
 END = Look(by="ruff", on="a.py", outcome=Looked.TO_THE_END)
 DIED = not_looked("ast-grep", "a.py", Unlooked.DIED)
@@ -121,3 +128,43 @@ def test_a_line_says_what_was_not_looked_at_why_and_what_to_do() -> None:
     (line,) = not_looked_at_lines(many)
     assert line.startswith("not looked at (ruff gave no usable answer): a.py, b.py")
     assert "and 2 more" in line
+
+
+def test_what_a_standing_role_invents_throws_doubt_on_all_looks_of_its_seat() -> None:
+    invented = item("Invented", severity="HIGH", evidence="src/orders.py:900")
+
+    def says(call: Call) -> object:
+        is_standing = call.key.role is Role.INTEGRATION
+        return items(*([invented] if is_standing else []))
+
+    report = Council({"claude": ready("claude")}, says).drive().report
+
+    assert (report.verdict, report.incomplete) == (None, True)
+    assert {look.reason for look in report.not_looked_at} == {Unlooked.INVENTED}
+
+
+def test_a_rig_that_is_not_verified_covers_no_file() -> None:
+    missed = not_looked("static", "a.c", Unlooked.NOBODY_ABLE)
+    found = completed_report(task(), facts("static"), NOTHING_FOUND)
+    static = SeatReport(msgspec.structs.replace(found, looks=(missed,)))
+    rig = SeatReport(
+        completed_report(task(), facts("rig:x"), NOTHING_FOUND), verified=False
+    )
+
+    assert [look.on for look in uncovered(file_looks([static, rig], []))] == ["a.c"]
+
+
+def test_a_gate_that_only_says_what_is_unread_still_refuses_what_failed() -> None:
+    report = Council({"claude": ready("claude")}, finds()).drive().report
+    unread = msgspec.structs.replace(
+        report, incomplete=True, verdict=None, not_looked_at=(NOBODY,)
+    )
+    failed = msgspec.structs.replace(unread, not_looked_at=(DIED,))
+
+    assert not unread.keeps_shut(unread_passes=True)
+    assert unread.keeps_shut(unread_passes=False)
+    assert failed.keeps_shut(unread_passes=True)
+    state = GatedState("the working tree", {})
+    demands = GateDemands(unread_passes=True)
+    assert decide_gate(unread, demands, [state]).passed
+    assert not decide_gate(failed, demands, [state]).passed

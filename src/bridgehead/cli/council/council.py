@@ -368,7 +368,10 @@ def _ended(
     was.
     """
     from bridgehead.council.reporting.report import CouncilReport
+    from bridgehead.exit_codes import ExitCode
 
+    if allow_incomplete.strip() and gate is None:
+        app.say("--allow-incomplete has no effect without --gate")
     report = finished.report
     if sarif is not None and isinstance(report, CouncilReport):
         _write_sarif(app, sarif, report)
@@ -385,11 +388,13 @@ def _ended(
         app.insist(finished.pause.line())
     reason = allow_incomplete.strip()
     is_allowed = gate is not None and bool(reason)
-    if is_allowed and finished.is_incomplete and isinstance(report, CouncilReport):
+    code = finished.exit_code(gate, allow_incomplete=is_allowed)
+    is_opened_by_it = is_allowed and finished.is_incomplete and code is ExitCode.DONE
+    if is_opened_by_it and isinstance(report, CouncilReport):
         from bridgehead.assembly.council.gate import record_allowed
 
         record_allowed(app.assembly(), report, reason)
-    return finished.exit_code(gate, allow_incomplete=is_allowed)
+    return code
 
 
 def _document(finished: Finished) -> dict[str, Any]:

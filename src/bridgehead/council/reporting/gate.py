@@ -241,8 +241,9 @@ def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str
         yield f"{', '.join(absent)} did not look to the end and is required"
     if not report.incomplete or demands.allow_incomplete.strip():
         return
-    if demands.unread_passes:
-        yield from not_looked_at_lines(report.missed_domains)
+    if report.not_looked_at:
+        looks = report.refusing_looks(unread_passes=demands.unread_passes)
+        yield from not_looked_at_lines(looks)
     else:
         yield from lines_of(report)
 

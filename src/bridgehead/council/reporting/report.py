@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bridgehead.contract.looks import Look, LookKind
+from bridgehead.contract.looks import Look, LookKind, Unlooked
 from bridgehead.contract.report import Usage
 from bridgehead.contract.words import (
     Confidence,
@@ -304,11 +304,18 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
     def verdict_word(self) -> str | None:
         return self.verdict or (INCOMPLETE if self.incomplete else None)
 
-    @property
-    def missed_domains(self) -> tuple[Look, ...]:
-        """Return the domains that no model has looked at to the end."""
-        looks = self.not_looked_at
-        return tuple(look for look in looks if look.kind is LookKind.DOMAIN)
+    def refusing_looks(self, *, unread_passes: bool) -> tuple[Look, ...]:
+        """Return what was not looked at and keeps a gate shut.
+
+        With `unread_passes` the files that nothing here reads do not.
+        """
+        if not unread_passes:
+            return self.not_looked_at
+        return tuple(
+            look
+            for look in self.not_looked_at
+            if look.kind is not LookKind.FILE or look.reason is not Unlooked.NOBODY_ABLE
+        )
 
     def keeps_shut(self, *, unread_passes: bool, allowed: bool = False) -> bool:
         """Return whether a gate stays shut because somebody did not look."""
@@ -316,7 +323,10 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
             return True
         if not self.incomplete or allowed:
             return False
-        return bool(self.missed_domains) or not unread_passes
+        is_of_earlier_version = not self.not_looked_at
+        return is_of_earlier_version or bool(
+            self.refusing_looks(unread_passes=unread_passes)
+        )
 
     def everything(self) -> Iterator[FindingEntry]:
         """What stands, what is listed apart, what was dismissed or withdrawn."""

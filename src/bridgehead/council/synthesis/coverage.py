@@ -50,7 +50,11 @@ def file_looks(seats: Sequence[SeatReport], hidden: Sequence[Look]) -> list[Look
 
     Files that are shown to nobody may have been read by the analysers, here only.
     """
-    own = {seat.name: _missed_files(seat) for seat in seats if seat.name != CALLER}
+    own = {
+        seat.name: _missed_files(seat)
+        for seat in seats
+        if seat.name != CALLER and seat.verified
+    }
     kept = {look.on: look for look in hidden}
     material = dict.fromkeys(chain(kept, *own.values()))
     looks: list[Look] = []
@@ -81,12 +85,20 @@ def who_looked(
         missed = any(look.by for look in _missed_files(seat).values())
         looks: list[Look] = []
         if seat.name != STATIC:
-            looks = [_doubted(one, findings) for one in _looks_of_model(seat, domains)]
+            looks = [
+                _doubted(one, domains, findings)
+                for one in _looks_of_model(seat, domains)
+            ]
         ended = all(look.outcome is Looked.TO_THE_END for look in looks)
         if ended and not missed:
             names.append(seat.name)
         if seat.name == STATIC and seat.report.toolchain:
-            names += seat.report.toolchain.split(", ")
+            looks = _own_looks(seat, LookKind.FILE)
+            failed = {
+                look.by for look in looks if look.outcome is not Looked.TO_THE_END
+            }
+            tools = seat.report.toolchain.split(", ")
+            names += [tool for tool in tools if tool not in failed]
     return tuple(dict.fromkeys(names))
 
 
@@ -108,7 +120,7 @@ def domain_looks(
         if seat.name in (STATIC, CALLER) or not _is_expected(seat, named):
             continue
         for look in _looks_of_model(seat, domains):
-            looks.append(_doubted(look, findings))
+            looks.append(_doubted(look, domains, findings))
     for name in pending:
         looks += [
             not_looked(name, domain, Unlooked.PENDING, kind=LookKind.DOMAIN)
@@ -157,12 +169,20 @@ def _not_at_any(seat: str, domains: Sequence[str], reason: Unlooked) -> list[Loo
     ]
 
 
-def _doubted(look: Look, findings: Sequence[CouncilFinding]) -> Look:
-    """Return the look as one in part if its seat invented evidence in this domain."""
+def _doubted(
+    look: Look, domains: Sequence[str], findings: Sequence[CouncilFinding]
+) -> Look:
+    """Return the look as one in part if its seat invented evidence in this domain.
+
+    What a Challenger or Integration Checker invents is in no domain that is due: it
+    throws doubt on all looks of the seat.
+    """
     if look.outcome is not Looked.TO_THE_END:
         return look
     for finding in findings:
-        is_its_own = look.by in finding.seats and look.on in finding.domains
+        is_in_domain = look.on in finding.domains
+        is_in_none = not any(domain in domains for domain in finding.domains)
+        is_its_own = look.by in finding.seats and (is_in_domain or is_in_none)
         severity = finding.severity_original or finding.severity
         if is_its_own and severity in _SERIOUS and finding.not_found is not None:
             return not_looked(

@@ -37,6 +37,10 @@ _SENTENCES: Final = {
     ),
     "analyser_failed": "an analyser failed, so its findings are missing: {detail}",
     "analyser_absent": "analysers not installed: {detail}; see `bridgehead runtimes`",
+    "borrowed_code": (
+        "generated and vendored code was not reviewed: {detail}; name a file to have it "
+        "reviewed"
+    ),
     "suppressed_by_comment": "suppressed by a comment: {detail}",
     "comment_not_obeyed": (
         "comments of this change that would silence an analyser, and were not obeyed: "

@@ -132,6 +132,10 @@ class Analyser(ABC):
             [program] if program else our_python("-m", self.module or self.name)
         )
 
+    def judges(self, path: str) -> bool:
+        """Return whether its silence about such a file says that the file is sound."""
+        return self.finds_defects
+
     def wants(self, path: str) -> bool:
         """Whether it has something to say about files of this name."""
         return path.endswith(self.suffixes)

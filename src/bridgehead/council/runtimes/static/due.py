@@ -24,10 +24,13 @@ from bridgehead.council.scope.withheld import LeftOut, Reason
 
 _CODE: Final = re.compile(
     r"\.(?:py|pyi|pyx|ipynb|js|mjs|cjs|jsx|ts|mts|cts|tsx|vue|svelte|astro"
-    r"|go|java|cs|rs|php|phtml|rb|erb|sh|bash|zsh|fish|ps1|bat|cmd"
-    r"|c|cc|cpp|cxx|h|hh|hpp|m|mm|kt|kts|scala|swift|dart|groovy|gradle"
+    r"|go|java|cs|rs|php|phtml|rb|erb|sh|bash|zsh|fish|ps1|psm1|bat|cmd"
+    r"|c|cc|cpp|cxx|h|hh|hpp|hxx|cu|cuh|m|mm|kt|kts|scala|swift|dart|groovy|gradle"
     r"|pl|pm|lua|r|jl|ex|exs|erl|hs|ml|clj|fs|vb|zig|nim|sol|asm|s"
     r"|pyw|wsgi|es6|gemspec|rake|sql|tf|ejs|hbs|j2|jinja|jinja2|twig|jsp|aspx|cshtml)"
+)
+_SCRIPTS: Final = frozenset(
+    {"jenkinsfile", "rakefile", "gemfile", "vagrantfile", "config.ru"}
 )
 _PAGES: Final = frozenset({".html", ".htm", ".xhtml"})
 _DOCUMENTS: Final = frozenset({".md", ".mdx", ".rst", ".adoc", ".txt"})
@@ -49,7 +52,9 @@ def is_code(path: str, text: str | None = None) -> bool:
     """Return whether a file is something that runs; without its text, by its name."""
     place = PurePosixPath(path)
     suffix = place.suffix.casefold()
-    if _CODE.fullmatch(suffix) or is_container_file(path) or is_workflow(path):
+    if _CODE.fullmatch(suffix) or place.name.casefold() in _SCRIPTS:
+        return True
+    if is_container_file(path) or is_workflow(path):
         return True
     if text is None:
         return False

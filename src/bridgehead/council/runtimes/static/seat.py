@@ -202,8 +202,13 @@ def examine(
     readable = {
         path: text
         for path, text in texts.items()
-        if is_change or is_worth_reading(path, text)
+        if is_change or path in scope.described or is_worth_reading(path, text)
     }
+    borrowed = [
+        path
+        for path, text in texts.items()
+        if path not in readable and is_due(path, text)
+    ]
     touched = _touched_lines(scope)
     copies: list[Copy] = []
     for path, text in readable.items():
@@ -228,7 +233,9 @@ def examine(
         for analyser in absent
         if any(_looks_at(analyser, copy) for copy in copies)
     ]
-    shown = looks_at(copies, readable, answers, absent)
+    if borrowed:
+        missed.append(f"borrowed_code:{len(borrowed)}")
+    shown = looks_at(copies, readable, answers, absent, in_change=is_change)
     unshown = hidden_looks(scope.left_out, in_change=is_change)
     hidden = [look for look in unshown if look.on not in texts]
     return replace(
@@ -260,6 +267,8 @@ def looks_at(
     texts: Mapping[str, str],
     answers: Sequence[AnalyserAnswer],
     absent: Sequence[Analyser],
+    *,
+    in_change: bool = False,
 ) -> list[Look]:
     """Return the looks that were due on these files, one of nobody where none was able."""
     taken: dict[str, list[Look]] = {}
@@ -276,9 +285,12 @@ def looks_at(
         found = taken.get(path, [])
         if not text.strip():
             continue
-        if is_due(path, text) or _has_end(found):
-            nobody = not_looked("", path, Unlooked.NOBODY_ABLE)
-            looks += found or ([] if is_documentation(path) else [nobody])
+        due = is_due(path, text)
+        excused = is_documentation(path) and not in_change
+        if found and (due or _has_end(found)):
+            looks += found
+        elif due and not excused:
+            looks.append(not_looked("", path, Unlooked.NOBODY_ABLE))
     return looks
 
 
@@ -306,7 +318,7 @@ def _looks_of(
 
 
 def _can_judge(analyser: Analyser, copy: Copy) -> bool:
-    return analyser.finds_defects and _looks_at(analyser, copy)
+    return analyser.judges(copy.name) and _looks_at(analyser, copy)
 
 
 def _looks_at(analyser: Analyser, copy: Copy) -> bool:
@@ -477,7 +489,13 @@ def _examined(
         heard = hear(answer.messages, copies, touched)
         by_tool += [(answer.analyser.name, message) for message in heard.messages]
         suppressed += heard.suppressed
-    found = weigh(by_tool, texts, _MOST_PLACES, trusts_marks=scope.diff is None)
+    found = weigh(
+        by_tool,
+        texts,
+        _MOST_PLACES,
+        trusts_marks=scope.diff is None,
+        named=scope.described,
+    )
     warnings = [f"analyser_failed:{answer.analyser.name}" for answer in failed]
     if suppressed:
         places = [(message.path, message.line) for message in suppressed]

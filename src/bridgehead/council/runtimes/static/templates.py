@@ -46,9 +46,14 @@ class Templates(Analyser):
     name = "templates"
     domains: ClassVar = ("security",)
     in_process = True
+    PROGRAMS: ClassVar = (".sh.j2", ".bash.j2", ".py.j2", ".rb.j2", ".js.j2", ".ps1.j2")
     suffixes = tuple(
         dict.fromkeys(suffix for suffixes, _, _ in _FORMS for suffix in suffixes)
     )
+
+    def judges(self, path: str) -> bool:
+        """Return whether it can tell that a file is sound; not of a program's template."""
+        return not path.endswith(self.PROGRAMS)
 
     def answer(
         self,

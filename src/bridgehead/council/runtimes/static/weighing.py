@@ -7,7 +7,7 @@ less and is told once for the whole tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -60,8 +60,13 @@ def weigh(
     most_places: int,
     *,
     trusts_marks: bool = False,
+    named: Container[str] = (),
 ) -> list[Weighed]:
-    """The findings: what is worth most first. In a change nothing is trusted that marks itself as reviewed."""
+    """Return the findings, what is worth most first.
+
+    In a change, and in a file that was `named`, nothing is trusted that marks itself as
+    generated or reviewed.
+    """
     placed = []
     for tool, message in dict.fromkeys(said):
         place = place_of(message.path, texts[message.path])
@@ -72,8 +77,9 @@ def weigh(
             and _is_marked(message, texts[message.path])
         ):
             place = MARKED
-        if not trusts_marks and place in BORROWED and message.domain in _SECURITY:
-            place = None  # a change that brings it answers for it
+        is_answered_for = not trusts_marks or message.path in named
+        if is_answered_for and place in BORROWED and message.domain in _SECURITY:
+            place = None
         if (lowered := _lowered(tool, message, place)) is not None:
             placed.append((tool, lowered, place))
     groups: dict[tuple[object, ...], list[tuple[str, Message, str | None]]] = {}

@@ -234,7 +234,7 @@ def examine(
         if any(_looks_at(analyser, copy) for copy in copies)
     ]
     if borrowed:
-        missed.append(f"borrowed_code:{len(borrowed)}")
+        missed.append(f"borrowed_code:{plural(len(borrowed), 'file')}")
     shown = looks_at(copies, readable, answers, absent, in_change=is_change)
     unshown = hidden_looks(scope.left_out, in_change=is_change)
     hidden = [look for look in unshown if look.on not in texts]

@@ -88,7 +88,7 @@ def test_the_host_answers_prompt_by_prompt_and_its_findings_are_in_the_report(
         "finding_id": found,
         "outcome": "downgraded",
         "new_severity": "LOW",
-        "response": "only numbers get there",
+        "response": f"{FINDING['evidence']}: only numbers get there",
     }
     answer(orders, json.dumps({"challenge_notes": [note]}))
     challenged = orders.run("council", "resume", "--json")

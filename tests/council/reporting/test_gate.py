@@ -15,6 +15,7 @@ from bridgehead.council.reporting.gate import (
     GateDecision,
     GateDemands,
     GatedState,
+    coverage_refusals,
     decide_gate,
     refuse_unfinished,
 )
@@ -82,7 +83,10 @@ def test_only_files_that_were_not_looked_at_can_be_let_pass(
         not_looked_at=(unread,) if incomplete else (),
     )
 
-    assert made.keeps_shut(unread_passes=unread_passes) is shut
+    demands = GateDemands(unread_passes=unread_passes)
+    assert any(coverage_refusals(made, demands)) is shut
+    allowed = GateDemands(unread_passes=unread_passes, allow_incomplete="read by Ada")
+    assert any(coverage_refusals(made, allowed)) is bool(missing)
 
 
 def test_a_report_about_this_state_passes() -> None:

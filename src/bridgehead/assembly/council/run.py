@@ -43,7 +43,13 @@ from bridgehead.contract.record_words import RunState
 from bridgehead.council.council import COUNCIL_LOG, CouncilRun, council_facts
 from bridgehead.council.findings.tree import stopping_when
 from bridgehead.council.interfaces import Observer
-from bridgehead.council.reporting.gate import Gate, GateOutcome, council_exit_code
+from bridgehead.council.reporting.gate import (
+    Gate,
+    GateDemands,
+    GateOutcome,
+    council_exit_code,
+    coverage_refusals,
+)
 from bridgehead.council.reporting.report import AbortedReport, CouncilReport
 from bridgehead.council.request.plan import is_judged
 from bridgehead.council.running.artifacts import Mask, OutputFolder, RunLog
@@ -95,22 +101,23 @@ class Finished:
         """Return whether something was not looked at to the end."""
         return isinstance(self.report, CouncilReport) and self.report.incomplete
 
-    def _keeps_shut(self, *, allow_incomplete: bool) -> bool:
+    def _is_refused_for_coverage(self, allow_incomplete: str) -> bool:
         if not isinstance(self.report, CouncilReport):
             return False
-        return self.report.keeps_shut(
+        demands = GateDemands(
+            allow_incomplete=allow_incomplete,
             unread_passes=self.council.plan.unread_passes,
-            allowed=allow_incomplete,
         )
+        return any(coverage_refusals(self.report, demands))
 
     def exit_code(
-        self, gate: Gate | None = None, *, allow_incomplete: bool = False
+        self, gate: Gate | None = None, *, allow_incomplete: str = ""
     ) -> ExitCode:
         report = self.report
         return council_exit_code(
             _outcome(report),
             verdict=report.gate_verdict if isinstance(report, CouncilReport) else None,
-            incomplete=self._keeps_shut(allow_incomplete=allow_incomplete),
+            incomplete=self._is_refused_for_coverage(allow_incomplete),
             task_type=self.council.task.task_type,
             mode=self.council.task.mode,
             gate=gate,

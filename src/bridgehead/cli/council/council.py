@@ -388,7 +388,7 @@ def _ended(
         app.insist(finished.pause.line())
     reason = allow_incomplete.strip()
     is_allowed = gate is not None and bool(reason)
-    code = finished.exit_code(gate, allow_incomplete=is_allowed)
+    code = finished.exit_code(gate, allow_incomplete=reason)
     is_opened_by_it = is_allowed and finished.is_incomplete and code is ExitCode.DONE
     if is_opened_by_it and isinstance(report, CouncilReport):
         from bridgehead.assembly.council.gate import record_allowed

@@ -163,7 +163,7 @@ def decide_gate(
     state = min(states, key=lambda state: len(about[state.name]))
     refusals = [
         *_before_its_end(report),
-        *_about_coverage(report, demands),
+        *coverage_refusals(report, demands),
         *about[state.name],
         *_about_seats(report, demands),
     ]
@@ -172,7 +172,7 @@ def decide_gate(
     next_step = None
     if about[state.name]:
         next_step = _review_again(report)
-    elif refusals and refusals == list(_about_coverage(report, demands)):
+    elif refusals and refusals == list(coverage_refusals(report, demands)):
         next_step = (
             f"do as it says and review again, or bridgehead council gate "
             f"{report.review_id} --allow-incomplete REASON"
@@ -233,10 +233,10 @@ def _before_its_end(report: CouncilReport) -> Iterator[str]:
         yield "the council was stopped before its end"
 
 
-def _about_coverage(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
+def coverage_refusals(report: CouncilReport, demands: GateDemands) -> Iterator[str]:
     """Yield what was not looked at, whatever the level, unless somebody answers for it."""
-    required = dict.fromkeys([*report.required_missing, *demands.required])
-    absent = [name for name in required if name not in report.looked]
+    not_looked = [name for name in demands.required if name not in report.looked]
+    absent = dict.fromkeys([*report.required_missing, *not_looked])
     if absent:
         yield f"{', '.join(absent)} did not look to the end and is required"
     if not report.incomplete or demands.allow_incomplete.strip():

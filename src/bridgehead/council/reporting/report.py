@@ -317,17 +317,6 @@ class CouncilReport(msgspec.Struct, frozen=True, kw_only=True):
             if look.kind is not LookKind.FILE or look.reason is not Unlooked.NOBODY_ABLE
         )
 
-    def keeps_shut(self, *, unread_passes: bool, allowed: bool = False) -> bool:
-        """Return whether a gate stays shut because somebody did not look."""
-        if self.required_missing:
-            return True
-        if not self.incomplete or allowed:
-            return False
-        is_of_earlier_version = not self.not_looked_at
-        return is_of_earlier_version or bool(
-            self.refusing_looks(unread_passes=unread_passes)
-        )
-
     def everything(self) -> Iterator[FindingEntry]:
         """What stands, what is listed apart, what was dismissed or withdrawn."""
         yield from (*self.findings(), *self.untouched_findings)

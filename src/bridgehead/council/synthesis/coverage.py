@@ -92,14 +92,16 @@ def who_looked(
         ended = all(look.outcome is Looked.TO_THE_END for look in looks)
         if ended and not missed:
             names.append(seat.name)
-        if seat.name == STATIC and seat.report.toolchain:
-            looks = _own_looks(seat, LookKind.FILE)
-            failed = {
-                look.by for look in looks if look.outcome is not Looked.TO_THE_END
-            }
-            tools = seat.report.toolchain.split(", ")
-            names += [tool for tool in tools if tool not in failed]
+        if seat.name == STATIC:
+            names += _analysers_without_failure(seat)
     return tuple(dict.fromkeys(names))
+
+
+def _analysers_without_failure(static: SeatReport) -> list[str]:
+    looks = _own_looks(static, LookKind.FILE)
+    failed = {look.by for look in looks if look.outcome is not Looked.TO_THE_END}
+    analysers = (static.report.toolchain or "").split(", ")
+    return [name for name in analysers if name and name not in failed]
 
 
 def domain_looks(

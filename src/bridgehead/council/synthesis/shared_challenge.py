@@ -306,7 +306,7 @@ class SharedChallenge(CrossChallenge):
             self._keep(*doubts)
             if ruling is None:
                 continue
-            spoken = [*([note] if note is not None else []), *opinions]
+            spoken = opinions if note is None else [note, *opinions]
             families = self._families(seats_against(answers, spoken))
             ruling = guard_note(finding, ruling, families=len(families))
             if ruling.by == COORDINATOR:
@@ -314,7 +314,6 @@ class SharedChallenge(CrossChallenge):
             elif finding.id in self._open:
                 self._keep(self._open[finding.id])
             after[place] = self._named(apply_ruling(finding, ruling, answers))
-
         self.findings = renamed_after_change(before, after, self._beside)
         for one in replies:
             self._take_late(one)
